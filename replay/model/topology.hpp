@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The machine as the scheduler sees it: siblings, LLCs, nodes, domain stacks. Built once from the recording's machine
+// tables (or from a conformance topology) and never changed afterwards.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+#include "replay/model/mask.hpp"
+
+namespace rewake {
+
+/// One domain span. Every CPU of `span` shares it; `groups` are the child spans (single CPUs at the lowest level),
+/// sorted by lowest CPU number (policies.md section 0, group ring).
+struct Domain {
+    CpuMask span;
+    std::vector<CpuMask> groups;
+    std::string name;
+    int imbalance_pct = 117;  ///< as recorded; a column may override it per level kind (A12 imb_pkg / imb_llc)
+    bool numa = false;
+    bool share_llc = false;      ///< all its CPUs share the last-level cache (SD_SHARE_LLC)
+    bool wake_affine = true;     ///< SD_WAKE_AFFINE
+    bool balance_wake = false;   ///< SD_BALANCE_WAKE
+    bool balance_fork = true;
+    bool balance_exec = true;
+    bool load_balance = true;
+    bool asym_full = false;      ///< spans every capacity of the system (SD_ASYM_CPUCAPACITY_FULL)
+    int weight = 0;              ///< CPUs in the span
+    std::optional<int> imb_numa_nr;
+};
+
+struct Topology {
+    int n_cpus = 0;  ///< highest possible CPU number + 1
+    int words = 1;   ///< mask words in use
+    CpuMask online;
+
+    bool known = false;            ///< false: no topology came with the recording; every CPU is its own core, llc and node
+    bool smt_active = false;
+    bool clusters_active = false;  ///< any CPU has a cluster domain
+    bool asym = false;             ///< different capacities exist
+
+    std::vector<CpuMask> smt;          ///< per CPU: hardware siblings, itself included (not restricted to any domain)
+    std::vector<uint16_t> core;        ///< per CPU: lowest sibling number
+    std::vector<uint16_t> node;        ///< per CPU: NUMA node number
+    std::vector<CpuMask> node_span;    ///< per NUMA node number
+    std::vector<uint16_t> cap_orig;    ///< per CPU, 1024 = biggest
+    std::vector<bool> has_llc_domain;  ///< per CPU: sd_llc(c) exists
+    std::vector<uint16_t> llc_id;      ///< per CPU: lowest CPU number sharing the LLC (itself without a domain)
+    std::vector<Llc> llc;              ///< per CPU: dense index into llc_span (a CPU without a domain has its own)
+    std::vector<CpuMask> llc_span;     ///< per dense LLC
+    std::vector<CpuMask> cluster;      ///< per CPU: cluster span (empty without a cluster level there)
+    std::vector<bool> has_cluster;
+
+    std::vector<Domain> domains;             ///< all distinct domains, children before parents
+    std::vector<std::vector<int>> stack;     ///< per CPU: indices into `domains`, bottom-up
+    std::vector<int> asym_domain;            ///< per CPU: index of its lowest asym_full domain, or `kNone`
+    static constexpr int kNone = 0x7fffffff;
+
+    bool share_cache(Cpu a, Cpu b) const { return a == b || llc_id[a.v] == llc_id[b.v]; }
+    int llc_size(Cpu c) const { return llc_weight[llc[c.v].v]; }
+    bool share_resources(Cpu a, Cpu b) const {  ///< 6.8+: same cluster where there is one, else same LLC
+        return has_cluster[a.v] ? cluster[a.v].test(b) : share_cache(a, b);
+    }
+    std::vector<int> llc_weight;  ///< per dense LLC: number of CPUs
+
+    /// Fills everything that follows from n_cpus, online, smt, node, cap_orig, llc_id, has_llc_domain, cluster,
+    /// domains (without groups and weight) and their spans. Throws std::invalid_argument when they contradict each other.
+    void finish();
+};
+
+}  // namespace rewake

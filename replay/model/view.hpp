@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What every policy may look at when it decides: the recorded machine at the decision, and the decision's own inputs.
+// Read-only for policies and shared by all of them; policy-private state lives in policies/policy.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+#include "replay/model/mask.hpp"
+#include "replay/model/topology.hpp"
+
+namespace rewake {
+
+/// The machine immediately before a decision, all earlier decisions applied (policies.md C3).
+struct View {
+    const Topology* topo = nullptr;
+    Ns now = 0;
+
+    CpuMask idle;   ///< IDLE: curr is the idle task, nr == 0, no pending remote wakeup
+    CpuMask avail;  ///< AVAIL: idle and the vCPU is not preempted
+    CpuMask sidle;  ///< SIDLE: nr > 0 and every queued task is of idle policy
+
+    // Per CPU, length topo->n_cpus.
+    std::vector<int32_t> nr;        ///< nr_running, all classes, curr included, idle task not
+    std::vector<int32_t> cfs_nr;    ///< entities on the root cfs queue
+    std::vector<int32_t> delayed;   ///< delayed-dequeue tasks counted in nr (6.12+)
+    std::vector<int64_t> load;      ///< L(c) of policies.md A5, NICE_0 = 1024
+    std::vector<int32_t> cap;       ///< capacity_of
+    std::vector<int32_t> thermal;   ///< thermal/hw pressure
+    std::vector<Ns> clock_task;     ///< rq clock_task as of the CPU's last scheduler event (the stale clock of B1)
+    std::vector<int64_t> avg_idle;  ///< rq avg_idle, ns
+
+    // Per dense LLC.
+    std::vector<int32_t> nr_idle_scan;  ///< as the balancer last wrote it (SIS_UTIL)
+};
+
+enum class Kind : uint8_t { wake, fork, exec };
+
+/// Inputs of one decision that belong to the wakee and the waker.
+struct Wakeup {
+    Kind kind = Kind::wake;
+    TaskId p{}, curr{};
+    Cpu waker{}, prev{}, task_cpu{};
+    const CpuMask* allowed = nullptr;  ///< cpus_ptr of p, in force
+    int n_allowed = 0;
+    bool sync = false;           ///< WF_SYNC as passed by the caller
+    bool in_task = true;         ///< waker in task context (not in an interrupt)
+    bool curr_is_idle = false;   ///< curr is the waker CPU's idle task
+    bool curr_kthread = false;
+    bool curr_one_cpu = false;   ///< curr has exactly one allowed CPU
+    bool curr_exiting = false;
+    bool migration_disabled = false;
+    bool p_idle_policy = false;
+    int64_t p_load = 1024, curr_load = 1024;  ///< w(p), w(curr)
+    int32_t p_util = 0, p_util_est = 0;
+    bool uclamp_used = false;
+    int32_t uclamp_min = 0, uclamp_max = 1024;
+    uint64_t jiffies = 0;
+    uint32_t hz = 250;
+    Ns p_exec_start = 0;           ///< task_hot input of B1
+    int64_t migration_cost = 500000;  ///< ns; -1 and 0 are the kernel's special values
+};
+
+}  // namespace rewake

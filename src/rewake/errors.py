@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Errors that reach the user, and the exit codes of the command line (the only list)."""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_REGRESSION = 3
+EXIT_QUALITY = 4
+EXIT_FIDELITY = 5
+EXIT_INCONCLUSIVE = 6
+EXIT_INTERRUPTED = 130
+
+
+class RewakeError(Exception):
+    """Something the user can act on: says what failed, where (file, offset, CPU, event) and what to do next.
+
+    `exit_code` is what the command line returns for it.
+    """
+
+    exit_code = EXIT_ERROR
+
+
+class TraceError(RewakeError):
+    """A trace or recording that cannot be read."""
+
+
+class UsageError(RewakeError):
+    """A request that cannot be met as it was put."""
+
+    exit_code = EXIT_USAGE
+
+
+class QualityVeto(RewakeError):
+    """The quality card refuses; --force overrides."""
+
+    exit_code = EXIT_QUALITY
+
+
+class FidelityError(RewakeError):
+    """Fidelity below the asked threshold, or no column for the recorded kernel."""
+
+    exit_code = EXIT_FIDELITY

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The forms that pass between rooms: the recording and the run, declared once.
+
+Every table and column of a recording (``NAME.rewake/``) and of a run (``NAME.run/``) is declared here: name, type, unit and
+meaning. docs/columns.md is generated from these declarations and the C++ column structs are checked against them by a test.
+
+Absent is NULL, nothing is ever -1. Enumerations cross as small integers: the code is the index into the tuple in `ENUMS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEMA_VERSION = 1
+"""Additive columns keep the number; anything else raises it."""
+
+BATCH_EVENTS = 1_000_000
+"""Most events that decode hands on at once; one part file per batch and table."""
+
+ENUMS: dict[str, tuple[str, ...]] = {
+    # Interrupt context of the record, from common_flags (nmi wins over hardirq wins over softirq).
+    "irq_ctx": ("task", "softirq", "hardirq", "nmi"),
+    # prev_state of sched_switch, by the letters of the event's own print format; preempted is the kernel's "R+".
+    "prev_state": ("R", "R+", "S", "D", "T", "t", "X", "Z", "P", "I", "other"),
+    "migrate_cause": (
+        "wake", "fork", "exec", "newidle", "periodic", "active", "numa", "affinity", "hotplug", "unknown",
+    ),
+    "irq_kind": (
+        "device", "local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "thermal_apic",
+        "threshold_apic", "deferred_error_apic", "error_apic", "spurious_apic", "x86_platform_ipi", "other",
+    ),
+    "softirq_phase": ("raise", "entry", "exit"),
+    "ipi_phase": ("send", "entry", "exit"),
+    "probe_phase": ("in", "out"),
+    "decision_kind": ("wake", "fork", "exec"),
+    "decision_class": (
+        "moved", "stayed", "self", "bypass_on_rq", "maybe_on_cpu", "maybe_delayed", "pinned", "rt", "dl", "ext",
+        "throttled", "core_cookie", "unclosed", "waker_lost", "observer",
+    ),
+    "task_source": ("idle", "fork", "first_sight", "snapshot"),
+    "attr_source": ("snapshot", "event", "inferred"),
+    "policy_class": ("other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext"),
+}  # fmt: skip
+
+FAIR_CLASSES = ("moved", "stayed")
+"""Decision classes that are the fair class's own decisions: the population of every decision metric."""
+
+INPUTS = (
+    "sync", "allowed", "load", "util", "flips", "recent", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock",
+    "idle_policy", "nr", "capacity", "domains",
+)  # fmt: skip
+"""Bits of `inputs_assumed`, lowest first: inputs that were inferred or modelled where the decision looked at them."""
+
+OUTCOMES = (
+    "target_idle", "idle_missed_llc", "idle_missed_machine", "stacked", "exposed", "self_collision", "low_confidence",
+)  # fmt: skip
+"""Bits of `outcome`, lowest first: what the chosen CPU looked like at the decision (policies.md D1)."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: DuckDB type, whether NULL may occur, unit ('' when none), enumeration ('' when none), meaning."""
+
+    name: str
+    type: str
+    nullable: bool
+    unit: str
+    enum: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: a directory of Parquet part files (`parts`) or a single file, in the order of its first column."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    parts: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+
+_TYPES = {
+    "i64": "BIGINT", "i32": "INTEGER", "i16": "SMALLINT", "u8": "UTINYINT", "u16": "USMALLINT", "u32": "UINTEGER",
+    "u64": "UBIGINT", "bool": "BOOLEAN", "str": "VARCHAR", "f64": "DOUBLE",
+}  # fmt: skip
+
+
+def _table(name: str, meaning: str, spec: str, *, parts: bool = False) -> Table:
+    """Reads one column a line: `name type[?] [unit] [enum:NAME] | meaning`; a `?` means that NULL may occur."""
+    columns = []
+    for line in spec.strip().splitlines():
+        if not line:
+            continue
+        head, _, text = line.partition("|")
+        words = head.split()
+        kind = words[1]
+        enum = next((w[5:] for w in words[2:] if w.startswith("enum:")), "")
+        unit = next((w for w in words[2:] if not w.startswith("enum:")), "")
+        columns.append(Column(words[0], _TYPES[kind.rstrip("?")], kind.endswith("?"), unit, enum, text.strip()))
+    return Table(name, meaning, tuple(columns), parts)
+
+
+_HEAD = """
+id        i64      | number of the event in (time, cpu, sequence) order over the whole recording, dense over all tables
+ts_ns     i64  ns  | timestamp on the recording's clock
+cpu       u16      | CPU that recorded the event
+"""
+_CURR = """
+curr_task u32      | task that was current on `cpu` (interrupt context: the interrupted task)
+irq_ctx   u8  enum:irq_ctx | interrupt context of the record
+"""
+
+EVENT_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table("switch", "sched_switch", _HEAD + """
+prev_task  u32     | task that leaves the CPU
+prev_prio  i16     | kernel priority of prev_task: below 0 deadline, 0-99 RT, 100-139 fair
+prev_state u8 enum:prev_state | why it leaves: R/R+ still runnable, X/Z dead, anything else sleeping
+next_task  u32     | task that gets the CPU
+next_prio  i16     | kernel priority of next_task
+"""),
+        _table("waking", "sched_waking (4.3+)", _HEAD + _CURR + """
+task       u32     | wakee
+prio       i16     | kernel priority of the wakee
+target_cpu u16     | task_cpu(wakee) before placement, i.e. its previous CPU; never the chosen one
+"""),
+        _table("wakeup", "sched_wakeup and sched_wakeup_new (records with success=0 are dropped and counted)", _HEAD + _CURR + """
+task       u32     | wakee
+prio       i16     | kernel priority of the wakee
+target_cpu u16     | CPU on whose run queue it was put
+is_new     bool    | true for sched_wakeup_new
+"""),
+        _table("migrate", "sched_migrate_task", _HEAD + _CURR + """
+task       u32     | task that moves
+prio       i16     | its kernel priority
+orig_cpu   u16     | CPU it leaves
+dest_cpu   u16     | CPU it goes to
+cause      u8? enum:migrate_cause | why, worked out at import
+"""),
+        _table("fork", "sched_process_fork", _HEAD + """
+task       u32     | parent
+child      u32     | child (a new generation of its tid)
+"""),
+        _table("exec", "sched_process_exec", _HEAD + """
+task       u32     | task that executes the new program
+"""),
+        _table("exit", "sched_process_exit", _HEAD + """
+task       u32     | task that exits
+prio       i16     | its kernel priority
+"""),
+        _table("irq", "irq_handler_entry/exit and irq_vectors:*", _HEAD + """
+curr_task  u32     | interrupted task
+kind       u8 enum:irq_kind | device handler or the vector's name
+vector     i32     | interrupt number (device) or vector
+entry      bool    | true on entry, false on exit
+"""),
+        _table("softirq", "softirq_raise/entry/exit", _HEAD + """
+curr_task  u32     | task that was current
+vec        u8      | softirq number
+phase      u8 enum:softirq_phase | raise, entry or exit
+"""),
+        _table("ipi", "ipi:* events", _HEAD + """
+curr_task  u32     | task that was current
+phase      u8 enum:ipi_phase | sent (ipi_raise, ipi_send_cpu, ipi_send_cpumask), handler entry or exit
+target_cpu u16?    | receiving CPU where the event names exactly one
+"""),
+        _table("idle", "cpu_idle", _HEAD + """
+idle_cpu   u16     | CPU whose idle state changes (cpu_id)
+state      u32?    | idle state entered; NULL: the CPU leaves idle
+"""),
+        _table("freq", "cpu_frequency", _HEAD + """
+freq_cpu   u16     | CPU whose frequency changes (cpu_id)
+khz        u32 kHz | new frequency
+"""),
+        _table("loss", "gaps in a CPU's stream", _HEAD + """
+lost       i64?    | events lost just before the next event of this CPU; NULL: unknown number
+"""),
+        _table("probe", "rewake:select_in / select_out, ground truth of placement", _HEAD + """
+curr_task  u32     | task that was current (the waker)
+phase      u8 enum:probe_phase | entry or return of the placement function
+task       u32?    | in: wakee
+prev_cpu   u16?    | in: prev handed to the function
+wake_flags i32?    | in: wake flags
+recent_cpu u16?    | in: recent_used_cpu of the wakee
+flips      u32?    | in: wakee_flips of the wakee
+util       i64?    | in: util_avg of the wakee
+load       i64?    | in: load_avg of the wakee
+nallowed   i32?    | in: number of CPUs the wakee may use
+nr_idle_scan i32?  | in: nr_idle_scan of the LLC of the wakee's CPU
+has_idle_cores i32? | in: has_idle_cores of the LLC of the wakee's CPU
+rq_load    i64?    | in: load_avg of the wakee's run queue
+rq_nr      i32?    | in: nr_running of the wakee's run queue
+chosen_cpu u16?    | out: CPU that the function returned
+"""),
+    )
+}  # fmt: skip
+EVENT_TABLES = {k: Table(t.name, t.meaning, t.columns, parts=True) for k, t in EVENT_TABLES.items()}
+
+MACHINE_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table("cpu", "one row per possible CPU", """
+cpu      u16    | CPU number
+core     u16?   | lowest CPU number of its physical core (hardware siblings)
+llc      u16?   | lowest CPU number that shares its last-level cache (llc_id); the CPU itself when it has no LLC domain
+cluster  u16?   | lowest CPU number of its cluster; NULL when the kernel has no cluster level there
+node     u16?   | NUMA node number
+package  u16?   | physical package number
+capacity u16?   | cap_orig, 1024 = biggest CPU of the machine
+"""),
+        _table("cpu_state", "state of a CPU over time", """
+cpu         u16      | CPU number
+from_ns     i64  ns  | valid from this time on
+online      bool     | whether it is online
+isolated    bool     | whether it has no scheduler domain (isolcpus)
+root_domain u16?     | lowest CPU number of its root domain
+capacity    u16?     | cap_orig from this time on
+"""),
+        _table("domain", "scheduler domains, bottom up", """
+cpu           u16   | CPU whose domain it is
+level         u8    | 0 = lowest
+name          str   | kernel's name (SMT, CLS, MC, PKG/DIE, NUMA)
+span          str   | CPUs in kernel list form (0-3,8)
+flags         str   | SD_* flags, space separated
+imbalance_pct u16?  % | imbalance_pct of the level
+"""),
+    )
+}  # fmt: skip
+
+TASK_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table("task", "one row per task (tid + generation); ids 0..n_cpus-1 are the idle tasks", """
+task_id    u32      | dense number
+tid        u32      | thread id (0: idle task)
+generation u32      | 0 for the first task seen with this tid
+tgid       u32?     | process id, from the snapshot
+parent     u32?     | task_id of the parent, from fork
+kthread    bool?    | kernel thread, from the snapshot
+source     u8 enum:task_source | how it became known
+first_ns   i64?  ns | first event that names it; NULL: snapshot only
+exit_ns    i64?  ns | its sched_process_exit
+"""),
+        _table("task_attr", "attributes of a task over time", """
+task_id  u32     | task
+from_ns  i64? ns | valid from; NULL: from the start
+to_ns    i64? ns | valid until; NULL: to the end
+comm     u32     | id into comm
+policy   u8? enum:policy_class | scheduling policy
+nice     i16?    | nice value
+cgroup   u32?    | id into cgroup
+allowed  str?    | allowed CPUs in kernel list form
+source   u8 enum:attr_source | where the row comes from
+"""),
+        _table("cgroup", "cgroups of the snapshot", """
+cgroup_id u32    | dense number
+path      str    | path below the cgroup root
+parent    u32?   | parent cgroup
+weight    u32?   | cpu.weight
+quota_ns  i64? ns | cpu.max quota; NULL: no limit
+period_ns i64? ns | cpu.max period
+cpuset    str?   | cpuset.cpus.effective
+"""),
+        _table("comm", "task names", """
+id   u32  | dense number
+name str  | name; bytes that are not printable UTF-8 are escaped as \\xNN at decode
+"""),
+    )
+}  # fmt: skip
+
+DECISION = _table("decision", "one row per wakeup, fork or exec that reached, or may have reached, placement", """
+decision_id   i64      | dense, in (time, cpu, sequence) order
+event_id      i64      | id of the event that opens it (waking, wakeup_new, exec, or the first sign on kernels before 4.3)
+ts_ns         i64  ns  | decision time
+kind          u8 enum:decision_kind | wake, fork or exec
+class         u8 enum:decision_class | what became of it (policies.md C3); only moved and stayed are the fair class's own decisions
+task          u32      | wakee
+waker_task    u32?     | task current on the waker CPU
+waker_cpu     u16?     | CPU that executed the wakeup; NULL: lost
+irq_ctx       u8? enum:irq_ctx | interrupt context of the waker
+prio          i16      | kernel priority of the wakee
+prev_cpu      u16?     | CPU the task was on before
+chosen_cpu    u16?     | CPU that the kernel picked; NULL: unclosed
+ran_cpu       u16?     | CPU where it first ran afterwards; NULL: never seen
+chosen_idle   bool?    | chosen CPU was idle (nothing queued, nothing pending) at the decision
+idle_state    u32?     | cpu_idle state of the chosen CPU at the decision, when idle and recorded
+wakeup_ns     i64? ns  | decision to sched_wakeup
+latency_ns    i64? ns  | decision to first switch-in (kernels without sched_waking: from sched_wakeup); 0 when it was running
+censored      bool     | no switch-in before the trace ended or events were lost
+low_confidence bool    | state of a CPU involved was resynchronised less than 10 ms before
+""", parts=True)  # fmt: skip
+
+RUN_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table("ledger", "row i is decision i under one policy instance", """
+cpu            u16?   | CPU the policy chose; NULL: not a decision of this policy (other class, or a path it does not have)
+branch         u8?    | which rule decided: index into the run manifest's `branches`
+cpus_scanned   u16?   | CPUs examined by its idle search
+inputs_assumed u32?   | bit set of INPUTS
+outcome        u16?   | bit set of OUTCOMES
+known          bool?  | it chose what was recorded
+lo_ns          i64? ns | latency where not known: lower end (policies.md D1); recorded latency where known; NULL: no estimate
+hi_ns          i64? ns | upper end; NULL with lo_ns set: unbounded
+""", parts=True),
+        _table("bucket", "wakeup latency as mergeable logarithmic buckets", """
+policy  str     | policy instance
+metric  str     | recorded, lo or hi
+bucket  i32?    | b = ceil(ln(x)/ln(gamma)), gamma = (1+a)/(1-a), a = 1 %; NULL: the value 0
+n       i64     | samples
+"""),
+    )
+}  # fmt: skip
+
+TABLES: dict[str, Table] = {**EVENT_TABLES, **MACHINE_TABLES, **TASK_TABLES, "decision": DECISION, **RUN_TABLES}

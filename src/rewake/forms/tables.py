@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The forms that pass between rooms: the recording and the run, declared once.
+"""Every table and column of a recording (``NAME.rewake/``) and of a run (``NAME.run/``): name, type, unit and meaning.
 
-Every table and column of a recording (``NAME.rewake/``) and of a run (``NAME.run/``) is declared here: name, type, unit and
-meaning. docs/columns.md is generated from these declarations and the C++ column structs are checked against them by a test.
+docs/columns.md is generated from these declarations and the C++ column structs are checked against them by a test.
 
-Absent is NULL, nothing is ever -1. Enumerations cross as small integers: the code is the index into the tuple in `ENUMS`.
+Absent is NULL, nothing is ever -1. Enumerations cross as small integers: the code is the index into the tuple in
+`ENUMS`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ INPUTS = (
 OUTCOMES = (
     "target_idle", "idle_missed_llc", "idle_missed_machine", "stacked", "exposed", "self_collision", "low_confidence",
 )  # fmt: skip
-"""Bits of `outcome`, lowest first: what the chosen CPU looked like at the decision (policies.md D1)."""
+"""Bits of `outcome`, lowest first: what the chosen CPU looked like at the decision."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ task       u32     | wakee
 prio       i16     | kernel priority of the wakee
 target_cpu u16     | task_cpu(wakee) before placement, i.e. its previous CPU; never the chosen one
 """),
-        _table("wakeup", "sched_wakeup and sched_wakeup_new (records with success=0 are dropped and counted)", _HEAD + _CURR + """
+        _table("wakeup", "sched_wakeup and sched_wakeup_new (success=0: dropped and counted)", _HEAD + _CURR + """
 task       u32     | wakee
 prio       i16     | kernel priority of the wakee
 target_cpu u16     | CPU on whose run queue it was put
@@ -275,10 +275,10 @@ name str  | name; bytes that are not printable UTF-8 are escaped as \\xNN at dec
 
 DECISION = _table("decision", "one row per wakeup, fork or exec that reached, or may have reached, placement", """
 decision_id   i64      | dense, in (time, cpu, sequence) order
-event_id      i64      | id of the event that opens it (waking, wakeup_new, exec, or the first sign on kernels before 4.3)
+event_id      i64      | event that opens it (waking, wakeup_new, exec, or the first sign on kernels before 4.3)
 ts_ns         i64  ns  | decision time
 kind          u8 enum:decision_kind | wake, fork or exec
-class         u8 enum:decision_class | what became of it (policies.md C3); only moved and stayed are the fair class's own decisions
+class         u8 enum:decision_class | what became of it; only moved and stayed are the fair class's own decisions
 task          u32      | wakee
 waker_task    u32?     | task current on the waker CPU
 waker_cpu     u16?     | CPU that executed the wakeup; NULL: lost
@@ -290,7 +290,7 @@ ran_cpu       u16?     | CPU where it first ran afterwards; NULL: never seen
 chosen_idle   bool?    | chosen CPU was idle (nothing queued, nothing pending) at the decision
 idle_state    u32?     | cpu_idle state of the chosen CPU at the decision, when idle and recorded
 wakeup_ns     i64? ns  | decision to sched_wakeup
-latency_ns    i64? ns  | decision to first switch-in (kernels without sched_waking: from sched_wakeup); 0 when it was running
+latency_ns    i64? ns  | decision to first switch-in (without sched_waking: from sched_wakeup); 0 when it was running
 censored      bool     | no switch-in before the trace ended or events were lost
 low_confidence bool    | state of a CPU involved was resynchronised less than 10 ms before
 """, parts=True)  # fmt: skip
@@ -299,13 +299,13 @@ RUN_TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         _table("ledger", "row i is decision i under one policy instance", """
-cpu            u16?   | CPU the policy chose; NULL: not a decision of this policy (other class, or a path it does not have)
+cpu            u16?   | CPU the policy chose; NULL: not its decision (other class, or a path it does not have)
 branch         u8?    | which rule decided: index into the run manifest's `branches`
 cpus_scanned   u16?   | CPUs examined by its idle search
 inputs_assumed u32?   | bit set of INPUTS
 outcome        u16?   | bit set of OUTCOMES
 known          bool?  | it chose what was recorded
-lo_ns          i64? ns | latency where not known: lower end (policies.md D1); recorded latency where known; NULL: no estimate
+lo_ns          i64? ns | latency where not known: lower end; recorded latency where known; NULL: no estimate
 hi_ns          i64? ns | upper end; NULL with lo_ns set: unbounded
 """, parts=True),
         _table("bucket", "wakeup latency as mergeable logarithmic buckets", """
@@ -317,4 +317,6 @@ n       i64     | samples
     )
 }  # fmt: skip
 
-TABLES: dict[str, Table] = {**EVENT_TABLES, **MACHINE_TABLES, **TASK_TABLES, "decision": DECISION, **RUN_TABLES}
+RECORDING_TABLES: dict[str, Table] = {**EVENT_TABLES, **MACHINE_TABLES, **TASK_TABLES, "decision": DECISION}
+
+TABLES: dict[str, Table] = {**RECORDING_TABLES, **RUN_TABLES}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a recording and a run have in common as directories: built aside and renamed, one manifest each."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rewake.errors import TraceError, UsageError
+from rewake.forms.parquet import connect, first_line
+from rewake.forms.tables import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class Writer:
+    """Builds a directory in the sibling `NAME.part`, locked against a second writer; renames it when all is written."""
+
+    kind = ""
+
+    def __init__(self, path: Path | str, threads: int = 2) -> None:
+        self.path = Path(path)
+        self.part = self.path.with_name(self.path.name + ".part")
+        self.manifest: dict[str, Any] = {}
+        self._threads = threads
+        self._con: duckdb.DuckDBPyConnection | None = None
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        if self.path.exists() and kind_of(self.path) != self.kind:
+            raise UsageError(f"{self.path}: exists and is no rewake {self.kind}: give another name")
+        try:
+            self.part.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.part, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise TraceError(f"{self.part}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise TraceError(f"{self.path}: another rewake is writing it: wait for it, or give another name") from None
+        self._lock = lock
+        for stale in self.part.iterdir():  # of a writer that was killed: its lock went with it
+            shutil.rmtree(stale) if stale.is_dir() and not stale.is_symlink() else stale.unlink()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._con is not None:
+            self._con.close()
+            self._con = None
+        if self._lock is not None:
+            shutil.rmtree(self.part, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def _duck(self) -> duckdb.DuckDBPyConnection:
+        if self._lock is None:
+            raise ValueError("the writer is not open")
+        if self._con is None:
+            self._con = connect(self._threads)
+        return self._con
+
+    def put_file(self, name: str, data: bytes) -> None:
+        """A file beside the tables, kept as evidence."""
+        if Path(name).name != name:
+            raise ValueError(f"not a file name: {name!r}")
+        (self.part / name).write_bytes(data)
+
+    def _finish(self) -> None:
+        text = json.dumps(self.manifest, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        (self.part / "manifest.json").write_text(text, encoding="ascii")
+        if self._lock is None:
+            raise ValueError("the writer is not open")
+        old = self.path.with_name(f"{self.path.name}.{os.getpid()}.old")
+        if self.path.exists():
+            self.path.rename(old)
+        self.part.rename(self.path)
+        shutil.rmtree(old, ignore_errors=True)
+        os.close(self._lock)
+        self._lock = None
+
+
+def kind_of(path: Path) -> str | None:
+    """'recording' or 'run' when a directory says so itself, else None."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    name = manifest.get("format") if isinstance(manifest, dict) else None
+    return {"rewake-recording": "recording", "rewake-run": "run"}.get(name) if isinstance(name, str) else None
+
+
+def read_manifest(path: Path, kind: str) -> dict[str, Any]:
+    try:
+        text = (path / "manifest.json").read_bytes()
+    except FileNotFoundError:
+        raise TraceError(f"{path}: not a rewake {kind}: it has no manifest.json") from None
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}") from error
+    try:
+        manifest = json.loads(text)
+    except ValueError as error:
+        raise TraceError(f"{path}/manifest.json: damaged ({first_line(error)}): make the {kind} again") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != f"rewake-{kind}":
+        raise TraceError(f"{path}: its manifest does not describe a rewake {kind}")
+    version = manifest.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise TraceError(
+            f"{path}: schema version {version!r}, this rewake reads {SCHEMA_VERSION}:"
+            " import the trace again with this rewake"
+        )
+    return manifest

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording on disk: `NAME.rewake/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewake.errors import TraceError
+from rewake.forms.directory import Writer, read_manifest
+from rewake.forms.parquet import Columns, connect, copy_out, create_view, empty, fetch, select, source_of
+from rewake.forms.tables import RECORDING_TABLES, SCHEMA_VERSION, Table
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class RecordingWriter(Writer):
+    """Writes a recording: tables with parts batch by batch, the others once.
+
+    `manifest` is the caller's; `format`, `schema_version`, `n_parts`, `rows` and `columns` are filled in here.
+    """
+
+    kind = "recording"
+
+    def __init__(self, path: Path | str, threads: int = 2) -> None:
+        super().__init__(path, threads)
+        self._parts: dict[str, dict[int, int]] = {}
+        self._rows: dict[str, int] = {}
+
+    def write_part(self, table: str, index: int, columns: Columns) -> None:
+        """Part `index` (the batch's number) of an event table or of `decision`; a second write replaces the first."""
+        spec = _recording_table(table)
+        if not spec.parts:
+            raise ValueError(f"{table} has no parts")
+        file = self.part / table / f"{index:06}.parquet"
+        file.unlink(missing_ok=True)
+        self._parts.setdefault(table, {})[index] = copy_out(self._duck, spec, columns, file)
+
+    def write(self, table: str, columns: Columns) -> None:
+        """A table of one file."""
+        spec = _recording_table(table)
+        if spec.parts:
+            raise ValueError(f"{table} is written in parts")
+        self._rows[table] = copy_out(self._duck, spec, columns, self.part / f"{table}.parquet")
+
+    @property
+    def n_parts(self) -> int:
+        """Batches so far, empty ones counted: one more than the highest part written."""
+        return max((i for parts in self._parts.values() for i in parts), default=-1) + 1
+
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        """What was written as this part; no rows when nothing was."""
+        spec = _recording_table(table)
+        if not self._parts.get(table, {}).get(index):
+            return empty(spec, names)
+        files = [self.part / table / f"{index:06}.parquet"]
+        return fetch(self._duck, select(spec, names), source_of(spec, files, spec.names))
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> Columns:
+        """What was written of a table so far; of a table with parts, all of them."""
+        spec = _recording_table(table)
+        if spec.parts:
+            files = [self.part / table / f"{i:06}.parquet" for i, n in sorted(self._parts.get(table, {}).items()) if n]
+        else:
+            files = [self.part / f"{table}.parquet"] if self._rows.get(table) else []
+        return fetch(self._duck, select(spec, names), source_of(spec, files, spec.names))
+
+    def commit(self) -> None:
+        """Gives the recording its name; from here on it is complete."""
+        n = self.n_parts
+        rows: dict[str, int | list[int]] = {}
+        for table in RECORDING_TABLES.values():
+            if table.parts:
+                parts = self._parts.get(table.name, {})
+                rows[table.name] = [parts.get(i, 0) for i in range(n)]
+            else:
+                rows[table.name] = self._rows.get(table.name, 0)
+        self.manifest |= {
+            "format": "rewake-recording",
+            "schema_version": SCHEMA_VERSION,
+            "n_parts": n,
+            "rows": rows,
+            "columns": {t.name: list(t.names) for t in RECORDING_TABLES.values()},
+        }
+        self._finish()
+
+
+def _recording_table(name: str) -> Table:
+    try:
+        return RECORDING_TABLES[name]
+    except KeyError:
+        raise ValueError(f"a recording has no table {name}") from None
+
+
+class Recording:
+    """Reads a recording. Missing or damaged files are a TraceError, never an empty table."""
+
+    def __init__(self, path: Path | str, threads: int = 2) -> None:
+        self.path = Path(path)
+        self.manifest = read_manifest(self.path, "recording")
+        self._threads = threads
+        self._con: duckdb.DuckDBPyConnection | None = None
+        try:
+            self.n_parts = int(self.manifest["n_parts"])
+            self._rows: dict[str, Any] = dict(self.manifest["rows"])
+            self._written: dict[str, list[str]] = dict(self.manifest["columns"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(f"{self.path}/manifest.json: damaged: import the trace again") from error
+        for spec in RECORDING_TABLES.values():
+            for file in self._files(spec):
+                if not file.is_file():
+                    raise TraceError(f"{file}: missing: import the trace again")
+
+    def _files(self, spec: Table, index: int | None = None) -> list[Path]:
+        rows = self._rows.get(spec.name, 0)
+        if not spec.parts:
+            return [self.path / f"{spec.name}.parquet"] if rows else []
+        if index is not None and not 0 <= index < self.n_parts:
+            raise ValueError(f"{spec.name} has no part {index}")
+        wanted = range(self.n_parts) if index is None else (index,)
+        return [self.path / spec.name / f"{i:06}.parquet" for i in wanted if rows and rows[i]]
+
+    def _read(self, spec: Table, files: Sequence[Path], names: Sequence[str] | None) -> Columns:
+        wanted = select(spec, names)
+        if not files:
+            return empty(spec, names)
+        if self._con is None:
+            self._con = connect(self._threads)
+        return fetch(self._con, wanted, source_of(spec, files, self._written.get(spec.name, ())))
+
+    def rows(self, table: str) -> int:
+        """Rows of a table, from the manifest."""
+        found = self._rows.get(_recording_table(table).name, 0)
+        return sum(found) if isinstance(found, list) else int(found)
+
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        """One part of an event table or of `decision`."""
+        spec = _recording_table(table)
+        if not spec.parts:
+            raise ValueError(f"{table} has no parts")
+        return self._read(spec, self._files(spec, index), names)
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> Columns:
+        """A whole table, parts in order."""
+        spec = _recording_table(table)
+        return self._read(spec, self._files(spec), names)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A new connection with one view per table."""
+        con = connect(self._threads)
+        self.add_views(con)
+        return con
+
+    def add_views(self, con: duckdb.DuckDBPyConnection) -> None:
+        for spec in RECORDING_TABLES.values():
+            create_view(con, spec.name, source_of(spec, self._files(spec), self._written.get(spec.name, ())))

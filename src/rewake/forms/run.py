@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run on disk: `NAME.run/`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from rewake.errors import TraceError, UsageError
+from rewake.forms.directory import Writer, read_manifest
+from rewake.forms.parquet import (
+    Columns,
+    checked,
+    connect,
+    copy_out,
+    create_view,
+    dtype_of,
+    empty,
+    exact,
+    fetch,
+    literal,
+    select,
+    source_of,
+)
+from rewake.forms.recording import Recording
+from rewake.forms.tables import RUN_TABLES, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class RunWriter(Writer):
+    """Writes a run: one ledger file per policy instance, rows in decision order, and small tables.
+
+    Ledger parts are kept as raw columns on disk until commit writes each policy's file in one go: nothing grows in
+    memory and nothing is compressed twice. `recording` is what the run was made from; the run refers to it.
+    """
+
+    kind = "run"
+
+    def __init__(self, path: Path | str, recording: Recording | None = None, threads: int = 2) -> None:
+        super().__init__(path, threads)
+        self._ledgers: dict[str, dict[int, int]] = {}
+        self._rows: dict[str, int] = {}
+        if recording is not None:
+            self.manifest["recording"] = {"path": str(recording.path.resolve()), "id": recording.manifest.get("id")}
+
+    def write_ledger(self, policy: str, index: int, columns: Columns) -> None:
+        """Part `index` of a policy's ledger: a row for each decision in part `index` of the recording; in order."""
+        spec = RUN_TABLES["ledger"]
+        parts = self._ledgers.setdefault(policy, {})
+        if parts and index <= max(parts):
+            raise ValueError(f"ledger of {policy}: part {index} after part {max(parts)}")
+        _, _, rows = checked(spec, columns)
+        folder = self._raw(policy)
+        folder.mkdir(parents=True, exist_ok=True)
+        for column in spec.columns:
+            given = columns.get(column.name)
+            if given is None:
+                given = (np.zeros(rows, dtype_of(column)), np.ones(rows, np.bool_))
+            values, null = given if isinstance(given, tuple) else (given, np.zeros(rows, np.bool_))
+            for name, array in (
+                (column.name, exact(spec, column, values)),
+                (f"{column.name}.null", np.asarray(null, np.bool_)),
+            ):
+                with open(folder / name, "ab") as file:
+                    file.write(np.ascontiguousarray(array, array.dtype).data)
+        parts[index] = rows
+
+    def _raw(self, policy: str) -> Path:
+        return self.part / "raw" / str(list(self._ledgers).index(policy))
+
+    def write(self, table: str, columns: Columns) -> None:
+        """A table of one file."""
+        spec = RUN_TABLES[table]
+        if spec.parts:
+            raise ValueError(f"{table} is written with write_ledger")
+        self._rows[table] = copy_out(self._duck, spec, columns, self.part / f"{table}.parquet")
+
+    def commit(self) -> None:
+        """Writes the ledger files and gives the run its name."""
+        spec = RUN_TABLES["ledger"]
+        ledgers: dict[str, dict[str, Any]] = {}
+        taken = {f"{name}.parquet" for name in RUN_TABLES}
+        for policy, parts in self._ledgers.items():
+            file = _file_name(policy, taken)
+            taken.add(file)
+            folder = self._raw(policy)
+            if sum(parts.values()):
+                columns: Columns = {}
+                for column in spec.columns:
+                    values = np.asarray(np.memmap(folder / column.name, dtype_of(column), "r"))
+                    null = np.asarray(np.memmap(folder / f"{column.name}.null", np.bool_, "r"))
+                    columns[column.name] = (values, null)
+                copy_out(self._duck, spec, columns, self.part / file)
+                del columns
+            n = max(parts, default=-1) + 1
+            ledgers[policy] = {"file": file, "rows": [parts.get(i, 0) for i in range(n)]}
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self.part / "raw", ignore_errors=True)
+        self.manifest |= {
+            "format": "rewake-run",
+            "schema_version": SCHEMA_VERSION,
+            "ledgers": ledgers,
+            "rows": {t.name: self._rows.get(t.name, 0) for t in RUN_TABLES.values() if not t.parts},
+            "columns": {t.name: list(t.names) for t in RUN_TABLES.values()},
+        }
+        self._finish()
+
+
+def _file_name(policy: str, taken: set[str]) -> str:
+    """A file name for a policy instance: readable, portable, unique in its run."""
+    stem = quote(policy, safe="@=+,-_~").replace("%2E", ".")
+    stem = stem if not stem.startswith(".") else "%2E" + stem[1:]
+    short = stem if len(stem) <= 120 else stem[:120]
+    name, n = f"{short}.parquet", 1
+    while name.lower() in {t.lower() for t in taken}:
+        n += 1
+        name = f"{short}~{n}.parquet"
+    return name
+
+
+class Run:
+    """Reads a run."""
+
+    def __init__(self, path: Path | str, threads: int = 2) -> None:
+        self.path = Path(path)
+        self.manifest = read_manifest(self.path, "run")
+        self._threads = threads
+        self._con: duckdb.DuckDBPyConnection | None = None
+        try:
+            self._ledgers: dict[str, dict[str, Any]] = dict(self.manifest["ledgers"])
+            self._rows: dict[str, int] = dict(self.manifest["rows"])
+            self._written: dict[str, list[str]] = dict(self.manifest["columns"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(f"{self.path}/manifest.json: damaged: replay the recording again") from error
+        for policy in self.policies:
+            for file in self._files(policy):
+                if not file.is_file():
+                    raise TraceError(f"{file}: missing: replay the recording again")
+
+    @property
+    def policies(self) -> list[str]:
+        """Policy instances in the order in which they were asked for."""
+        return list(self._ledgers)
+
+    @property
+    def recording(self) -> Recording:
+        """The recording that the run was made from: where it was, or beside the run."""
+        made_from = self.manifest.get("recording")
+        if not isinstance(made_from, dict) or "path" not in made_from:
+            raise TraceError(f"{self.path}: the run does not say which recording it was made from")
+        there = Path(made_from["path"])
+        for path in (there, self.path.resolve().parent / there.name):
+            if (path / "manifest.json").is_file():
+                recording = Recording(path, self._threads)
+                if recording.manifest.get("id") == made_from.get("id"):
+                    return recording
+        raise TraceError(f"{there}: the recording of {self.path} is gone or has changed: replay the trace again")
+
+    def _files(self, policy: str) -> list[Path]:
+        ledger = self._ledgers[policy]
+        return [self.path / str(ledger["file"])] if sum(ledger["rows"]) else []
+
+    def read_ledger(self, policy: str, index: int | None = None, names: Sequence[str] | None = None) -> Columns:
+        """A policy's ledger: all of it, or the rows of the decisions in part `index` of the recording."""
+        spec = RUN_TABLES["ledger"]
+        if policy not in self._ledgers:
+            raise UsageError(f"{self.path}: no policy {policy}; it has {', '.join(self.policies)}")
+        rows = self._ledgers[policy]["rows"]
+        files = self._files(policy)
+        if not files or (index is not None and not rows[index]):
+            return empty(spec, names)
+        source = source_of(spec, files, self._written["ledger"])
+        if index is not None:
+            source = f"{source} LIMIT {rows[index]} OFFSET {sum(rows[:index])}"
+        if self._con is None:
+            self._con = connect(self._threads)
+        return fetch(self._con, select(spec, names), source)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A new connection: the recording's views, `ledger` (with `policy`, `decision_id`) and `bucket`."""
+        con = connect(self._threads)
+        self.recording.add_views(con)
+        spec = RUN_TABLES["ledger"]
+        arms = []
+        for policy in self.policies:
+            for file in self._files(policy):
+                has = set(self._written["ledger"])
+                exprs = ", ".join(c.name if c.name in has else f"NULL::{c.type} AS {c.name}" for c in spec.columns)
+                arms.append(
+                    f"SELECT {literal(policy)} AS policy, file_row_number AS decision_id, {exprs}"
+                    f" FROM read_parquet({literal(file)}, file_row_number=true)"
+                )
+        if not arms:
+            nothing = ", ".join(f"NULL::{c.type} AS {c.name}" for c in spec.columns)
+            arms.append(f"SELECT ''::VARCHAR AS policy, 0::BIGINT AS decision_id, {nothing} WHERE false")
+        create_view(con, "ledger", "(" + " UNION ALL ".join(arms) + ")")
+        bucket = RUN_TABLES["bucket"]
+        files = [self.path / "bucket.parquet"] if self._rows.get("bucket") else []
+        create_view(con, "bucket", source_of(bucket, files, self._written["bucket"]))
+        return con

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recording and run on disk: what is written comes back, whole or not at all, the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rewake import forms
+from rewake.errors import TraceError, UsageError
+
+Columns = forms.Columns
+
+
+def random_columns(table: forms.Table, rows: int, seed: int) -> Columns:
+    """Full-range values of every type, NULLs where the table allows them."""
+    rng = np.random.default_rng(seed)
+    columns: Columns = {}
+    for column in table.columns:
+        dtype = forms.dtype_of(column)
+        values: np.ndarray[Any, Any]
+        if dtype.kind == "O":
+            values = np.array([f"n{i}é'\"\n" for i in rng.integers(0, 9, rows)], dtype=object)
+        elif dtype.kind == "b":
+            values = rng.integers(0, 2, rows).astype(np.bool_)
+        else:
+            limit = np.iinfo(dtype)
+            values = rng.integers(limit.min, limit.max, rows, dtype=dtype, endpoint=True)
+        columns[column.name] = (values, rng.integers(0, 2, rows).astype(np.bool_)) if column.nullable else values
+    return columns
+
+
+def assert_same(got: Columns, want: Columns, table: forms.Table) -> None:
+    for column in table.columns:
+        g, w = got[column.name], want[column.name]
+        gv, gn = g if isinstance(g, tuple) else (g, np.zeros(len(g), np.bool_))
+        wv, wn = w if isinstance(w, tuple) else (w, np.zeros(len(w), np.bool_))
+        assert gv.dtype == forms.dtype_of(column), column.name
+        np.testing.assert_array_equal(gn, wn, err_msg=column.name)
+        np.testing.assert_array_equal(gv[~gn], wv[~wn], err_msg=column.name)
+
+
+def small(path: Path, parts: int = 2, rows: int = 50, threads: int = 2) -> dict[str, list[Columns]]:
+    """A recording with every table filled; the columns that went in."""
+    given_columns: dict[str, list[Columns]] = {}
+    with forms.RecordingWriter(path, threads) as writer:
+        for n, table in enumerate(forms.RECORDING_TABLES.values()):
+            for part in range(parts if table.parts else 1):
+                columns = random_columns(table, rows, 100 * n + part)
+                given_columns.setdefault(table.name, []).append(columns)
+                if table.parts:
+                    writer.write_part(table.name, part, columns)
+                else:
+                    writer.write(table.name, columns)
+        writer.manifest["id"] = "abc"
+        writer.put_file("topology.xml", b"<topology/>")
+        writer.commit()
+    return given_columns
+
+
+@pytest.mark.parametrize("name", sorted(forms.TABLES))
+def test_every_table_declares_what_duckdb_and_numpy_understand(name: str) -> None:
+    table = forms.TABLES[name]
+    assert len(set(table.names)) == len(table.names)
+    for column in table.columns:
+        assert column.meaning
+        assert column.enum == "" or column.enum in forms.ENUMS
+        assert column.name.endswith("_ns") == (column.unit == "ns")
+        forms.dtype_of(column)
+
+
+def test_what_is_written_comes_back(tmp_path: Path) -> None:
+    wrote = small(tmp_path / "a.rewake")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.rewake"]
+    recording = forms.Recording(tmp_path / "a.rewake")
+    assert recording.n_parts == 2
+    assert recording.manifest["id"] == "abc"
+    assert (recording.path / "topology.xml").read_bytes() == b"<topology/>"
+    con = recording.connect()
+    for name, parts in wrote.items():
+        table = forms.TABLES[name]
+        assert recording.rows(name) == 50 * len(parts)
+        for index, columns in enumerate(parts):
+            assert_same(recording.read_part(name, index) if table.parts else recording.read(name), columns, table)
+        assert con.execute(f"SELECT count(*) FROM {name}").fetchall() == [(50 * len(parts),)]
+        whole = recording.read(name, [table.names[0]])
+        first = [c[table.names[0]] for c in parts]
+        np.testing.assert_array_equal(whole[table.names[0]], np.concatenate(first))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.integers(0, 2**16 - 1),
+            st.none() | st.integers(0, 2**32 - 1),
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+        ),
+        max_size=30,
+    )
+)
+def test_nulls_and_extremes_survive(tmp_path: Path, rows: list[tuple[int, int, int | None, int | None]]) -> None:
+    def nullable(values: list[int | None], dtype: Any) -> tuple[Any, Any]:
+        return np.array([v or 0 for v in values], dtype), np.array([v is None for v in values], bool)
+
+    columns: Columns = {
+        "id": np.arange(len(rows), dtype=np.int64),
+        "ts_ns": np.array([r[0] for r in rows], np.int64),
+        "cpu": np.array([r[1] for r in rows], np.uint16),
+        "idle_cpu": np.array([r[1] for r in rows], np.uint16),
+        "state": nullable([r[2] for r in rows], np.uint32),
+    }
+    loss: Columns = {k: columns[k] for k in ("id", "ts_ns", "cpu")} | {"lost": nullable([r[3] for r in rows], np.int64)}
+    with forms.RecordingWriter(tmp_path / "h.rewake") as writer:
+        writer.write_part("idle", 0, columns)
+        writer.write_part("loss", 0, loss)
+        assert_same(writer.read_part("idle", 0), columns, forms.TABLES["idle"])
+        assert_same(writer.read_part("loss", 0), loss, forms.TABLES["loss"])
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20), max_size=10))
+def test_any_text_survives(tmp_path: Path, names: list[str]) -> None:
+    columns: Columns = {"id": np.arange(len(names), dtype=np.uint32), "name": np.array(names, dtype=object)}
+    with forms.RecordingWriter(tmp_path / "t.rewake") as writer:
+        writer.write("comm", columns)
+        assert list(writer.read("comm")["name"]) == names
+
+
+def test_same_input_same_bytes_at_any_thread_count(tmp_path: Path) -> None:
+    for threads in (1, 2, 4):
+        with forms.RecordingWriter(tmp_path / f"{threads}.rewake", threads) as writer:
+            for name in ("switch", "loss", "decision"):  # more rows than a row group, so that threads share the work
+                writer.write_part(name, 0, random_columns(forms.TABLES[name], 300_000, 1))
+            writer.write("task_attr", random_columns(forms.TABLES["task_attr"], 50, 1))
+            writer.commit()
+    one = {p.relative_to(tmp_path / "1.rewake"): p.read_bytes() for p in (tmp_path / "1.rewake").rglob("*.*")}
+    assert len(one) == 5
+    for threads in (2, 4):
+        other = tmp_path / f"{threads}.rewake"
+        assert {p.relative_to(other): p.read_bytes() for p in other.rglob("*.*")} == one
+
+
+def test_what_stands_under_a_null_does_not_reach_the_file(tmp_path: Path) -> None:
+    files = []
+    for garbage in (7, 9):
+        with forms.RecordingWriter(tmp_path / f"{garbage}.rewake") as writer:
+            null = np.array([True, False])
+            writer.write_part(
+                "loss", 0, {
+                    "id": np.arange(2), "ts_ns": np.arange(2), "cpu": np.zeros(2, np.uint16),
+                    "lost": (np.array([garbage, 1]), null),
+                },
+            )  # fmt: skip
+            writer.commit()
+        files.append((tmp_path / f"{garbage}.rewake" / "loss" / "000000.parquet").read_bytes())
+    assert files[0] == files[1]
+
+
+def test_a_missing_table_and_an_empty_part_read_as_no_rows(tmp_path: Path) -> None:
+    with forms.RecordingWriter(tmp_path / "e.rewake") as writer:
+        writer.write_part("exit", 1, random_columns(forms.TABLES["exit"], 3, 1))
+        writer.commit()
+    recording = forms.Recording(tmp_path / "e.rewake")
+    assert recording.n_parts == 2
+    assert recording.read_part("exit", 0)["prio"].dtype == np.int16  # type: ignore[union-attr]
+    assert len(recording.read_part("switch", 1)["id"]) == 0
+    assert len(recording.read("decision")["decision_id"]) == 0
+    con = recording.connect()
+    assert con.execute("SELECT count(*) FROM exit").fetchall() == [(3,)]
+    assert con.execute("SELECT * FROM probe").fetchall() == []
+    with pytest.raises(ValueError, match="no part 2"):
+        recording.read_part("exit", 2)
+
+
+BAD: list[tuple[str, Columns, str]] = [
+    ("comm", {"id": np.array([1]), "name": np.array(["a"], object), "x": np.array([1])}, "no column x"),
+    ("comm", {"id": np.array([1])}, "comm.name is missing"),
+    ("comm", {"id": np.array([1, 2]), "name": np.array(["a"], object)}, "1 rows"),
+    ("comm", {"id": np.array([-1]), "name": np.array(["a"], object)}, "out of the range"),
+    ("comm", {"id": np.array([1.5]), "name": np.array(["a"], object)}, "float64 given"),
+    ("comm", {"id": np.array([1]), "name": np.array([None], object)}, "may not be NULL"),
+    ("comm", {"id": (np.array([1]), np.array([True])), "name": np.array(["a"], object)}, "may not be NULL"),
+]
+
+
+@pytest.mark.parametrize(("table", "columns", "message"), BAD)
+def test_columns_that_do_not_fit_the_declaration_are_refused(
+    tmp_path: Path, table: str, columns: Columns, message: str
+) -> None:
+    with forms.RecordingWriter(tmp_path / "b.rewake") as writer, pytest.raises(ValueError, match=message):
+        writer.write(table, columns)
+
+
+def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), forms.RecordingWriter(tmp_path / "x.rewake") as writer:
+        writer.write_part("exit", 0, random_columns(forms.TABLES["exit"], 3, 1))
+        raise RuntimeError
+    with forms.RecordingWriter(tmp_path / "x.rewake") as writer:
+        writer.write_part("exit", 0, random_columns(forms.TABLES["exit"], 3, 1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_keeps_the_recording_that_was_there(tmp_path: Path) -> None:
+    small(tmp_path / "k.rewake")
+    with pytest.raises(RuntimeError), forms.RecordingWriter(tmp_path / "k.rewake") as writer:
+        writer.write("comm", random_columns(forms.TABLES["comm"], 1, 1))
+        raise RuntimeError
+    assert forms.Recording(tmp_path / "k.rewake").rows("comm") == 50
+    with forms.RecordingWriter(tmp_path / "k.rewake") as writer:
+        writer.write("comm", random_columns(forms.TABLES["comm"], 1, 1))
+        writer.commit()
+    assert forms.Recording(tmp_path / "k.rewake").rows("comm") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["k.rewake"]
+
+
+def test_what_a_killed_writer_left_is_cleared(tmp_path: Path) -> None:
+    part = tmp_path / "x.rewake.part"
+    (part / "switch").mkdir(parents=True)
+    (part / "switch" / "000009.parquet").write_bytes(b"half")
+    small(tmp_path / "x.rewake")
+    assert not part.exists()
+    assert not (tmp_path / "x.rewake" / "switch" / "000009.parquet").exists()
+
+
+def test_two_writers_of_one_name(tmp_path: Path) -> None:
+    with (
+        forms.RecordingWriter(tmp_path / "x.rewake"),
+        pytest.raises(TraceError, match="another rewake is writing it"),
+        forms.RecordingWriter(tmp_path / "x.rewake"),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_that_is_not_ours_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "file").write_text("x")
+    for name in ("dir", "file"):
+        with pytest.raises(UsageError, match="exists"), forms.RecordingWriter(tmp_path / name):
+            pass
+
+
+def edit(path: Path, **changes: Any) -> None:
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps(manifest | changes))
+
+
+def test_a_damaged_recording_is_an_error_and_never_empty(tmp_path: Path) -> None:
+    path = tmp_path / "d.rewake"
+    for damage, message in (
+        (lambda: (path / "manifest.json").unlink(), "not a rewake recording"),
+        (lambda: (path / "manifest.json").write_text("{"), "damaged"),
+        (lambda: (path / "manifest.json").write_text("[]"), "does not describe"),
+        (lambda: edit(path, schema_version=99), "schema version 99, this rewake reads 1"),
+        (lambda: edit(path, rows=3), "damaged"),
+        (lambda: (path / "switch" / "000001.parquet").unlink(), "missing"),
+        (lambda: (path / "switch" / "000001.parquet").write_bytes(b"junk" * 9), "damaged"),
+        (lambda: (path / "comm.parquet").write_bytes(b""), "damaged"),
+    ):
+        small(path)
+        damage()
+        with pytest.raises(TraceError, match=message) as caught:
+            recording = forms.Recording(path)
+            recording.read("switch")
+            recording.read("comm")
+        assert "\n" not in str(caught.value)
+        shutil.rmtree(path)
+
+
+def test_a_column_newer_than_the_recording_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small(tmp_path / "o.rewake")
+    old = forms.RECORDING_TABLES["cpu"]
+    new = forms.Table("cpu", old.meaning, (*old.columns, forms.Column("die", "USMALLINT", True, "", "", "die")), False)
+    monkeypatch.setitem(forms.RECORDING_TABLES, "cpu", new)
+    recording = forms.Recording(tmp_path / "o.rewake")
+    _, null = recording.read("cpu")["die"]
+    assert null.all() and len(null) == 50
+    assert recording.connect().execute("SELECT count(*), count(die) FROM cpu").fetchall() == [(50, 0)]
+
+
+def test_odd_path_names(tmp_path: Path) -> None:
+    folder = tmp_path / "it's [a] *odd* ?name"
+    folder.mkdir()
+    wrote = small(folder / "r'.rewake")
+    recording = forms.Recording(folder / "r'.rewake")
+    assert_same(recording.read_part("switch", 1), wrote["switch"][1], forms.TABLES["switch"])
+    assert recording.connect().execute("SELECT count(*) FROM switch").fetchall() == [(100,)]
+
+
+POLICIES = ["recorded", "linux-6.1:SIS_UTIL=0", "a/b:x=1", "..", "ledger", "bucket", "x" * 300, "x" * 299 + "y", "é|"]
+
+
+def test_a_run_comes_back(tmp_path: Path) -> None:
+    small(tmp_path / "a.rewake")
+    recording = forms.Recording(tmp_path / "a.rewake")
+    table = forms.TABLES["ledger"]
+    wrote = {p: [random_columns(table, 50, 7 * n + part) for part in (0, 1)] for n, p in enumerate(POLICIES)}
+    bucket: Columns = {
+        "policy": np.array(["recorded"] * 2, object), "metric": np.array(["lo", "hi"], object),
+        "bucket": (np.array([1, 2], np.int32), np.array([False, True])), "n": np.array([3, 4]),
+    }  # fmt: skip
+    with forms.RunWriter(tmp_path / "a.run", recording) as writer:
+        for part in (0, 1):
+            for policy in POLICIES:
+                writer.write_ledger(policy, part, wrote[policy][part])
+        with pytest.raises(ValueError, match="part 1 after part 1"):
+            writer.write_ledger("recorded", 1, wrote["recorded"][1])
+        writer.write("bucket", bucket)
+        writer.manifest["seed"] = 1
+        writer.commit()
+    run = forms.Run(tmp_path / "a.run")
+    assert run.policies == POLICIES
+    assert run.manifest["seed"] == 1
+    assert (run.path / "recorded.parquet").is_file()
+    assert len(list(run.path.iterdir())) == len(POLICIES) + 2  # bucket and manifest; no raw columns left
+    assert all(p.parent == run.path for p in run.path.rglob("*.parquet"))
+    for policy in POLICIES:
+        for part in (0, 1):
+            assert_same(run.read_ledger(policy, part), wrote[policy][part], table)
+    assert run.recording.path == recording.path
+    con = run.connect()
+    assert con.execute("SELECT count(*), count(DISTINCT policy), max(decision_id) FROM ledger").fetchall() == [
+        (len(POLICIES) * 100, len(POLICIES), 99)
+    ]
+    assert con.execute("SELECT count(*) FROM decision").fetchall() == [(100,)]
+    assert con.execute("SELECT * FROM bucket").fetchall() == [("recorded", "lo", 1, 3), ("recorded", "hi", None, 4)]
+    with pytest.raises(UsageError, match="no policy nope; it has recorded"):
+        run.read_ledger("nope")
+
+
+def test_a_run_follows_its_recording_when_both_move_and_notices_another(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    small(tmp_path / "one" / "a.rewake")
+    with forms.RunWriter(tmp_path / "one" / "a.run", forms.Recording(tmp_path / "one" / "a.rewake")) as writer:
+        writer.write_ledger("prev", 0, {"cpu": (np.array([1], np.uint16), np.array([True]))})
+        writer.commit()
+    (tmp_path / "one").rename(tmp_path / "two")
+    run = forms.Run(tmp_path / "two" / "a.run")
+    assert run.recording.path == tmp_path / "two" / "a.rewake"
+    edit(tmp_path / "two" / "a.rewake", id="other")
+    with pytest.raises(TraceError, match="gone or has changed"):
+        _ = run.recording
+
+
+def test_an_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), forms.RunWriter(tmp_path / "a.run") as writer:
+        writer.write_ledger("prev", 0, {"cpu": np.array([1], np.uint16)})
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""hwloc at arm's length: foreign topologies are parsed in a child process with limits, a crash there is an error here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rewake.errors import RewakeError, TraceError
+
+WALL_SECONDS = 60
+_MESSAGE_CHARS = 300
+
+
+@dataclass(frozen=True)
+class Pu:
+    """One CPU as hwloc sees it. Core and caches are named by their lowest CPU, package and node by number; None: unknown."""
+
+    cpu: int
+    core: int | None
+    l3: int | None
+    l2: int | None
+    package: int | None
+    node: int | None
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Online CPUs, NUMA distances (`distance[a][b]` between node numbers, 10 = local) and hwloc's own XML of all this."""
+
+    pus: dict[int, Pu] = field(default_factory=dict)
+    distance: dict[int, dict[int, int]] = field(default_factory=dict)
+    xml: bytes | None = None
+
+
+def read_fsroot(root: Path) -> Hardware:
+    """A directory that holds copies of files of /sys and /proc."""
+    return _run("fsroot", str(root), None, {"HWLOC_FSROOT": str(root), "HWLOC_COMPONENTS": "linux,stop"})
+
+
+def read_xml(path: Path) -> Hardware:
+    """A file written by `lstopo --of xml`."""
+    return _run("xml", str(path), path, {})
+
+
+def read_synthetic(text: str) -> Hardware:
+    """hwloc's synthetic syntax, e.g. `pack:2 l3:8 core:8 pu:2`."""
+    with tempfile.NamedTemporaryFile("w", prefix="rewake-", suffix=".synthetic") as f:
+        f.write(text)
+        f.flush()
+        return _run("synthetic", repr(text), Path(f.name), {})
+
+
+def _run(kind: str, name: str, file: Path | None, extra: dict[str, str]) -> Hardware:
+    spec = importlib.util.find_spec("rewake.collectors._hwloc")
+    if spec is None or spec.origin is None:
+        raise RewakeError("the extension module rewake.collectors._hwloc is not built: run ./dev demo, or pip install .")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HWLOC_")}
+    env |= {"HWLOC_THISSYSTEM": "0", "HWLOC_HIDE_ERRORS": "2", "LC_ALL": "C.UTF-8"} | extra
+    child = str(Path(__file__).with_name("child.py"))
+    command = [sys.executable, "-I", "-S", "-B", child, spec.origin, kind, *([str(file)] if file else [])]
+    # Files, not pipes: the child's limit on file size then bounds what it can hand back.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            rc = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
+                                timeout=WALL_SECONDS, check=False).returncode  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise TraceError(f"topology {name}: hwloc did not finish within {WALL_SECONDS} s") from None
+        out.seek(0)
+        err.seek(0)
+        if rc != 0:
+            lines = err.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
+            why = lines[-1][:_MESSAGE_CHARS] if lines and rc > 0 else f"the parser stopped with {_status(rc)}"
+            raise TraceError(f"topology {name}: {why}")
+        try:
+            return _hardware(json.load(out))
+        except (ValueError, TypeError, KeyError) as e:
+            raise TraceError(f"topology {name}: unusable answer from hwloc ({e})") from None
+
+
+def _status(rc: int) -> str:
+    return f"signal {-rc}" if rc < 0 else f"status {rc}"
+
+
+def _hardware(answer: dict[str, object]) -> Hardware:
+    rows = answer["pus"]
+    nodes, matrix = answer.get("nodes", []), answer.get("distances", [])
+    assert isinstance(rows, list) and isinstance(nodes, list) and isinstance(matrix, list)
+    distance = {a: dict(zip(nodes, row, strict=True)) for a, row in zip(nodes, matrix, strict=True)}
+    return Hardware({r[0]: Pu(*r) for r in rows}, distance, str(answer["xml"]).encode())

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the events alone do not say: topology, scheduler domains, tasks and settings of the machine at recording time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from rewake.collectors.snapshot import archive, domains, hwloc, tasks
+from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
+from rewake.collectors.snapshot.files import Files
+from rewake.errors import TraceError
+
+Column = np.ndarray | tuple[np.ndarray, np.ndarray]  # type: ignore[type-arg]
+Columns = dict[str, Column]
+
+_SYNTHETIC = re.compile(r"\s*[A-Za-z]\w*:\d+(\([^)]*\))?(\s+[A-Za-z]\w*:\d+(\([^)]*\))?|\s*\[[^\]]*\])*\s*")
+_XML_BYTES = 64 << 20
+_CPU_DIR = "sys/devices/system/cpu"
+
+
+@dataclass
+class Snapshot:
+    """A machine as columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup` of rewake.forms, and the rest as plain values.
+
+    `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export; None: not in the snapshot. `notes` say what was
+    missing or contradictory. `sources` are names with the SHA-256 of what was read.
+    """
+
+    cpu: Columns = field(default_factory=dict)
+    cpu_state: Columns = field(default_factory=dict)
+    domain: Columns = field(default_factory=dict)
+    cgroup: Columns = field(default_factory=dict)
+    threads: list[tasks.Thread] = field(default_factory=list)
+    features: dict[str, bool] = field(default_factory=dict)
+    sysctl: dict[str, str] = field(default_factory=dict)
+    uname: str | None = None
+    kernel: str | None = None
+    trace_clock: str | None = None
+    topology_xml: bytes | None = None
+    hz: int | None = None
+    notes: list[str] = field(default_factory=list)
+    sources: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class _Cpus:
+    """What sysfs says of the CPUs; `possible` always holds `online`."""
+
+    possible: frozenset[int]
+    online: frozenset[int]
+    isolated: frozenset[int]
+    capacity: dict[int, int]
+
+
+def beside(trace: Path) -> Path | None:
+    """The snapshot that was stored with a trace: topology.tar.gz, topology/ or topology.xml in its directory."""
+    candidates = (trace.parent / name for name in ("topology.tar.gz", "topology.tar.xz", "topology.tar", "topology", "topology.xml"))
+    return next((c for c in candidates if c.exists()), None)
+
+
+def load(path: Path | str | None) -> Snapshot:
+    """Reads a snapshot archive or directory, an lstopo XML, or a synthetic topology such as `pack:2 l3:8 core:8 pu:2`.
+
+    None gives an empty snapshot with a note. Raises TraceError when there is something and it cannot be used.
+    """
+    if path is None:
+        return _build(Snapshot(notes=["no topology snapshot: LLCs, nodes and domains are unknown"]), hwloc.Hardware(), None, None)
+    where = Path(path)
+    try:
+        if where.is_dir():
+            return _load_directory(where, where.name, [])
+        if where.is_file():
+            return _load_file(where)
+    except OSError as e:
+        raise TraceError(f"topology {where}: {e.strerror or e}") from None
+    if isinstance(path, str) and _SYNTHETIC.fullmatch(path):
+        snapshot = Snapshot(sources=[{"name": "synthetic", "sha256": hashlib.sha256(path.encode()).hexdigest()}])
+        return _build(snapshot, hwloc.read_synthetic(path), None, None)
+    raise TraceError(f"topology {where}: no such file, and not a synthetic topology like 'pack:2 l3:8 core:8 pu:2'")
+
+
+def _load_file(path: Path) -> Snapshot:
+    digest = hashlib.sha256()
+    with path.open("rb") as f:
+        head = f.read(512)
+        f.seek(0)
+        while block := f.read(1 << 20):
+            digest.update(block)
+    source = {"name": path.name, "sha256": digest.hexdigest()}
+    if archive.is_archive(path):
+        with tempfile.TemporaryDirectory(prefix="rewake-snapshot-") as temp:
+            root = Path(temp) / "root"
+            root.mkdir()
+            notes = archive.unpack(path, root)
+            snapshot = _load_directory(root, str(path), notes)
+            snapshot.sources = [source]
+            return snapshot
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        if path.stat().st_size > _XML_BYTES:
+            raise TraceError(f"topology {path}: more than {_XML_BYTES >> 20} MiB of XML; refusing it")
+        return _build(Snapshot(sources=[source]), hwloc.read_xml(path), None, None)
+    raise TraceError(f"topology {path}: neither a tar archive nor an lstopo XML")
+
+
+def _load_directory(root: Path, name: str, notes: list[str]) -> Snapshot:
+    # gather-topology and many people pack one directory around everything.
+    if not (root / "sys").is_dir():
+        inner = [d for d in sorted(root.iterdir()) if d.is_dir() and not d.is_symlink() and (d / "sys").is_dir()]
+        if len(inner) != 1:
+            raise TraceError(f"topology {name}: no sys/devices/system/cpu in it; it must hold copies of /sys and /proc")
+        root = inner[0]
+    files = Files(root)
+    if not files.children(_CPU_DIR, directories=True):
+        raise TraceError(f"topology {name}: no {_CPU_DIR} in it; it must hold copies of /sys and /proc")
+    snapshot = Snapshot(notes=notes)
+    snapshot.uname, snapshot.kernel = tasks.read_uname(files)
+    snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
+    snapshot.features, snapshot.sysctl = tasks.read_features(files), tasks.read_sysctl(files)
+    groups, member = tasks.read_cgroups(files)
+    snapshot.cgroup = _cgroup_columns(groups)
+    snapshot.threads, bad = tasks.read_threads(files, member)
+    if bad:
+        snapshot.notes.append(f"{bad} lines of the thread lists could not be read")
+    if not snapshot.threads:
+        snapshot.notes.append("no thread list: allowed CPUs and policies of tasks are unknown at the start")
+    if not snapshot.features:
+        snapshot.notes.append("no sched_features in the snapshot")
+    hardware = hwloc.read_fsroot(files.root)
+    try:
+        cpus = _read_cpus(files, hardware)
+        stacks = domains.from_schedstat(files)
+    except ValueError as e:
+        raise TraceError(f"topology {name}: {e}") from None
+    if stacks is not None and not domains.add_names(files, stacks):
+        snapshot.notes.append("names or flags of scheduler domains are missing: completed from the default stack")
+        stacks = _complete(stacks, _default(snapshot, hardware, cpus))
+    _build(snapshot, hardware, cpus, stacks)
+    snapshot.sources = [{"name": name, "sha256": files.sha256()}]
+    return snapshot
+
+
+def _read_cpus(files: Files, hardware: hwloc.Hardware) -> _Cpus:
+    online = parse_list(files.text(f"{_CPU_DIR}/online") or "") or frozenset(hardware.pus)
+    present = frozenset(hardware.pus) | online
+    possible = parse_list(files.text(f"{_CPU_DIR}/possible") or "") | present
+    isolated = parse_list(files.text(f"{_CPU_DIR}/isolated") or "")
+    capacity = {c: files.number(f"{_CPU_DIR}/cpu{c}/cpu_capacity") for c in online}
+    # Architectures without the file schedule all CPUs as equal.
+    known = {c: min(v, 1024) for c, v in capacity.items() if v} or dict.fromkeys(online, 1024)
+    return _Cpus(possible, online, isolated, known)
+
+
+def _version(kernel: str | None) -> tuple[int, int]:
+    """(major, minor) of a release; a recent kernel where it is unknown."""
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
+    return (int(match[1]), int(match[2])) if match else (99, 0)
+
+
+def _default(snapshot: Snapshot, hardware: hwloc.Hardware, cpus: _Cpus) -> domains.Stacks:
+    return domains.default_stack(hardware, cpus.capacity, cpus.online - cpus.isolated, _version(snapshot.kernel))
+
+
+def _complete(stacks: domains.Stacks, default: domains.Stacks) -> domains.Stacks:
+    """Names and flags of the default level with the same span, where the kernel's own are missing."""
+    done: domains.Stacks = {}
+    for cpu, stack in stacks.items():
+        same = {d.span: d for d in default.get(cpu, [])}
+        done[cpu] = [d if d.name and d.flags else same.get(d.span, d) for d in stack]
+    return done
+
+
+def _build(snapshot: Snapshot, hardware: hwloc.Hardware, cpus: _Cpus | None, stacks: domains.Stacks | None) -> Snapshot:
+    """Fills the machine tables; without `stacks` the domains are derived from the hardware."""
+    snapshot.topology_xml = hardware.xml
+    if hardware.pus and max(hardware.pus) >= MAX_CPUS:
+        raise TraceError(f"topology: CPU number {max(hardware.pus)} is not below {MAX_CPUS}")
+    if cpus is None:
+        cpus = _Cpus(frozenset(hardware.pus), frozenset(hardware.pus), frozenset(), {})
+    from_kernel = stacks is not None
+    if stacks is None:
+        stacks = _default(snapshot, hardware, cpus)
+        if hardware.pus:
+            snapshot.notes.append("no scheduler domains in the snapshot: default stack of the hardware assumed")
+    bare = frozenset(c for c in cpus.online if not stacks.get(c)) if len(cpus.online) > 1 else frozenset()
+    isolated = (cpus.isolated & cpus.online) | (bare if from_kernel else frozenset())
+    stacks = {c: [] if c in isolated else stacks.get(c, []) for c in cpus.possible}
+
+    shared = domains.llc_of(hardware)
+    llc = _llc_ids(stacks, shared)
+    wrong = sorted(c for c in cpus.online - isolated if c in shared and stacks[c] and llc[c] != shared[c])
+    if from_kernel and wrong:
+        snapshot.notes.append(f"the scheduler's LLC differs from the hardware's on CPUs {format_list(wrong)}: the scheduler's is used")
+    if from_kernel and bare - cpus.isolated:
+        snapshot.notes.append(f"CPUs {format_list(bare - cpus.isolated)} are online but have no scheduler domain")
+    snapshot.cgroup = snapshot.cgroup or _cgroup_columns([])
+    snapshot.cpu = _cpu_columns(hardware, cpus, stacks, llc)
+    snapshot.cpu_state = _state_columns(cpus, isolated, stacks)
+    snapshot.domain = _domain_columns(stacks)
+    return snapshot
+
+
+def _llc_ids(stacks: domains.Stacks, shared: dict[int, int]) -> dict[int, int]:
+    """llc_id as the scheduler has it: lowest CPU of the highest domain that shares a cache, the CPU itself without one."""
+    llc: dict[int, int] = {}
+    for cpu, stack in stacks.items():
+        if stack and not any(d.flags for d in stack):
+            llc[cpu] = shared.get(cpu, cpu)
+            continue
+        top = next((d for d in reversed(stack) if d.shares_llc), None)
+        llc[cpu] = min(top.span) if top else cpu
+    return llc
+
+
+def _nullable(values: list[int | None], dtype: type[np.generic]) -> Column:
+    null = np.array([v is None for v in values], dtype=np.bool_)
+    return np.array([v or 0 for v in values], dtype=dtype), null
+
+
+def _small(numbers: list[int | None]) -> list[int | None]:
+    """Firmware may number packages with 32-bit ids; ranks stand in for numbers that do not fit the column."""
+    if all(n is None or n <= 0xFFFF for n in numbers):
+        return numbers
+    rank = {n: i for i, n in enumerate(sorted({n for n in numbers if n is not None}))}
+    return [None if n is None else rank[n] for n in numbers]
+
+
+def _cpu_columns(hardware: hwloc.Hardware, cpus: _Cpus, stacks: domains.Stacks, llc: dict[int, int]) -> Columns:
+    rows = sorted(cpus.possible)
+    pus = [hardware.pus.get(c) for c in rows]
+    clusters = [next((min(d.span) for d in stacks[c] if d.name in ("CLS", "CLUSTER")), None) for c in rows]
+    return {
+        "cpu": np.array(rows, dtype=np.uint16),
+        "core": _nullable([p.core if p else None for p in pus], np.uint16),
+        "llc": _nullable([llc[c] for c in rows], np.uint16),
+        "cluster": _nullable(clusters, np.uint16),
+        "node": _nullable(_small([p.node if p else None for p in pus]), np.uint16),
+        "package": _nullable(_small([p.package if p else None for p in pus]), np.uint16),
+        "capacity": _nullable([cpus.capacity.get(c) for c in rows], np.uint16),
+    }
+
+
+def _state_columns(cpus: _Cpus, isolated: frozenset[int], stacks: domains.Stacks) -> Columns:
+    """One row per CPU from time 0 on; CPUs joined by any domain are one root domain, NULL where no domain says so."""
+    rows = sorted(cpus.possible)
+    root: dict[int, int] = {}
+    for cpu in rows:
+        if stacks[cpu] and cpu not in root:
+            members = {cpu}
+            while (grown := members.union(*(stacks[c][-1].span for c in members if stacks.get(c)))) != members:
+                members = grown
+            root.update(dict.fromkeys(members, min(members)))
+    return {
+        "cpu": np.array(rows, dtype=np.uint16),
+        "from_ns": np.zeros(len(rows), dtype=np.int64),
+        "online": np.array([c in cpus.online for c in rows], dtype=np.bool_),
+        "isolated": np.array([c in isolated for c in rows], dtype=np.bool_),
+        "root_domain": _nullable([root.get(c) for c in rows], np.uint16),
+        "capacity": _nullable([cpus.capacity.get(c) for c in rows], np.uint16),
+    }
+
+
+def _domain_columns(stacks: domains.Stacks) -> Columns:
+    rows = [(cpu, level, d) for cpu in sorted(stacks) for level, d in enumerate(stacks[cpu])]
+    return {
+        "cpu": np.array([r[0] for r in rows], dtype=np.uint16),
+        "level": np.array([r[1] for r in rows], dtype=np.uint8),
+        "name": np.array([tasks.escape(r[2].name) for r in rows], dtype=object),
+        "span": np.array([format_list(r[2].span) for r in rows], dtype=object),
+        "flags": np.array([tasks.escape(" ".join(r[2].flags)) for r in rows], dtype=object),
+        "imbalance_pct": _nullable([r[2].imbalance_pct for r in rows], np.uint16),
+    }
+
+
+def _cgroup_columns(groups: list[tasks.Cgroup]) -> Columns:
+    cpusets = [g.cpuset for g in groups]
+    return {
+        "cgroup_id": np.array([g.cgroup_id for g in groups], dtype=np.uint32),
+        "path": np.array([g.path for g in groups], dtype=object),
+        "parent": _nullable([g.parent for g in groups], np.uint32),
+        "weight": _nullable([g.weight for g in groups], np.uint32),
+        "quota_ns": _nullable([g.quota_ns for g in groups], np.int64),
+        "period_ns": _nullable([g.period_ns for g in groups], np.int64),
+        "cpuset": (np.array([c or "" for c in cpusets], dtype=object), np.array([c is None for c in cpusets], dtype=np.bool_)),
+    }

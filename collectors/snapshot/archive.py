@@ -10,11 +10,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from rewake.errors import TraceError
 
@@ -22,6 +22,12 @@ MAX_MEMBERS = 400_000
 MAX_BYTES = 512 << 20
 MAX_DEPTH = 40
 _BLOCK = 1 << 20
+# Most of a big machine's files, and nothing reads them: neither hwloc nor this package.
+_UNUSED = frozenset(
+    "irq hotplug power shared_cpu_list ways_of_associativity busy_factor cache_nice_tries max_interval min_interval "
+    "max_newidle_lb_cost core_siblings_list thread_siblings_list core_cpus_list package_cpus_list die_cpus_list "
+    "cluster_cpus_list vulnerabilities softirqs interrupts".split()
+)
 _BROKEN = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 
 
@@ -53,23 +59,17 @@ def unpack(path: Path, target: Path) -> list[str]:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    head = path.open("rb").read(6)
-    stream: IO[bytes]
-    if head[:2] == b"\x1f\x8b":
-        stream = gzip.open(path)
-    elif head[:3] == b"BZh":
-        stream = bz2.open(path)
-    elif head == b"\xfd7zXZ\x00":
-        stream = lzma.open(path)
-    else:
-        stream = path.open("rb")
-    with stream:
+    with path.open("rb") as f:
+        head = f.read(6)
+    kind = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}.get(head[:2], open)
+    with kind(path, "rb") as stream:
         while block := stream.read(_BLOCK):
             yield block
 
 
 def _members(tar: tarfile.TarFile, path: Path, target: Path) -> list[str]:
     others = count = 0
+    made = {str(target)}
     for member in tar:
         count += 1
         if count > MAX_MEMBERS:
@@ -77,23 +77,23 @@ def _members(tar: tarfile.TarFile, path: Path, target: Path) -> list[str]:
         parts = [p for p in member.name.split("/") if p not in ("", ".")]
         if member.name.startswith("/") or ".." in parts or len(parts) > MAX_DEPTH or "\0" in member.name:
             raise TraceError(f"{path}: member {member.name[:80]!r} leads out of the archive; refusing it")
-        if not parts:
+        if not parts or not _UNUSED.isdisjoint(parts):
             continue
-        where = target.joinpath(*parts)
-        if member.isdir():
-            where.mkdir(parents=True, exist_ok=True)
-        elif member.isreg():
-            # Interrupt affinities are most of a big machine's files and nothing reads them.
-            if parts[:2] == ["proc", "irq"]:
-                continue
+        where = "/".join((str(target), *parts))
+        if not (member.isdir() or member.isreg()):
+            others += 1
+            continue
+        folder = where if member.isdir() else where.rpartition("/")[0]
+        if folder not in made:
+            os.makedirs(folder, exist_ok=True)
+            made.add(folder)
+        if member.isreg():
             source = tar.extractfile(member)
             assert source is not None
-            where.parent.mkdir(parents=True, exist_ok=True)
-            with source, where.open("xb") as out:
+            # Never an existing name: a second member of that name is an error, not an overwrite.
+            with source, open(where, "xb", buffering=0) as out:
                 while block := source.read(_BLOCK):
                     out.write(block)
-        else:
-            others += 1
-    if tar.offset < 512 or count == 0:
+    if count == 0:
         raise tarfile.ReadError("no members")
     return [f"{others} members that are neither files nor directories were left out"] if others else []

@@ -8,6 +8,7 @@ SMT, MC (last-level cache), PKG (node), then one NUMA level per distance; levels
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rewake.collectors.snapshot.cpulist import parse_mask
@@ -94,7 +95,9 @@ def add_names(files: Files, stacks: Stacks) -> bool:
     return complete
 
 
-def default_stack(hardware: Hardware, capacity: dict[int, int], active: frozenset[int], kernel: tuple[int, int]) -> Stacks:
+def default_stack(
+    hardware: Hardware, capacity: dict[int, int], active: frozenset[int], kernel: tuple[int, int]
+) -> Stacks:
     """What the kernel builds for the CPUs in `active` (online, not isolated) on this hardware."""
     llc = llc_of(hardware)
     upper_pct = 117 if kernel >= (5, 10) else 125
@@ -102,17 +105,18 @@ def default_stack(hardware: Hardware, capacity: dict[int, int], active: frozense
     package = "PKG" if kernel >= (6, 7) else "DIE"
     pus = {c: p for c, p in hardware.pus.items() if c in active}
     nodes = {c: p.node for c, p in pus.items()}
-    by_core, by_llc, by_node = _groups({c: p.core for c, p in pus.items()}), _groups({c: llc[c] for c in pus}), _groups(nodes)
+    by_core, by_llc = _groups({c: p.core for c, p in pus.items()}), _groups({c: llc[c] for c in pus})
+    by_node = _groups(nodes)
     stacks: Stacks = {}
     for cpu in sorted(pus):
-        node = by_node[cpu]
+        node, number = by_node[cpu], nodes[cpu]
         levels = [
             Domain("SMT", by_core[cpu], (*_COMMON, "SD_SHARE_CPUCAPACITY", share, "SD_PREFER_SIBLING"), 110),
             Domain("MC", by_llc[cpu], (*_COMMON, share, "SD_PREFER_SIBLING"), 117),
             Domain(package, node, (*_COMMON, "SD_PREFER_SIBLING"), upper_pct),
         ]
-        distances = hardware.distance.get(nodes[cpu] if nodes[cpu] is not None else -1, {})
-        local = distances.get(nodes[cpu] or 0, 0)
+        distances = hardware.distance.get(number, {}) if number is not None else {}
+        local = distances.get(number, 0) if number is not None else 0
         for limit in sorted({d for row in hardware.distance.values() for d in row.values() if d > local}):
             span = frozenset(c for c, n in nodes.items() if n is not None and distances.get(n, limit + 1) <= limit)
             common = _COMMON if limit <= RECLAIM_DISTANCE else _COMMON[:1]
@@ -121,7 +125,7 @@ def default_stack(hardware: Hardware, capacity: dict[int, int], active: frozense
     return stacks
 
 
-def _groups(key: dict[int, int | None]) -> dict[int, frozenset[int]]:
+def _groups(key: Mapping[int, int | None]) -> dict[int, frozenset[int]]:
     """CPUs with the same key, for each CPU; without key: all CPUs that have none."""
     members: dict[int | None, set[int]] = {}
     for cpu, k in key.items():
@@ -149,8 +153,10 @@ def _mark_asymmetric(stack: list[Domain], capacity: dict[int, int]) -> list[Doma
     marked = []
     for domain in stack:
         seen = {capacity[c] for c in domain.span if c in capacity}
-        extra = ("SD_ASYM_CPUCAPACITY",) if len(seen) > 1 else ()
-        if extra and seen == machine:
-            extra = (*extra, "SD_ASYM_CPUCAPACITY_FULL")
-        marked.append(replace(domain, flags=(*domain.flags, *extra)))
+        flags = domain.flags
+        if len(seen) > 1:
+            flags = (*flags, "SD_ASYM_CPUCAPACITY")
+            if seen == machine:
+                flags = (*flags, "SD_ASYM_CPUCAPACITY_FULL")
+        marked.append(replace(domain, flags=flags))
     return marked

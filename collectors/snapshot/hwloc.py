@@ -60,7 +60,9 @@ def read_synthetic(text: str) -> Hardware:
 def _run(kind: str, name: str, file: Path | None, extra: dict[str, str]) -> Hardware:
     spec = importlib.util.find_spec("rewake.collectors._hwloc")
     if spec is None or spec.origin is None:
-        raise RewakeError("the extension module rewake.collectors._hwloc is not built: run ./dev demo, or pip install .")
+        raise RewakeError(
+            "the extension module rewake.collectors._hwloc is not built: run ./dev demo, or pip install ."
+        )
     env = {k: v for k, v in os.environ.items() if not k.startswith("HWLOC_")}
     env |= {"HWLOC_THISSYSTEM": "0", "HWLOC_HIDE_ERRORS": "2", "LC_ALL": "C.UTF-8"} | extra
     child = str(Path(__file__).with_name("child.py"))

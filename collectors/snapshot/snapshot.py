@@ -16,7 +16,7 @@ from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files
 from rewake.errors import TraceError
 
-Column = np.ndarray | tuple[np.ndarray, np.ndarray]  # type: ignore[type-arg]
+Column = np.ndarray | tuple[np.ndarray, np.ndarray]
 Columns = dict[str, Column]
 
 _SYNTHETIC = re.compile(r"\s*[A-Za-z]\w*:\d+(\([^)]*\))?(\s+[A-Za-z]\w*:\d+(\([^)]*\))?|\s*\[[^\]]*\])*\s*")
@@ -60,7 +60,10 @@ class _Cpus:
 
 def beside(trace: Path) -> Path | None:
     """The snapshot that was stored with a trace: topology.tar.gz, topology/ or topology.xml in its directory."""
-    candidates = (trace.parent / name for name in ("topology.tar.gz", "topology.tar.xz", "topology.tar", "topology", "topology.xml"))
+    candidates = (
+        trace.parent / name
+        for name in ("topology.tar.gz", "topology.tar.xz", "topology.tar", "topology", "topology.xml")
+    )
     return next((c for c in candidates if c.exists()), None)
 
 
@@ -70,7 +73,9 @@ def load(path: Path | str | None) -> Snapshot:
     None gives an empty snapshot with a note. Raises TraceError when there is something and it cannot be used.
     """
     if path is None:
-        return _build(Snapshot(notes=["no topology snapshot: LLCs, nodes and domains are unknown"]), hwloc.Hardware(), None, None)
+        return _build(
+            Snapshot(notes=["no topology snapshot: LLCs, nodes and domains are unknown"]), hwloc.Hardware(), None, None
+        )
     where = Path(path)
     try:
         if where.is_dir():
@@ -195,7 +200,9 @@ def _build(snapshot: Snapshot, hardware: hwloc.Hardware, cpus: _Cpus | None, sta
     llc = _llc_ids(stacks, shared)
     wrong = sorted(c for c in cpus.online - isolated if c in shared and stacks[c] and llc[c] != shared[c])
     if from_kernel and wrong:
-        snapshot.notes.append(f"the scheduler's LLC differs from the hardware's on CPUs {format_list(wrong)}: the scheduler's is used")
+        snapshot.notes.append(
+            f"the scheduler's LLC differs from the hardware's on CPUs {format_list(wrong)}: the scheduler's is used"
+        )
     if from_kernel and bare - cpus.isolated:
         snapshot.notes.append(f"CPUs {format_list(bare - cpus.isolated)} are online but have no scheduler domain")
     snapshot.cgroup = snapshot.cgroup or _cgroup_columns([])
@@ -286,5 +293,8 @@ def _cgroup_columns(groups: list[tasks.Cgroup]) -> Columns:
         "weight": _nullable([g.weight for g in groups], np.uint32),
         "quota_ns": _nullable([g.quota_ns for g in groups], np.int64),
         "period_ns": _nullable([g.period_ns for g in groups], np.int64),
-        "cpuset": (np.array([c or "" for c in cpusets], dtype=object), np.array([c is None for c in cpusets], dtype=np.bool_)),
+        "cpuset": (
+            np.array([c or "" for c in cpusets], dtype=object),
+            np.array([c is None for c in cpusets], dtype=np.bool_),
+        ),
     }

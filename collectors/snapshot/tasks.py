@@ -78,7 +78,9 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
         found.append(Cgroup(len(found), escape(path), parent, files.number(f"{at}/cpu.weight"), quota, period, cpuset))
         listed = files.text(f"{at}/cgroup.threads") or files.text(f"{at}/cgroup.procs") or ""
         member.update((int(tid), found[-1].path) for tid in listed.split() if tid.isascii() and tid.isdigit())
-        pending.extend((f"{path.rstrip('/')}/{name}", found[-1].cgroup_id) for name in files.children(at, directories=True))
+        pending.extend(
+            (f"{path.rstrip('/')}/{name}", found[-1].cgroup_id) for name in files.children(at, directories=True)
+        )
     return found, member
 
 
@@ -132,7 +134,9 @@ def _comm(name: str, flags: int) -> str:
 
 def read_features(files: Files) -> dict[str, bool]:
     """sched_features; `NO_X` means X is off."""
-    words = (files.text("sys/kernel/debug/sched/features") or files.text("sys/kernel/debug/sched_features") or "").split()
+    words = (
+        files.text("sys/kernel/debug/sched/features") or files.text("sys/kernel/debug/sched_features") or ""
+    ).split()
     return {w.removeprefix("NO_"): not w.startswith("NO_") for w in words}
 
 
@@ -159,7 +163,9 @@ def read_clock(files: Files) -> str | None:
 def read_uname(files: Files) -> tuple[str | None, str | None]:
     """(uname -a, kernel release)"""
     uname = files.line("uname")
-    match = re.match(r"Linux \S+ (\S+) ", uname or "") or re.match(r"Linux version (\S+) ", files.line("proc/version") or "")
+    match = re.match(r"Linux \S+ (\S+) ", uname or "") or re.match(
+        r"Linux version (\S+) ", files.line("proc/version") or ""
+    )
     return (escape(uname) if uname else None), (escape(match[1]) if match else None)
 
 

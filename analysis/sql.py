@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The catalogue of queries: `queries/<topic>/<question>.sql`, each with its contract in the header comment, and the
+macros and views that they share.
+
+A query is read once, its header parsed (question, definition, units, required tables, one line per output column), and run
+on a connection that `prepare` has made ready. Numbers are computed there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import duckdb
+
+from rewake.errors import RewakeError, UsageError
+from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, OUTCOMES
+
+_FIELD = re.compile(r"^(Question|Definition|Units|Requires|Columns): ?(.*)$")
+_NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question: its contract and its text."""
+
+    name: str
+    question: str
+    definition: str
+    units: str
+    requires: tuple[str, ...]
+    columns: dict[str, str]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The answer to a query: column names and the rows in order."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    types: tuple[str, ...] = field(default=(), compare=False)
+
+    def dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def _parse(name: str, text: str) -> Query:
+    fields: dict[str, list[str]] = {}
+    current = ""
+    for line in text.splitlines():
+        if not line.startswith("--"):
+            break
+        body = line[2:].strip()
+        if match := _FIELD.match(body):
+            current = match[1]
+            fields[current] = [match[2]] if match[2] else []
+        elif current and body:
+            fields[current].append(body)
+    columns = {}
+    for line in fields.get("Columns", []):
+        column, _, meaning = line.partition(":")
+        columns[column.strip()] = meaning.strip()
+
+    def joined(key: str) -> str:
+        return " ".join(fields.get(key, []))
+
+    return Query(
+        name,
+        joined("Question"),
+        joined("Definition"),
+        joined("Units"),
+        tuple(joined("Requires").split()),
+        columns,
+        text,
+    )
+
+
+@cache
+def catalogue() -> dict[str, Query]:
+    """All queries by name (`topic/question`), in name order."""
+    found = {}
+    for topic in files("rewake").joinpath("queries").iterdir():
+        if topic.is_dir():
+            for item in topic.iterdir():
+                if item.name.endswith(".sql"):
+                    name = f"{topic.name}/{item.name.removesuffix('.sql')}"
+                    found[name] = _parse(name, item.read_text(encoding="utf-8"))
+    return dict(sorted(found.items()))
+
+
+def _shared(name: str) -> str:
+    return files("rewake").joinpath("queries", name).read_text(encoding="utf-8")
+
+
+def _literals(words: Iterable[str]) -> str:
+    return "[" + ", ".join("'" + w.replace("'", "''") + "'" for w in words) + "]"
+
+
+def _name_macros() -> str:
+    """`NAME_of(code)` gives the word, `code_NAME(word)` the code, for every enumeration of the forms; bits by name."""
+    out = []
+    for name, words in ENUMS.items():
+        listed = _literals(words)
+        out.append(
+            f"CREATE OR REPLACE TEMP MACRO {name}_of(code) AS list_extract({listed}, CAST(code AS INTEGER) + 1);"
+        )
+        out.append(f"CREATE OR REPLACE TEMP MACRO code_{name}(word) AS list_position({listed}, word) - 1;")
+    for name, words in (("has_outcome", OUTCOMES), ("has_input", INPUTS)):
+        out.append(
+            f"CREATE OR REPLACE TEMP MACRO {name}(bits, word) AS "
+            f"(CAST(bits AS BIGINT) >> CAST(list_position({_literals(words)}, word) - 1 AS BIGINT)) & 1 = 1;"
+        )
+    out.append(f"CREATE OR REPLACE TEMP MACRO all_inputs() AS {_literals(INPUTS)};")
+    codes = ", ".join(str(ENUMS["decision_class"].index(c)) for c in FAIR_CLASSES)
+    out.append(f"CREATE OR REPLACE TEMP MACRO is_fair(class) AS class IN ({codes});")
+    return "\n".join(out)
+
+
+def tables(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """Names of the tables and views that the connection offers."""
+    return {row[0] for row in con.execute("SELECT table_name FROM information_schema.tables").fetchall()}
+
+
+def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] | None = None) -> None:
+    """Makes a connection to a recording or a run ready for the queries; `branches`: policy instance -> names by code.
+
+    With a ledger present, the table `branch` (policy, code, name) and the view `placed` (the population of the decision
+    metrics) are there as well.
+    """
+    con.execute(_name_macros())
+    con.execute(_shared("prelude.sql"))
+    if "ledger" not in tables(con):
+        return
+    con.execute("CREATE OR REPLACE TEMP TABLE branch (policy VARCHAR, code UTINYINT, name VARCHAR)")
+    named = [(policy, code, name) for policy, names in (branches or {}).items() for code, name in enumerate(names)]
+    if named:
+        con.executemany("INSERT INTO branch VALUES (?, ?, ?)", named)
+    con.execute(_shared("population.sql"))
+
+
+def run(con: duckdb.DuckDBPyConnection, name: str) -> Rows:
+    """Answers the catalogue's query `name` on a prepared connection."""
+    query = catalogue().get(name)
+    if query is None:
+        raise UsageError(f"no query named {name}; `rewake query --list` shows what exists")
+    missing = [t for t in query.requires if t not in tables(con)]
+    if missing:
+        what = (
+            "a run (what `rewake replay -o` writes)"
+            if "ledger" in missing
+            else "a recording with " + ", ".join(missing)
+        )
+        raise UsageError(f"query {name} needs {what}")
+    return _execute(con, query.sql)
+
+
+def run_text(con: duckdb.DuckDBPyConnection, text: str) -> Rows:
+    """Answers a catalogue name or SQL text."""
+    if _NAME.fullmatch(text.strip()):
+        return run(con, text.strip())
+    return _execute(con, text)
+
+
+def _execute(con: duckdb.DuckDBPyConnection, sql: str) -> Rows:
+    try:
+        cursor = con.execute(sql)
+        described = cursor.description or []
+        rows = cursor.fetchall() if described else []
+    except duckdb.Error as error:
+        raise RewakeError(f"query: {str(error).splitlines()[0]}") from None
+    return Rows(tuple(d[0] for d in described), rows, tuple(str(d[1]) for d in described))

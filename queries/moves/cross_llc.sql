@@ -1,0 +1,25 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Question: Where does each policy put the wakee relative to the LLCs of its previous CPU and of its waker?
+-- Definition: The 2x2 of "leaves the LLC of the previous CPU" and "leaves the LLC of the waker's CPU", one-step.
+--   Population: fair wakeups of class moved or stayed that the policy decided.
+-- Units: decisions.
+-- Requires: ledger decision cpu
+-- Columns:
+--   policy: policy instance
+--   decisions: decisions in the population
+--   near_both: chosen CPU shares the LLC with the previous and with the waker's CPU
+--   leaves_prev: shares it with the waker's CPU only
+--   leaves_waker: shares it with the previous CPU only
+--   leaves_both: shares it with neither
+--   unknown: the LLC of one of the three CPUs is unknown
+SELECT
+    policy,
+    count(*) AS decisions,
+    count(*) FILTER (WHERE NOT cross_llc_prev AND NOT cross_llc_waker) AS near_both,
+    count(*) FILTER (WHERE cross_llc_prev AND NOT cross_llc_waker) AS leaves_prev,
+    count(*) FILTER (WHERE NOT cross_llc_prev AND cross_llc_waker) AS leaves_waker,
+    count(*) FILTER (WHERE cross_llc_prev AND cross_llc_waker) AS leaves_both,
+    count(*) FILTER (WHERE cross_llc_prev IS NULL OR cross_llc_waker IS NULL) AS unknown
+FROM placed
+GROUP BY policy
+ORDER BY policy

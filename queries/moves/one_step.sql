@@ -1,0 +1,36 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Question: How many wakeups would each policy move, and across which boundaries?
+-- Definition: One-step, that is against the state that the kernel saw: would_move counts choices other than the
+--   previous CPU; cross_* counts choices in another LLC or node than the previous CPU (data left behind) or than the
+--   waker's CPU (data of the waker). Population: fair wakeups of class moved or stayed that the policy decided.
+-- Units: counts; _per_1k per 1,000 decisions of the population.
+-- Requires: ledger decision cpu
+-- Columns:
+--   policy: policy instance
+--   decisions: decisions in the population
+--   would_move: choices other than the previous CPU
+--   would_move_per_1k: the same per 1,000 decisions
+--   cross_llc_prev: choices in another LLC than the previous CPU; NULL without topology
+--   cross_llc_prev_per_1k: the same per 1,000 decisions
+--   cross_llc_waker: choices in another LLC than the waker's CPU; NULL without topology
+--   cross_llc_waker_per_1k: the same per 1,000 decisions
+--   cross_node_prev: choices in another NUMA node than the previous CPU; NULL without topology
+--   cross_node_prev_per_1k: the same per 1,000 decisions
+--   cross_node_waker: choices in another NUMA node than the waker's CPU; NULL without topology
+--   cross_node_waker_per_1k: the same per 1,000 decisions
+SELECT
+    policy,
+    count(*) AS decisions,
+    tally(moves) AS would_move,
+    per_1k(tally(moves), count(*)) AS would_move_per_1k,
+    tally(cross_llc_prev) AS cross_llc_prev,
+    per_1k(tally(cross_llc_prev), count(*)) AS cross_llc_prev_per_1k,
+    tally(cross_llc_waker) AS cross_llc_waker,
+    per_1k(tally(cross_llc_waker), count(*)) AS cross_llc_waker_per_1k,
+    tally(cross_node_prev) AS cross_node_prev,
+    per_1k(tally(cross_node_prev), count(*)) AS cross_node_prev_per_1k,
+    tally(cross_node_waker) AS cross_node_waker,
+    per_1k(tally(cross_node_waker), count(*)) AS cross_node_waker_per_1k
+FROM placed
+GROUP BY policy
+ORDER BY policy

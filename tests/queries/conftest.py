@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A synthetic recording and run small enough to work out by hand, as DuckDB tables declared by the forms.
+
+Machine: CPUs 0-3. LLC 0 = {0, 1}, LLC 2 = {2, 3}; node 0 = {0, 1}, node 2 = {2, 3}.
+
+Ten decisions (w = waker, p = prev, c = chosen by the kernel):
+
+    id kind class        w p c  latency   what it is there for
+    0  wake stayed       0 1 1  10 us     quiet
+    1  wake moved        0 1 0  20 us     to the waker, same LLC
+    2  wake moved        0 1 2  30 us     across LLCs, away from both
+    3  wake moved        2 1 3  40 us     across LLCs, towards the waker
+    4  wake stayed       2 1 1  censored  never ran
+    5  wake stayed       2 3 3  50 us     low confidence
+    6  fork moved        0 0 1  60 us     no policy has a path
+    7  wake pinned       0 1 1  70 us     not the policy's
+    8  wake rt           0 1 1  80 us     not the fair class
+    9  exec stayed       1 1 1  90 us     no policy has a path
+
+So the population is 0-5. Policies: `recorded`; `prev` (stays); `own` decides 0:1 1:0 2:0 3:2 4:0 5:2, latency known for
+0 and 1, else [5, 100] us for 2, [7, unbounded) for 3, no estimate for 4, [9, 9] us for 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pytest
+
+from rewake.analysis import sql
+from rewake.forms import ENUMS, INPUTS, OUTCOMES, TABLES
+
+
+def make(con: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, Any]], **extra: str) -> None:
+    """Creates `table` as the forms declare it (NOT NULL kept), plus `extra` columns, filled with `rows`."""
+    declared = [f'"{c.name}" {c.type}{"" if c.nullable else " NOT NULL"}' for c in TABLES[table].columns]
+    declared += [f'"{name}" {kind}' for name, kind in extra.items()]
+    con.execute(f"CREATE TABLE {table} ({', '.join(declared)})")
+    for row in rows:
+        names = ", ".join(f'"{n}"' for n in row)
+        con.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+
+
+def kind(name: str) -> int:
+    return ENUMS["decision_kind"].index(name)
+
+
+def klass(name: str) -> int:
+    return ENUMS["decision_class"].index(name)
+
+
+def cause(name: str) -> int:
+    return ENUMS["migrate_cause"].index(name)
+
+
+def bits(names: tuple[str, ...], *words: str) -> int:
+    return sum(1 << names.index(w) for w in words)
+
+
+DECISIONS = [
+    ("wake", "stayed", 0, 1, 1, 10_000), ("wake", "moved", 0, 1, 0, 20_000), ("wake", "moved", 0, 1, 2, 30_000),
+    ("wake", "moved", 2, 1, 3, 40_000), ("wake", "stayed", 2, 1, 1, None), ("wake", "stayed", 2, 3, 3, 50_000),
+    ("fork", "moved", 0, 0, 1, 60_000), ("wake", "pinned", 0, 1, 1, 70_000), ("wake", "rt", 0, 1, 1, 80_000),
+    ("exec", "stayed", 1, 1, 1, 90_000),
+]  # fmt: skip
+
+OWN = [
+    # cpu, branch, lo, hi, outcome, inputs
+    (1, 0, 10_000, 10_000, ("target_idle",), ()),
+    (0, 1, 20_000, 20_000, ("stacked", "idle_missed_llc", "idle_missed_machine"), ("load",)),
+    (0, 1, 5_000, 100_000, ("idle_missed_machine", "exposed"), ("load", "sync")),
+    (2, 1, 7_000, None, ("exposed", "self_collision"), ("sync",)),
+    (0, 0, None, None, (), ()),
+    (2, 2, 9_000, 9_000, ("target_idle",), ()),
+]  # fmt: skip
+
+
+def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
+    for table in ("waking", "migrate", "loss"):
+        make(con, table, [])
+    head = {"id": 0, "ts_ns": 0, "curr_task": 0, "irq_ctx": 0, "task": 9, "prio": 120}
+    con.execute("INSERT INTO waking VALUES (0, 0, 0, 0, 0, 9, 120, 1)")
+    moves = [("wake", 1, 0), ("wake", 1, 2), ("wake", 1, 3), ("newidle", 3, 2), ("fork", 0, 0), (None, 2, 1)]
+    for i, (why, orig, dest) in enumerate(moves):
+        row = head | {
+            "id": i,
+            "cpu": 0,
+            "orig_cpu": orig,
+            "dest_cpu": dest,
+            "cause": None if why is None else cause(why),
+        }
+        con.execute(
+            f"INSERT INTO migrate ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            list(row.values()),
+        )
+    con.execute("INSERT INTO loss VALUES (7, 70, 1, 5), (8, 80, 1, NULL), (9, 90, 3, NULL)")
+    llc = {0: 0, 1: 0, 2: 2, 3: 2}
+    make(con, "cpu", [
+        {"cpu": c, "core": c, "llc": llc[c] if topology else None, "node": llc[c] if topology else None} for c in llc
+    ])  # fmt: skip
+    make(con, "decision", [
+        {
+            "decision_id": i, "event_id": i, "ts_ns": 1000 * i, "kind": kind(k), "class": klass(c), "task": 9,
+            "waker_cpu": w, "prio": 120, "prev_cpu": p, "chosen_cpu": x, "latency_ns": ns, "censored": ns is None,
+            "low_confidence": i == 5,
+        }
+        for i, (k, c, w, p, x, ns) in enumerate(DECISIONS)
+    ])  # fmt: skip
+    ledger: list[dict[str, Any]] = []
+    for i, (k, c, _, p, x, ns) in enumerate(DECISIONS):
+        fair = c in ("moved", "stayed") and k == "wake"
+        ledger.append(
+            {"policy": "recorded", "decision_id": i, "cpu": x if c in ("moved", "stayed") else None, "branch": 0,
+             "outcome": 0, "inputs_assumed": 0, "known": True, "lo_ns": ns, "hi_ns": ns, "cpus_scanned": 0}
+        )  # fmt: skip
+        ledger.append(
+            {"policy": "prev", "decision_id": i, "cpu": p if fair else None, "branch": 1, "outcome": 0,
+             "inputs_assumed": 0, "known": p == x, "lo_ns": ns if p == x else 1000, "hi_ns": ns if p == x else None,
+             "cpus_scanned": 0}
+        )  # fmt: skip
+        own = OWN[i] if i < len(OWN) else None
+        ledger.append(
+            {"policy": "own", "decision_id": i, "cpu": own[0] if own else None, "branch": own[1] if own else None,
+             "lo_ns": own[2] if own else None, "hi_ns": own[3] if own else None,
+             "outcome": bits(OUTCOMES, *own[4]) if own else None, "known": own[0] == x if own else None,
+             "inputs_assumed": bits(INPUTS, *own[5]) if own else None, "cpus_scanned": i if own else None}
+        )  # fmt: skip
+    make(con, "ledger", ledger, policy="VARCHAR", decision_id="BIGINT")
+
+
+BRANCHES = {"recorded": ["recorded", "prev"], "prev": ["recorded", "prev"], "own": ["x1", "core", "target"]}
+
+
+@pytest.fixture
+def con() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    fill(connection)
+    sql.prepare(connection, BRANCHES)
+    return connection
+
+
+@pytest.fixture
+def flat() -> duckdb.DuckDBPyConnection:
+    """The same without topology."""
+    connection = duckdb.connect()
+    fill(connection, topology=False)
+    sql.prepare(connection, BRANCHES)
+    return connection
+
+
+@pytest.fixture
+def make_table() -> Callable[..., None]:
+    return make

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What each policy's own picks would have changed, and the open loop does not show it: a task placed on another CPU than the
+// recorded one occupies that CPU, and leaves the recorded one free, until it next goes to sleep. From this come `exposure`
+// and `self_collision` (architecture.md, "Two questions, two modes").
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+#include "replay/model/mask.hpp"
+
+namespace rewake {
+
+class Divergence {
+  public:
+    Divergence(size_t policies, int n_cpus);
+
+    /// CPUs of which policy `k`'s earlier picks changed the occupancy; nullptr when none.
+    const CpuMask* dirty(size_t k) const { return per_[k].changed ? &per_[k].dirty : nullptr; }
+    /// Whether an earlier pick of policy `k` still occupies `c`.
+    bool occupied(size_t k, Cpu c) const { return per_[k].added[c.v] != 0; }
+    /// Policy `k` put `p` on `pick` where the record says `recorded`.
+    void diverge(size_t k, TaskId p, Cpu pick, Cpu recorded);
+    /// `p` went to sleep, or is placed anew: none of its earlier picks counts any more.
+    void forget(TaskId p) {
+        if (p.v < slots_.size() && slots_[p.v] != kNone) forget_slow(p);
+    }
+
+  private:
+    static constexpr uint32_t kNone = 0xffffffff;
+    struct Pick {
+        uint16_t pick = 0, recorded = 0;
+        bool active = false;
+    };
+    struct PerPolicy {
+        CpuMask dirty;
+        int changed = 0;                      ///< CPUs in `dirty`
+        std::vector<uint16_t> added, removed;  ///< per CPU
+    };
+    void forget_slow(TaskId p);
+    void touch(PerPolicy& pp, Cpu c, int was);
+    std::vector<PerPolicy> per_;
+    std::vector<uint32_t> slots_;  ///< per task: its slot in picks_, or kNone
+    std::vector<Pick> picks_;      ///< slot * policies + k
+    std::vector<uint32_t> free_;
+};
+
+}  // namespace rewake

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/model/decisions.hpp"
+
+#include <cstdlib>
+
+namespace rewake {
+
+DecisionBuilder::DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel)
+    : topo_(topo), table_(tasks), kernel_(kernel), machine_(topo, tasks) {
+    last_idle_.assign(static_cast<size_t>(topo.n_cpus), -1);
+}
+
+DecisionBuilder::Open& DecisionBuilder::open(TaskId t) {
+    if (t.v >= opens_.size()) opens_.resize(t.v + 1 + t.v / 2);
+    return opens_[t.v];
+}
+
+void DecisionBuilder::resolve(Open& o) {
+    parts_[o.part - first_part_].unresolved -= 1;
+    o.stage = Stage::none;
+}
+
+void DecisionBuilder::open_row(Open& o, DecisionRow r, Stage stage) {
+    if (alive(o) && o.stage == Stage::await_wakeup) resolve(o);  // never closed: stays unclosed
+    o.part = first_part_ + parts_.size() - 1;
+    o.row = parts_.back().rows.size();
+    o.stage = stage;
+    o.ran_early = false;
+    parts_.back().rows.push_back(std::move(r));
+    extras_.back().emplace_back();
+    parts_.back().unresolved += 1;
+}
+
+void DecisionBuilder::scan(const Batch& b) {
+    parts_.emplace_back();
+    extras_.emplace_back();
+    parts_.back().causes.assign(b.migrate.n, Cause::unknown);
+    order_.build(b);
+    order_.walk([&](Event e, size_t i) {
+        switch (e) {
+            case Event::waking: {
+                const WakingColumns& w = b.waking;
+                Open& o = open(TaskId(w.task[i]));
+                DecisionRow r;
+                r.event_id = w.id[i];
+                r.ts = w.ts[i];
+                r.task = TaskId(w.task[i]);
+                r.waker_task = TaskId(w.curr_task[i]);
+                r.waker = Cpu(w.cpu[i]);
+                r.prev = Cpu(w.target_cpu[i]);
+                r.irq_ctx = w.irq_ctx[i];
+                r.prio = w.prio[i];
+                if (alive(o) && o.stage == Stage::await_run) {  // woken again while it waits: a bypass, closed as it is
+                    r.chosen = r.prev;
+                    parts_.back().rows.push_back(r);
+                    extras_.back().emplace_back().closed = true;
+                    break;
+                }
+                open_row(o, r, Stage::await_wakeup);
+                Extra& x = extras_.back().back();
+                x.was_running = o.running;
+                x.blocked_near = o.blocked && !o.running && w.ts[i] - o.last_block <= kOnCpu;
+                break;
+            }
+            case Event::migrate: {
+                const MigrateColumns& m = b.migrate;
+                const TaskId p(m.task[i]);
+                Open& o = open(p);
+                Cause& cause = parts_.back().causes[i];
+                if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(m.cpu[i])) {
+                    DecisionRow& r = row(o);
+                    if (r.prev != Cpu(m.orig_cpu[i])) ++counts_.prev_mismatch;
+                    r.chosen = Cpu(m.dest_cpu[i]);
+                    extra(o).moved = true;
+                    cause = Cause::wake;
+                } else if (table_.info(TaskId(m.curr_task[i])).stopper) {
+                    cause = Cause::active;  // exec when its sched_process_exec follows
+                    o.has_move = true;
+                    o.move_from = Cpu(m.orig_cpu[i]);
+                    o.move_to = Cpu(m.dest_cpu[i]);
+                    o.move_part = first_part_ + parts_.size() - 1;
+                    o.move_row = i;
+                } else if (!kernel_.has_waking && !o.running && o.blocked && o.stage == Stage::none) {
+                    DecisionRow r;  // before 4.3 the migration is the first sign of the wakeup (C5)
+                    r.event_id = m.id[i];
+                    r.ts = m.ts[i];
+                    r.task = p;
+                    r.waker_task = TaskId(m.curr_task[i]);
+                    r.waker = Cpu(m.cpu[i]);
+                    r.irq_ctx = m.irq_ctx[i];
+                    r.prio = m.prio[i];
+                    r.prev = Cpu(m.orig_cpu[i]);
+                    r.chosen = Cpu(m.dest_cpu[i]);
+                    open_row(o, r, Stage::await_wakeup);
+                    extras_.back().back().moved = true;
+                    cause = Cause::wake;
+                } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::softirq)) {
+                    cause = Cause::periodic;
+                } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) && m.dest_cpu[i] == m.cpu[i]) {
+                    cause = Cause::newidle;
+                }
+                break;
+            }
+            case Event::wakeup: {
+                const WakeupColumns& w = b.wakeup;
+                const TaskId p(w.task[i]);
+                Open& o = open(p);
+                if (w.is_new[i]) {
+                    DecisionRow r;
+                    r.kind = Kind::fork;
+                    r.event_id = w.id[i];
+                    r.ts = w.ts[i];
+                    r.task = p;
+                    r.waker_task = TaskId(w.curr_task[i]);
+                    r.waker = r.prev = Cpu(w.cpu[i]);
+                    r.irq_ctx = w.irq_ctx[i];
+                    r.prio = w.prio[i];
+                    r.chosen = Cpu(w.target_cpu[i]);
+                    r.wakeup_ns = 0;
+                    open_row(o, r, Stage::await_run);
+                    extras_.back().back().closed = true;
+                    break;
+                }
+                if (!kernel_.has_waking && (!alive(o) || o.stage == Stage::none)) {
+                    DecisionRow r;
+                    r.event_id = w.id[i];
+                    r.ts = w.ts[i];
+                    r.task = p;
+                    r.prio = w.prio[i];
+                    r.prev = r.chosen = Cpu(w.target_cpu[i]);
+                    // On the target in interrupt context it may be the wake list at work: the waker is not to be seen (C5).
+                    if (w.cpu[i] != w.target_cpu[i] || w.irq_ctx[i] != static_cast<uint8_t>(IrqCtx::hardirq)) {
+                        r.waker_task = TaskId(w.curr_task[i]);
+                        r.waker = Cpu(w.cpu[i]);
+                        r.irq_ctx = w.irq_ctx[i];
+                    }
+                    open_row(o, r, Stage::await_wakeup);
+                    extras_.back().back().was_running = o.running;
+                }
+                if (!alive(o) || o.stage != Stage::await_wakeup) break;
+                DecisionRow& r = row(o);
+                Extra& x = extra(o);
+                x.closed = true;
+                x.wakeup_cpu = Cpu(w.cpu[i]);
+                if (!x.moved) r.chosen = r.prev;
+                if (r.chosen != Cpu(w.target_cpu[i])) ++counts_.conflicts;
+                r.wakeup_ns = w.ts[i] - r.ts;
+                if (o.ran_early) {
+                    resolve(o);
+                } else if (o.running) {  // woken before it blocked
+                    r.latency_ns = 0;
+                    resolve(o);
+                } else {
+                    o.stage = Stage::await_run;
+                }
+                break;
+            }
+            case Event::sw: {
+                const SwitchColumns& s = b.sw;
+                if (!machine_.is_idle_task(TaskId(s.prev_task[i]))) {
+                    Open& o = open(TaskId(s.prev_task[i]));
+                    o.running = false;
+                    o.blocked = !still_runnable(s.prev_state[i]);
+                    if (o.blocked) {
+                        o.last_block = s.ts[i];
+                        o.has_move = false;
+                        if (alive(o) && o.stage == Stage::await_wakeup && s.ts[i] - row(o).ts <= kOnCpu)
+                            extra(o).blocked_near = true;
+                    }
+                }
+                if (!machine_.is_idle_task(TaskId(s.next_task[i]))) {
+                    Open& o = open(TaskId(s.next_task[i]));
+                    o.running = true;
+                    o.blocked = false;
+                    if (alive(o) && !o.ran_early) {
+                        DecisionRow& r = row(o);
+                        r.ran = Cpu(s.cpu[i]);
+                        r.latency_ns = s.ts[i] - r.ts - (kernel_.has_waking ? 0 : r.wakeup_ns.value_or(0));
+                        if (o.stage == Stage::await_run)
+                            resolve(o);
+                        else
+                            o.ran_early = true;
+                    }
+                }
+                break;
+            }
+            case Event::exec: {
+                const TaskId p(b.exec.task[i]);
+                Open& o = open(p);
+                DecisionRow r;
+                r.kind = Kind::exec;
+                r.event_id = b.exec.id[i];
+                r.ts = b.exec.ts[i];
+                r.task = r.waker_task.emplace(p);
+                r.chosen = r.ran = Cpu(b.exec.cpu[i]);
+                r.waker = r.prev = o.has_move && o.move_to == r.chosen ? o.move_from : *r.chosen;
+                r.prio = machine_.prio_hint(p);
+                Extra x;
+                x.closed = true;
+                if (o.has_move && o.move_to == r.chosen) {
+                    x.moved = true;
+                    if (o.move_part >= first_part_ && !parts_[o.move_part - first_part_].ran)
+                        parts_[o.move_part - first_part_].causes[o.move_row] = Cause::exec;
+                }
+                o.has_move = false;
+                parts_.back().rows.push_back(r);
+                extras_.back().push_back(x);
+                break;
+            }
+            case Event::exit: {
+                Open& o = open(TaskId(b.exit.task[i]));
+                if (alive(o) && o.stage == Stage::await_wakeup && !o.running) resolve(o);
+                break;
+            }
+            case Event::loss:  // what waits for an event of this CPU may have lost it
+                for (Open& o : opens_) {
+                    if (!alive(o) || !pending_elsewhere(o, Cpu(b.loss.cpu[i]))) continue;
+                    row(o).censored = true;
+                    resolve(o);
+                }
+                break;
+            default: break;
+        }
+    });
+}
+
+DecisionClass DecisionBuilder::classify(const DecisionRow& r, const Extra& x) {
+    using enum DecisionClass;
+    const TaskInfo& info = table_.info(r.task);
+    if (info.observer) return observer;
+    if (prio_is_dl(r.prio)) return dl;
+    if (prio_is_rt(r.prio)) return rt;
+    if (info.ext) return ext;
+    const bool one_cpu = r.chosen && info.allowed_recorded && table_.allowed(r.task).n == 1 && table_.allowed(r.task).mask.test(*r.chosen);
+    if (r.kind != Kind::wake) {
+        if (one_cpu) return pinned;
+        return r.chosen == r.prev ? stayed : moved;
+    }
+    if (r.waker_task == r.task) return self;
+    const Machine::Task& t = machine_.task(r.task);
+    if (t.state == Machine::State::throttled) return throttled;
+    const bool on_cpu = t.state == Machine::State::running && x.blocked_near;
+    if (!on_cpu && (t.state == Machine::State::running || t.state == Machine::State::queued ||
+                    t.state == Machine::State::waking))
+        return bypass_on_rq;
+    if (!x.closed) return unclosed;
+    if (!r.waker) return waker_lost;
+    if (x.moved && r.chosen != r.prev) return moved;
+    if (one_cpu) return pinned;
+    if (kernel_.at_least(5, 8) && x.blocked_near) return maybe_on_cpu;
+    if (kernel_.at_least(6, 12) && t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at && x.wakeup_cpu == *r.waker)
+        return maybe_delayed;
+    return stayed;
+}
+
+void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
+    if (!r.chosen && !x.closed && r.prev) {
+        r.cls = DecisionClass::unclosed;
+        return;
+    }
+    machine_.advance(r.ts, *r.prev);
+    r.cls = classify(r, x);
+    const Machine::State before = machine_.task(r.task).state;
+    r.low_confidence = machine_.low_confidence(*r.prev, r.ts) || machine_.low_confidence(*r.chosen, r.ts) ||
+                       (r.waker && machine_.low_confidence(*r.waker, r.ts));
+    if (r.kind == Kind::exec) return;
+    r.chosen_idle = machine_.view().idle.test(*r.chosen);
+    if (*r.chosen_idle) r.idle_state = machine_.idle_state(*r.chosen);
+    if (r.kind == Kind::wake) machine_.on_waking(r.task, r.prio, was_placed(r.cls, true, before), *r.chosen);
+}
+
+const std::vector<Cause>& DecisionBuilder::run(const Batch& b) {
+    order_.build(b);
+    if (!primed_) machine_.prime(b, order_);
+    primed_ = true;
+    Part& part = parts_[run_part_ - first_part_];
+    std::vector<Extra>& extras = extras_[run_part_ - first_part_];
+    size_t next = 0;
+    auto opening = [&](int64_t id) {  // several rows never share an event
+        if (next < part.rows.size() && part.rows[next].event_id == id) {
+            decide(part.rows[next], extras[next]);
+            ++next;
+        }
+    };
+    order_.walk([&](Event e, size_t i) {
+        switch (e) {
+            case Event::sw:
+                machine_.on_switch(b.sw, i);
+                if (machine_.is_idle_task(TaskId(b.sw.next_task[i]))) last_idle_[b.sw.cpu[i]] = b.sw.ts[i];
+                break;
+            case Event::waking: opening(b.waking.id[i]); break;
+            case Event::wakeup:
+                opening(b.wakeup.id[i]);
+                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]), b.wakeup.ts[i]);
+                break;
+            case Event::migrate:
+                opening(b.migrate.id[i]);
+                machine_.on_migrate(TaskId(b.migrate.task[i]), Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]),
+                                    b.migrate.ts[i]);
+                break;
+            case Event::exec: opening(b.exec.id[i]); break;
+            case Event::exit: machine_.on_exit(TaskId(b.exit.task[i])); break;
+            case Event::idle:
+                machine_.on_idle_state(Cpu(b.idle.idle_cpu[i]), b.idle.state_null && b.idle.state_null[i]
+                                                                    ? std::nullopt
+                                                                    : std::optional(b.idle.state[i]));
+                break;
+            case Event::loss: machine_.on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
+            default: break;
+        }
+    });
+    part.ran = true;
+    causes_ = std::move(part.causes);
+    ++run_part_;
+    return causes_;
+}
+
+void DecisionBuilder::finish() {
+    for (Open& o : opens_) {
+        if (!alive(o)) continue;
+        if (o.stage == Stage::await_run) row(o).censored = true;
+        resolve(o);
+    }
+}
+
+std::optional<std::vector<DecisionRow>> DecisionBuilder::take() {
+    if (parts_.empty() || !parts_.front().ran) return std::nullopt;
+    if (parts_.front().unresolved > 0) {
+        if (parts_.size() <= kMaxParts) return std::nullopt;
+        for (Open& o : opens_) {  // its outcome lies too far ahead: bounded memory, counted
+            if (!alive(o) || o.part != first_part_) continue;
+            row(o).censored = true;
+            ++counts_.late;
+            resolve(o);
+        }
+    }
+    std::vector<DecisionRow> rows = std::move(parts_.front().rows);
+    parts_.pop_front();
+    extras_.pop_front();
+    ++first_part_;
+    return rows;
+}
+
+}  // namespace rewake

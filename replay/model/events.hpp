@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A batch of recorded events as columns (forms.py EVENT_TABLES), and the walk over all its tables in event order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+
+namespace rewake {
+
+// Codes of forms.py ENUMS that the model looks at; a test compares them.
+enum class PrevState : uint8_t { R, R_plus, S, D, T, t, X, Z, P, I, other };
+enum class IrqCtx : uint8_t { task, softirq, hardirq, nmi };
+enum class Cause : uint8_t { wake, fork, exec, newidle, periodic, active, numa, affinity, hotplug, unknown };
+
+inline bool still_runnable(uint8_t prev_state) { return prev_state <= static_cast<uint8_t>(PrevState::R_plus); }
+inline bool is_dead(uint8_t s) {
+    return s == static_cast<uint8_t>(PrevState::X) || s == static_cast<uint8_t>(PrevState::Z);
+}
+
+/// Columns common to all event tables.
+struct HeadColumns {
+    size_t n = 0;
+    const int64_t* id = nullptr;
+    const int64_t* ts = nullptr;
+    const uint16_t* cpu = nullptr;
+};
+struct SwitchColumns : HeadColumns {
+    const uint32_t* prev_task = nullptr;
+    const int16_t* prev_prio = nullptr;
+    const uint8_t* prev_state = nullptr;
+    const uint32_t* next_task = nullptr;
+    const int16_t* next_prio = nullptr;
+};
+struct WakingColumns : HeadColumns {
+    const uint32_t* curr_task = nullptr;
+    const uint8_t* irq_ctx = nullptr;
+    const uint32_t* task = nullptr;
+    const int16_t* prio = nullptr;
+    const uint16_t* target_cpu = nullptr;
+};
+struct WakeupColumns : WakingColumns {
+    const bool* is_new = nullptr;
+};
+struct MigrateColumns : HeadColumns {
+    const uint32_t* curr_task = nullptr;
+    const uint8_t* irq_ctx = nullptr;
+    const uint32_t* task = nullptr;
+    const int16_t* prio = nullptr;
+    const uint16_t* orig_cpu = nullptr;
+    const uint16_t* dest_cpu = nullptr;
+};
+struct ForkColumns : HeadColumns {
+    const uint32_t* task = nullptr;
+    const uint32_t* child = nullptr;
+};
+struct TaskColumns : HeadColumns {  // exec, exit
+    const uint32_t* task = nullptr;
+};
+struct IdleColumns : HeadColumns {
+    const uint16_t* idle_cpu = nullptr;
+    const uint32_t* state = nullptr;
+    const bool* state_null = nullptr;  ///< nullptr: no NULL in the column
+};
+
+/// The tables of one batch that the model reads. Pointers are borrowed for the call that receives the batch.
+struct Batch {
+    SwitchColumns sw;
+    WakingColumns waking;
+    WakeupColumns wakeup;
+    MigrateColumns migrate;
+    ForkColumns fork;
+    TaskColumns exec, exit;
+    IdleColumns idle;
+    HeadColumns loss;
+};
+
+/// Which table an event of the walk belongs to.
+enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, loss };
+
+/// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
+class EventOrder {
+  public:
+    /// Throws std::invalid_argument when ids span more than `max_span` or collide (a recording that was tampered with).
+    void build(const Batch& b) {
+        int64_t lo = std::numeric_limits<int64_t>::max(), hi = -1;
+        auto range = [&](const HeadColumns& c) {
+            if (c.n == 0) return;
+            if (c.id[0] < lo) lo = c.id[0];
+            if (c.id[c.n - 1] > hi) hi = c.id[c.n - 1];
+        };
+        range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
+        range(b.idle), range(b.loss);
+        slots_.clear();
+        if (hi < 0) return;
+        if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
+        slots_.assign(static_cast<size_t>(hi - lo + 1), 0);
+        auto place = [&](const HeadColumns& c, Event e) {
+            for (size_t i = 0; i < c.n; ++i) {
+                const int64_t at = c.id[i] - lo;
+                if (at < 0 || at > hi - lo || slots_[static_cast<size_t>(at)] != 0)
+                    throw std::invalid_argument("event ids of a batch are out of order or used twice");
+                slots_[static_cast<size_t>(at)] = (static_cast<uint32_t>(e) << kRowBits) | static_cast<uint32_t>(i);
+            }
+        };
+        place(b.sw, Event::sw), place(b.waking, Event::waking), place(b.wakeup, Event::wakeup);
+        place(b.migrate, Event::migrate), place(b.fork, Event::fork), place(b.exec, Event::exec);
+        place(b.exit, Event::exit), place(b.idle, Event::idle), place(b.loss, Event::loss);
+    }
+
+    /// Calls f(Event, row) in event order.
+    template <class F>
+    void walk(F f) const {
+        for (uint32_t s : slots_)
+            if (s) f(static_cast<Event>(s >> kRowBits), static_cast<size_t>(s & kRowMask));
+    }
+
+  private:
+    static constexpr int kRowBits = 28;
+    static constexpr uint32_t kRowMask = (1u << kRowBits) - 1;
+    static constexpr int64_t kMaxSpan = int64_t{1} << kRowBits;
+    std::vector<uint32_t> slots_;
+};
+
+}  // namespace rewake

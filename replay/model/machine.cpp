@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/model/machine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rewake {
+
+namespace {
+constexpr Ns kUnsure = 10'000'000;  // policies.md C4: decisions of the last 10 ms on a resynchronised CPU are doubtful
+}
+
+Machine::Machine(const Topology& topo, const TaskTable& tasks)
+    : topo_(topo), table_(tasks), cpus_(static_cast<size_t>(topo.n_cpus)), idle_scan_(topo) {
+    const auto n = static_cast<size_t>(topo.n_cpus);
+    view_.topo = &topo_;
+    view_.nr.assign(n, 0);
+    view_.cfs_nr.assign(n, 0);
+    view_.delayed.assign(n, 0);
+    view_.load.assign(n, 0);
+    view_.cap.assign(topo.cap_orig.begin(), topo.cap_orig.end());
+    view_.cap.resize(n, 1024);
+    view_.thermal.assign(n, 0);
+    view_.clock_task.assign(n, 0);
+    view_.avg_idle.assign(n, 1'000'000);
+    view_.nr_idle_scan.assign(topo.llc_span.size(), 0);
+    for (size_t l = 0; l < topo.llc_span.size(); ++l) view_.nr_idle_scan[l] = topo.llc_weight[l];
+    counts_.throttled_by_cpu.assign(n, 0);
+    tasks_.resize(n);
+    for (int c = 0; c < topo.n_cpus; ++c) cpus_[static_cast<size_t>(c)].curr = TaskId(static_cast<uint32_t>(c));
+}
+
+void Machine::set_prio(Task& t, int prio) { t.prio = static_cast<int16_t>(prio); }
+
+void Machine::link(TaskId id, Task& t) {
+    CpuState& cpu = cpus_[t.cpu.v];
+    t.prev = kNoTask;
+    t.next = cpu.head;
+    if (cpu.head != kNoTask) tasks_[cpu.head].prev = id.v;
+    cpu.head = id.v;
+}
+
+void Machine::unlink(TaskId id, Task& t) {
+    if (t.prev != kNoTask)
+        tasks_[t.prev].next = t.next;
+    else if (cpus_[t.cpu.v].head == id.v)
+        cpus_[t.cpu.v].head = t.next;
+    if (t.next != kNoTask) tasks_[t.next].prev = t.prev;
+    t.next = t.prev = kNoTask;
+}
+
+void Machine::count(TaskId id, Task& t, Cpu c) {
+    t.counted = true;
+    t.cpu = c;
+    const bool fair = prio_is_fair(t.prio);
+    t.weight = fair ? weight_of_prio(t.prio) : 0;
+    t.sidle = fair && table_.info(id).idle_policy;
+    view_.nr[c.v] += 1;
+    view_.load[c.v] += t.weight;
+    cpus_[c.v].idle_h += t.sidle;
+    view_.cfs_nr[c.v] += fair;
+    refresh(c);
+}
+
+void Machine::uncount(Task& t) {
+    if (!t.counted) return;
+    t.counted = false;
+    const Cpu c = t.cpu;
+    view_.nr[c.v] -= 1;
+    view_.load[c.v] -= t.weight;
+    cpus_[c.v].idle_h -= t.sidle;
+    view_.cfs_nr[c.v] -= t.weight != 0;
+    refresh(c);
+}
+
+void Machine::drop_pending(Task& t) {
+    if (!t.pending) return;
+    t.pending = false;
+    cpus_[t.cpu.v].pending -= 1;
+    refresh(t.cpu);
+}
+
+/// Puts the task on the run queue of `c`, waiting.
+void Machine::enqueue(TaskId id, Task& t, Cpu c) {
+    if (t.state == State::queued || t.state == State::throttled) unlink(id, t);
+    drop_pending(t);
+    uncount(t);
+    t.state = State::queued;
+    count(id, t, c);
+    link(id, t);
+}
+
+void Machine::refresh(Cpu c) {
+    const CpuState& s = cpus_[c.v];
+    const bool idle = s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && topo_.online.test(c);
+    view_.idle.assign(c, idle);
+    view_.avail.assign(c, idle);
+    view_.sidle.assign(c, view_.nr[c.v] > 0 && view_.nr[c.v] == s.idle_h);
+}
+
+void Machine::resync(Cpu c, Ns ts) {
+    ++counts_.resync;
+    cpus_[c.v].unsure_until = ts + kUnsure;
+}
+
+void Machine::on_loss(Cpu c, Ns ts) { cpus_[c.v].unsure_until = ts + kUnsure; }
+
+void Machine::prime(const Batch& b, const EventOrder& order) {
+    if (b.sw.n == 0) return;
+    std::vector<uint8_t> seen;  // tasks that had their first event
+    auto first = [&](uint32_t id) {
+        if (id >= seen.size()) seen.resize(id + 1 + id / 2, 0);
+        return std::exchange(seen[id], uint8_t{1}) == 0;
+    };
+    std::vector<uint8_t> cpu_seen(cpus_.size(), 0);
+    order.walk([&](Event e, size_t i) {
+        switch (e) {
+            case Event::sw: {
+                const Cpu c(b.sw.cpu[i]);
+                const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
+                if (!cpu_seen[c.v]) {
+                    cpu_seen[c.v] = 1;
+                    cpus_[c.v].curr = prev;
+                    cpus_[c.v].curr_known = true;
+                    if (!is_idle_task(prev)) {
+                        grow(prev);
+                        Task& t = tasks_[prev.v];
+                        if (!t.counted) {
+                            first(prev.v);
+                            set_prio(t, b.sw.prev_prio[i]);
+                            t.state = State::running;
+                            count(prev, t, c);
+                        }
+                    }
+                }
+                if (!is_idle_task(prev)) first(prev.v);
+                if (!is_idle_task(next) && first(next.v)) {  // was queued before the recording began
+                    grow(next);
+                    set_prio(tasks_[next.v], b.sw.next_prio[i]);
+                    enqueue(next, tasks_[next.v], c);
+                }
+                break;
+            }
+            case Event::waking:
+                if (first(b.waking.task[i])) {
+                    grow(TaskId(b.waking.task[i]));
+                    Task& t = tasks_[b.waking.task[i]];
+                    t.state = State::sleeping;
+                    t.cpu = Cpu(b.waking.target_cpu[i]);
+                }
+                break;
+            case Event::wakeup: first(b.wakeup.task[i]); break;
+            case Event::migrate:
+                if (first(b.migrate.task[i])) {  // pulled while waiting: it was queued on orig
+                    const TaskId p(b.migrate.task[i]);
+                    grow(p);
+                    set_prio(tasks_[p.v], b.migrate.prio[i]);
+                    enqueue(p, tasks_[p.v], Cpu(b.migrate.orig_cpu[i]));
+                }
+                break;
+            case Event::fork: first(b.fork.child[i]); break;
+            default: break;
+        }
+    });
+    for (size_t c = 0; c < cpus_.size(); ++c) {
+        const Cpu cpu(static_cast<uint16_t>(c));
+        if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0) cpus_[c].curr_known = true;  // silent: idle throughout
+        if (view_.nr[c] > 0) idle_scan_.set_busy(cpu, true, b.sw.ts[0]);
+        refresh(cpu);
+    }
+}
+
+void Machine::on_switch(const SwitchColumns& s, size_t i) {
+    const Cpu c(s.cpu[i]);
+    const Ns ts = s.ts[i];
+    const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
+    CpuState& cpu = cpus_[c.v];
+    ++counts_.switches;
+    grow(prev);
+    grow(next);
+    if (cpu.curr_known && cpu.curr != prev) {
+        resync(c, ts);
+        if (!is_idle_task(cpu.curr)) {  // what the model thought to run here cannot; leave it waiting until next seen
+            Task& lost = tasks_[cpu.curr.v];
+            if (lost.state == State::running && lost.cpu == c) {
+                uncount(lost);
+                lost.state = State::unknown;
+            }
+        }
+    }
+    if (!is_idle_task(prev)) {
+        Task& t = tasks_[prev.v];
+        set_prio(t, s.prev_prio[i]);
+        if (t.state == State::queued || t.state == State::throttled) unlink(prev, t);
+        if (still_runnable(s.prev_state[i])) {
+            if (!t.counted || t.cpu != c) {
+                uncount(t);
+                count(prev, t, c);
+            }
+            t.state = State::queued;
+            link(prev, t);
+        } else {
+            uncount(t);
+            if (!t.pending) t.cpu = c;
+            t.state = is_dead(s.prev_state[i]) ? State::dead : t.pending ? State::waking : State::sleeping;
+            t.ever_blocked = true;
+            t.blocked_at = ts;
+        }
+    }
+    cpu.curr = next;
+    cpu.curr_known = true;
+    view_.clock_task[c.v] = ts;
+    if (!is_idle_task(next)) {
+        Task& t = tasks_[next.v];
+        set_prio(t, s.next_prio[i]);
+        if (t.state == State::queued || t.state == State::throttled) {
+            if (t.cpu != c) resync(c, ts);  // it moved here unseen
+            unlink(next, t);
+            drop_pending(t);
+            if (!t.counted || t.cpu != c) {
+                uncount(t);
+                count(next, t, c);
+            }
+        } else {
+            // Waking: its sched_wakeup is still to come (clocks of two CPUs differ). Unknown: first sight. Else a miss.
+            if (t.state == State::sleeping || t.state == State::running || t.state == State::dead) resync(c, ts);
+            drop_pending(t);
+            uncount(t);
+            count(next, t, c);
+        }
+        t.state = State::running;
+        t.exiting = t.exiting && t.state != State::dead;
+        idle_scan_.set_busy(c, true, ts);
+    } else {
+        // Nothing runnable is eligible here: whoever still waits is throttled (cpu.max) or forced out (core scheduling).
+        for (uint32_t q = cpu.head; q != kNoTask;) {
+            Task& t = tasks_[q];
+            const uint32_t after = t.next;
+            t.next = t.prev = kNoTask;
+            uncount(t);
+            t.state = State::throttled;
+            ++counts_.throttled;
+            ++counts_.throttled_by_cpu[c.v];
+            const TaskInfo& info = table_.info(TaskId(q));
+            if (info.has_cgroup) {
+                if (info.cgroup >= counts_.throttled_by_cgroup.size()) counts_.throttled_by_cgroup.resize(info.cgroup + 1);
+                ++counts_.throttled_by_cgroup[info.cgroup];
+            }
+            q = after;
+        }
+        cpu.head = kNoTask;
+        idle_scan_.set_busy(c, false, ts);
+    }
+    refresh(c);
+}
+
+void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen) {
+    grow(p);
+    Task& t = tasks_[p.v];
+    set_prio(t, prio);
+    if (!placed) return;
+    if (t.state == State::queued || t.state == State::throttled) unlink(p, t);
+    drop_pending(t);
+    uncount(t);
+    t.state = State::waking;
+    t.cpu = chosen;
+    t.pending = true;
+    cpus_[chosen.v].pending += 1;
+    refresh(chosen);
+}
+
+void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
+    grow(p);
+    Task& t = tasks_[p.v];
+    set_prio(t, prio);
+    view_.clock_task[target.v] = ts;
+    if (t.state == State::running) return;                        // woken before it blocked, or its switch came first
+    if (t.state == State::queued && t.cpu == target) return;  // still on the run queue
+    enqueue(p, t, target);
+}
+
+void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
+    grow(p);
+    Task& t = tasks_[p.v];
+    switch (t.state) {
+        case State::waking: {  // part of its own placement
+            if (t.cpu == dest) break;
+            drop_pending(t);
+            t.cpu = dest;
+            t.pending = true;
+            cpus_[dest.v].pending += 1;
+            refresh(dest);
+            break;
+        }
+        case State::queued:
+        case State::unknown: enqueue(p, t, dest); break;
+        case State::throttled:  // moves with its throttled group: still not runnable
+            t.cpu = dest;
+            break;
+        default: t.cpu = t.counted ? t.cpu : dest; break;
+    }
+    view_.clock_task[orig.v] = view_.clock_task[dest.v] = ts;
+}
+
+void Machine::on_exit(TaskId p) {
+    grow(p);
+    tasks_[p.v].exiting = true;
+}
+
+void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
+    if (c.v >= cpus_.size()) return;
+    cpus_[c.v].has_idle_state = state.has_value();
+    cpus_[c.v].idle_state = state.value_or(0);
+}
+
+void Machine::advance(Ns ts, Cpu prev) {
+    view_.now = ts;
+    if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
+    idle_scan_.advance(ts, view_.nr_idle_scan);
+}
+
+bool Machine::core_idle_but(Cpu c) const {
+    const CpuMask& smt = topo_.smt[c.v];
+    for (int i = 0; i < topo_.words; ++i) {
+        uint64_t others = smt.w[i];
+        if (i == (c.v >> 6)) others &= ~(uint64_t{1} << (c.v & 63));
+        if (others & ~view_.avail.w[i]) return false;
+    }
+    return true;
+}
+
+}  // namespace rewake

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The machine rebuilt from events (policies.md C4): who runs, who waits, which CPUs are idle. It fills the View that all
+// policies look at. The same class serves the decision builder (import) and the replay engine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "replay/model/events.hpp"
+#include "replay/model/idle_scan.hpp"
+#include "replay/model/tasks.hpp"
+#include "replay/model/view.hpp"
+
+namespace rewake {
+
+/// Counted departures from what the model expects; they stand in the quality card.
+struct MachineCounts {
+    int64_t switches = 0;
+    int64_t resync = 0;            ///< a switch contradicted the model; the CPU was resynchronised
+    int64_t throttled = 0;         ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
+    std::vector<int64_t> throttled_by_cpu;
+    std::vector<int64_t> throttled_by_cgroup;  ///< by cgroup id; tasks without one count in throttled only
+};
+
+class Machine {
+  public:
+    enum class State : uint8_t { unknown, sleeping, waking, queued, running, throttled, dead };
+    struct Task {
+        State state = State::unknown;
+        bool exiting = false;
+        bool counted = false;      ///< in nr, load of `cpu`
+        bool pending = false;      ///< in the pending count of `cpu`
+        int16_t prio = 120;
+        Cpu cpu{};                 ///< CPU it is on, pends for, or was on last
+        int32_t weight = 1024;     ///< what it adds to load while counted (0: not a fair task)
+        bool sidle = false;        ///< counted as an idle-policy task
+        bool ever_blocked = false;
+        Ns blocked_at = 0;         ///< last switch-out into sleep
+        uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
+    };
+
+    Machine(const Topology& topo, const TaskTable& tasks);
+
+    /// Takes the state that the first batch implies: what each CPU ran and which tasks were already queued before their
+    /// first event. Call once, before any event.
+    void prime(const Batch& first, const EventOrder& order);
+
+    // One call per event, in event order.
+    void on_switch(const SwitchColumns& c, size_t i);
+    /// `placed`: the wakeup went through placement; `chosen` is where it will be put (from then on not idle, F.2).
+    void on_waking(TaskId p, int prio, bool placed, Cpu chosen);
+    void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
+    void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts);
+    void on_exit(TaskId p);
+    void on_idle_state(Cpu c, std::optional<uint32_t> state);
+    void on_loss(Cpu c, Ns ts);
+
+    /// Brings the time-dependent parts of the View (now, the clock of `prev`, nr_idle_scan) to `ts`; call before a decision
+    /// about a task on `prev`.
+    void advance(Ns ts, Cpu prev);
+
+    const View& view() const { return view_; }
+    const Topology& topo() const { return topo_; }
+    const TaskTable& table() const { return table_; }
+    /// Kernel priority last seen of a task (120 before its first event).
+    int16_t prio_hint(TaskId t) const { return t.v < tasks_.size() ? tasks_[t.v].prio : int16_t{120}; }
+    const Task& task(TaskId t) {
+        grow(t);
+        return tasks_[t.v];
+    }
+    /// An RT or deadline task runs on `c`.
+    bool runs_non_fair(Cpu c) const {
+        const TaskId t = cpus_[c.v].curr;
+        return !is_idle_task(t) && t.v < tasks_.size() && !prio_is_fair(tasks_[t.v].prio);
+    }
+    /// All other siblings of `c` are AVAIL: the set side of has_idle_cores when `c` enters idle.
+    bool core_idle_but(Cpu c) const;
+    /// The state of `c` was resynchronised, or events of it were lost, less than 10 ms before `now`.
+    bool low_confidence(Cpu c, Ns now) const { return cpus_[c.v].unsure_until > now; }
+    std::optional<uint32_t> idle_state(Cpu c) const {
+        return cpus_[c.v].has_idle_state ? std::optional(cpus_[c.v].idle_state) : std::nullopt;
+    }
+    const MachineCounts& counts() const { return counts_; }
+    bool is_idle_task(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+
+    static constexpr uint32_t kNoTask = 0xffffffff;
+
+  private:
+    struct CpuState {
+        TaskId curr{};
+        bool curr_known = false;
+        bool has_idle_state = false;
+        uint32_t idle_state = 0;
+        int32_t pending = 0;
+        int32_t idle_h = 0;
+        Ns unsure_until = 0;
+        uint32_t head = kNoTask;  ///< queued, not running tasks
+    };
+
+    void grow(TaskId t) {
+        if (t.v >= tasks_.size()) tasks_.resize(t.v + 1 + t.v / 2);
+    }
+    void set_prio(Task& t, int prio);
+    void count(TaskId id, Task& t, Cpu c);
+    void uncount(Task& t);
+    void link(TaskId id, Task& t);
+    void unlink(TaskId id, Task& t);
+    void drop_pending(Task& t);
+    void enqueue(TaskId id, Task& t, Cpu c);
+    void refresh(Cpu c);
+    void resync(Cpu c, Ns ts);
+
+    const Topology& topo_;
+    const TaskTable& table_;
+    View view_;
+    std::vector<CpuState> cpus_;
+    std::vector<Task> tasks_;
+    IdleScanModel idle_scan_;
+    MachineCounts counts_;
+};
+
+}  // namespace rewake

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What is known of each task beside the events: the snapshot's and the import's task tables.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+#include "replay/model/mask.hpp"
+
+namespace rewake {
+
+/// Load weight of a fair task from its kernel priority (100..139); 1024 at nice 0. Others weigh as nice 0.
+/// Source: the kernel's nice-to-weight table (policies.md C1, factor of about 1.25 per step).
+int32_t weight_of_prio(int prio);
+
+/// Scheduling class by kernel priority (policies.md C1): below 0 deadline, 0-99 RT (and stop), 100-139 fair.
+inline bool prio_is_dl(int prio) { return prio < 0; }
+inline bool prio_is_rt(int prio) { return prio >= 0 && prio < 100; }
+inline bool prio_is_fair(int prio) { return prio >= 100; }
+
+struct TaskInfo {
+    bool kthread = false;
+    bool observer = false;       ///< belongs to the collector
+    bool stopper = false;        ///< migration/N
+    bool idle_policy = false;    ///< SCHED_IDLE
+    bool ext = false;            ///< SCHED_EXT
+    bool allowed_recorded = false;  ///< allowed comes from the snapshot or an event (else inferred)
+    bool policy_recorded = false;
+    uint32_t allowed = 0;        ///< index into TaskTable::masks
+    uint32_t cgroup = 0;
+    bool has_cgroup = false;
+};
+
+/// Indexed by task id; ids beyond the table are tasks about which nothing is known.
+struct TaskTable {
+    struct Allowed {
+        CpuMask mask;
+        int n = 0;
+    };
+    std::vector<Allowed> masks;  ///< masks[0]: every online CPU
+    std::vector<TaskInfo> tasks;
+
+    const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
+    const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }
+
+  private:
+    TaskInfo unknown_;
+};
+
+}  // namespace rewake

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Sets of CPUs as words of 64 bits, and the wrap iteration of policies.md section 0 over intersections without copying them.
+//
+// A set is given word by word by a callable `word(i)`, so that `span & allowed & idle` needs no temporary. Every function costs
+// at most a few operations per word in use; `words` is Topology::words.
 #pragma once
 
 #include <array>
@@ -12,6 +15,14 @@
 namespace rewake {
 
 inline constexpr int kMaskWords = kMaxCpus / 64;
+
+/// Bits of a word without the popcnt instruction, which baseline x86-64 lacks (std::popcount is a library call there).
+constexpr int bit_count(uint64_t x) {
+    x -= (x >> 1) & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return static_cast<int>((x * 0x0101010101010101u) >> 56);
+}
 
 /// Fixed-capacity CPU set. Operations touch all words; hot loops take `words` (Topology::words) to touch only those in use.
 struct CpuMask {
@@ -28,7 +39,7 @@ struct CpuMask {
     }
     int count(int words = kMaskWords) const {
         int n = 0;
-        for (int i = 0; i < words; ++i) n += std::popcount(w[i]);
+        for (int i = 0; i < words; ++i) n += bit_count(w[i]);
         return n;
     }
     bool operator==(const CpuMask&) const = default;
@@ -39,23 +50,26 @@ struct CpuMask {
     }
 };
 
-/// First CPU of the set given word by word by `word(i)`, in wrap order from `start` (which may be one past the last CPU).
-/// Cost: one word operation per 64 CPUs. Nothing when the set is empty.
+constexpr Cpu cpu_at(unsigned word, uint64_t bits) {  ///< lowest CPU of `bits`, which must not be 0
+    return Cpu(static_cast<uint16_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits))));
+}
+
+/// First CPU of the set in wrap order from `start` (which may be one past the last CPU). Nothing when the set is empty.
 template <class Word>
 std::optional<Cpu> first_in_wrap(int words, unsigned start, Word word) {
     const unsigned sw = start >> 6;
     const uint64_t high = ~uint64_t{0} << (start & 63);
     const bool inside = sw < static_cast<unsigned>(words);
     if (inside) {
-        if (uint64_t x = word(sw) & high) return Cpu(static_cast<uint16_t>(sw * 64 + std::countr_zero(x)));
+        if (uint64_t x = word(sw) & high) return cpu_at(sw, x);
         for (unsigned i = sw + 1; i < static_cast<unsigned>(words); ++i)
-            if (uint64_t x = word(i)) return Cpu(static_cast<uint16_t>(i * 64 + std::countr_zero(x)));
+            if (uint64_t x = word(i)) return cpu_at(i, x);
     }
     const unsigned end = inside ? sw : static_cast<unsigned>(words);
     for (unsigned i = 0; i < end; ++i)
-        if (uint64_t x = word(i)) return Cpu(static_cast<uint16_t>(i * 64 + std::countr_zero(x)));
+        if (uint64_t x = word(i)) return cpu_at(i, x);
     if (inside)
-        if (uint64_t x = word(sw) & ~high) return Cpu(static_cast<uint16_t>(sw * 64 + std::countr_zero(x)));
+        if (uint64_t x = word(sw) & ~high) return cpu_at(sw, x);
     return std::nullopt;
 }
 
@@ -64,25 +78,58 @@ template <class Word, class F>
 bool for_each_cpu(int words, Word word, F f) {
     for (int i = 0; i < words; ++i)
         for (uint64_t x = word(i); x; x &= x - 1)
-            if (f(Cpu(static_cast<uint16_t>(i * 64 + std::countr_zero(x))))) return true;
+            if (f(cpu_at(static_cast<unsigned>(i), x))) return true;
     return false;
+}
+
+/// Calls `f(Cpu)` for each CPU of the set in wrap order from `start`; `f` returns true to stop. Returns whether it stopped.
+/// A word is read when the walk enters it, so `f` must not change the set.
+template <class Word, class F>
+bool for_each_in_wrap(int words, unsigned start, Word word, F f) {
+    const unsigned n = static_cast<unsigned>(words), sw = start >> 6 < n ? start >> 6 : 0;
+    const uint64_t high = start >> 6 < n ? ~uint64_t{0} << (start & 63) : ~uint64_t{0};
+    for (unsigned k = 0; k <= n; ++k) {
+        const unsigned i = sw + k < n ? sw + k : sw + k - n;
+        uint64_t x = word(i);
+        if (k == 0) x &= high;
+        if (k == n) x &= ~high;
+        for (; x; x &= x - 1)
+            if (f(cpu_at(i, x))) return true;
+    }
+    return false;
+}
+
+/// Sum of `f(bits)` over the words of CPUs lo..hi of the set, both included.
+template <class Word, class F>
+int sum_in_range(unsigned lo, unsigned hi, Word word, F f) {
+    int n = 0;
+    for (unsigned i = lo >> 6; i <= hi >> 6; ++i) {
+        uint64_t x = word(i);
+        if (i == lo >> 6) x &= ~uint64_t{0} << (lo & 63);
+        if (i == hi >> 6) x &= ~uint64_t{0} >> (63 - (hi & 63));
+        if (x) n += f(x);
+    }
+    return n;
+}
+
+/// Sum of `f(bits)` over the words of the set met in wrap order from `start` up to and including `stop`.
+template <class Word, class F>
+int sum_in_wrap(int words, unsigned start, Cpu stop, Word word, F f) {
+    const unsigned end = static_cast<unsigned>(words) * 64;
+    if (stop.v >= start) return sum_in_range(start, stop.v, word, f);
+    return (start < end ? sum_in_range(start, end - 1, word, f) : 0) + sum_in_range(0, stop.v, word, f);
 }
 
 /// Number of CPUs of the set met in wrap order from `start` up to and including `stop` (which need not be a member).
 template <class Word>
 int count_in_wrap(int words, unsigned start, Cpu stop, Word word) {
-    auto below = [&](unsigned end) {  // members < end
-        int n = 0;
-        for (int i = 0; i < words && static_cast<unsigned>(i) * 64 < end; ++i) {
-            uint64_t x = word(i);
-            if (end - i * 64 < 64) x &= (uint64_t{1} << (end - i * 64)) - 1;
-            n += std::popcount(x);
-        }
-        return n;
-    };
-    const unsigned last = stop.v + 1u;
-    if (stop.v >= start) return below(last) - below(start);
-    return below(static_cast<unsigned>(words) * 64) - below(start) + below(last);
+    return sum_in_wrap(words, start, stop, word, [](uint64_t x) { return bit_count(x); });
+}
+
+/// Whether the set has a CPU met in wrap order from `start` up to and including `stop`.
+template <class Word>
+bool any_in_wrap(int words, unsigned start, Cpu stop, Word word) {
+    return sum_in_wrap(words, start, stop, word, [](uint64_t) { return 1; }) != 0;
 }
 
 }  // namespace rewake

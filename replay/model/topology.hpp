@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,13 @@
 
 namespace rewake {
 
-/// One domain span. Every CPU of `span` shares it; `groups` are the child spans (single CPUs at the lowest level),
-/// sorted by lowest CPU number (policies.md section 0, group ring).
+/// One domain span; `groups` are the child spans (single CPUs at the lowest level), sorted by lowest CPU number
+/// (policies.md section 0, group ring).
 struct Domain {
     CpuMask span;
+    CpuMask cpus;  ///< CPUs whose domain it is; left empty: the whole span (only overlapping NUMA levels differ)
     std::vector<CpuMask> groups;
+    CpuMask leaders;  ///< lowest CPU of each group
     std::string name;
     int imbalance_pct = 117;  ///< as recorded; a column may override it per level kind (A12 imb_pkg / imb_llc)
     bool numa = false;
@@ -27,7 +30,7 @@ struct Domain {
     bool balance_fork = true;
     bool balance_exec = true;
     bool load_balance = true;
-    bool asym_full = false;      ///< spans every capacity of the system (SD_ASYM_CPUCAPACITY_FULL)
+    bool asym_full = false;      ///< spans every capacity of the system, which has several (derived)
     int weight = 0;              ///< CPUs in the span
     std::optional<int> imb_numa_nr;
 };
@@ -57,7 +60,16 @@ struct Topology {
     std::vector<Domain> domains;             ///< all distinct domains, children before parents
     std::vector<std::vector<int>> stack;     ///< per CPU: indices into `domains`, bottom-up
     std::vector<int> asym_domain;            ///< per CPU: index of its lowest asym_full domain, or `kNone`
+    std::vector<int> llc_level;              ///< per CPU: index into its stack of sd_llc(c), or `kNone`
+    bool balance_wake = false;               ///< any domain has SD_BALANCE_WAKE
     static constexpr int kNone = 0x7fffffff;
+
+    std::vector<uint16_t> sibling;        ///< siblings of all CPUs, ascending within a CPU; see siblings()
+    std::vector<uint32_t> sibling_start;  ///< per CPU and one more: first index into `sibling`
+    /// smt[c] as a list, for loops over a core.
+    std::span<const uint16_t> siblings(Cpu c) const {
+        return {sibling.data() + sibling_start[c.v], sibling_start[c.v + 1u] - sibling_start[c.v]};
+    }
 
     bool share_cache(Cpu a, Cpu b) const { return a == b || llc_id[a.v] == llc_id[b.v]; }
     int llc_size(Cpu c) const { return llc_weight[llc[c.v].v]; }
@@ -66,8 +78,10 @@ struct Topology {
     }
     std::vector<int> llc_weight;  ///< per dense LLC: number of CPUs
 
-    /// Fills everything that follows from n_cpus, online, smt, node, cap_orig, llc_id, has_llc_domain, cluster,
-    /// domains (without groups and weight) and their spans. Throws std::invalid_argument when they contradict each other.
+    /// Fills everything that follows from n_cpus, online, smt, node, cap_orig, llc_id, has_llc_domain, cluster and domains
+    /// (span, name, flags). A per-CPU vector left empty takes its neutral value: own core, node 0, capacity 1024, no LLC domain,
+    /// no cluster. Sorts `domains` children first and restricts `smt` to online CPUs, as cpu_smt_mask is.
+    /// Throws std::invalid_argument (one line for the user) when the inputs contradict each other.
     void finish();
 };
 

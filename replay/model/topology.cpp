@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/model/topology.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace rewake {
+namespace {
+
+[[noreturn]] void contradiction(const std::string& text) { throw std::invalid_argument("topology: " + text); }
+
+std::string cpu_name(int c) { return "CPU " + std::to_string(c); }
+
+Cpu lowest(const CpuMask& m) {
+    return *first_in_wrap(kMaskWords, 0, [&](unsigned i) { return m.w[i]; });
+}
+
+template <class F>
+void for_each(const CpuMask& m, F f) {
+    for_each_cpu(kMaskWords, [&](int i) { return m.w[i]; }, [&](Cpu c) { return f(c), false; });
+}
+
+bool contains(const CpuMask& outer, const CpuMask& inner) { return (outer & inner) == inner; }
+
+CpuMask only(int c) {
+    CpuMask m;
+    m.set(Cpu(static_cast<uint16_t>(c)));
+    return m;
+}
+
+template <class T, class Default>
+void fill_or_check(std::vector<T>& v, int n, const char* name, Default value) {
+    if (v.empty())
+        for (int c = 0; c < n; ++c) v.push_back(value(c));
+    if (static_cast<int>(v.size()) != n)
+        contradiction(std::string(name) + " has " + std::to_string(v.size()) + " entries for " + std::to_string(n) + " CPUs");
+}
+
+void check_inputs(Topology& t) {
+    if (t.n_cpus < 1 || t.n_cpus > kMaxCpus)
+        contradiction(std::to_string(t.n_cpus) + " CPUs; 1 to " + std::to_string(kMaxCpus) + " are supported");
+    t.words = (t.n_cpus + 63) / 64;
+    if (!t.online.any()) contradiction("no CPU is online");
+    for_each(t.online, [&](Cpu c) {
+        if (c.v >= t.n_cpus) contradiction(cpu_name(c.v) + " is online, but there are only " + std::to_string(t.n_cpus));
+    });
+    const int n = t.n_cpus;
+    fill_or_check(t.smt, n, "smt", only);
+    fill_or_check(t.node, n, "node", [](int) { return uint16_t{0}; });
+    fill_or_check(t.cap_orig, n, "cap_orig", [](int) { return uint16_t{1024}; });
+    fill_or_check(t.has_llc_domain, n, "has_llc_domain", [](int) { return false; });
+    fill_or_check(t.llc_id, n, "llc_id", [](int c) { return static_cast<uint16_t>(c); });
+    fill_or_check(t.cluster, n, "cluster", [](int) { return CpuMask{}; });
+}
+
+void finish_cores(Topology& t) {
+    t.core.clear();
+    t.sibling.clear();
+    t.sibling_start.assign(1, 0);
+    t.smt_active = false;
+    for (int c = 0; c < t.n_cpus; ++c) {
+        const bool up = t.online.test(Cpu(static_cast<uint16_t>(c)));
+        CpuMask s = up ? t.smt[c] & t.online : only(c);
+        if (!contains(s, only(c))) contradiction(cpu_name(c) + " is not among its own siblings");
+        if (up)
+            for_each(s, [&](Cpu o) {
+                if (!((t.smt[o.v] & t.online) == s))
+                    contradiction("siblings of " + cpu_name(c) + " and " + cpu_name(o.v) + " differ");
+            });
+        t.core.push_back(lowest(s).v);
+        for_each(s, [&](Cpu o) { t.sibling.push_back(o.v); });
+        t.sibling_start.push_back(static_cast<uint32_t>(t.sibling.size()));
+        t.smt_active |= s.count() > 1;
+    }
+    for (int c = 0; c < t.n_cpus; ++c) {
+        t.smt[c] = CpuMask{};
+        for (uint16_t o : t.siblings(Cpu(static_cast<uint16_t>(c)))) t.smt[c].set(Cpu(o));
+    }
+}
+
+void finish_nodes_and_capacity(Topology& t) {
+    t.node_span.assign(*std::max_element(t.node.begin(), t.node.end()) + 1u, CpuMask{});
+    std::set<uint16_t> capacities;
+    for_each(t.online, [&](Cpu c) {
+        t.node_span[t.node[c.v]].set(c);
+        if (t.cap_orig[c.v] == 0) contradiction(cpu_name(c.v) + " has capacity 0");
+        capacities.insert(t.cap_orig[c.v]);
+    });
+    t.asym = capacities.size() > 1;
+    for (Domain& d : t.domains) {
+        if (!contains(t.online, d.span)) contradiction("domain " + d.name + " spans an offline CPU");
+        std::set<uint16_t> here;
+        for_each(d.span, [&](Cpu c) { here.insert(t.cap_orig[c.v]); });
+        d.asym_full = t.asym && here == capacities;
+    }
+    t.has_cluster.assign(t.n_cpus, false);
+    for (int c = 0; c < t.n_cpus; ++c) {
+        t.has_cluster[c] = t.cluster[c].any();
+        if (t.has_cluster[c] && !contains(t.cluster[c], only(c))) contradiction(cpu_name(c) + " is not in its own cluster");
+    }
+    t.clusters_active = std::find(t.has_cluster.begin(), t.has_cluster.end(), true) != t.has_cluster.end();
+}
+
+void finish_stacks(Topology& t) {
+    for (Domain& d : t.domains) {
+        d.weight = d.span.count();
+        if (d.weight == 0) contradiction("domain " + d.name + " is empty");
+        if (!d.cpus.any()) d.cpus = d.span;
+        if (!contains(d.span, d.cpus)) contradiction("domain " + d.name + " belongs to a CPU outside its span");
+    }
+    std::stable_sort(t.domains.begin(), t.domains.end(), [](const Domain& a, const Domain& b) { return a.weight < b.weight; });
+    t.stack.assign(t.n_cpus, {});
+    t.asym_domain.assign(t.n_cpus, Topology::kNone);
+    t.llc_level.assign(t.n_cpus, Topology::kNone);
+    t.balance_wake = false;
+    for (int i = 0; i < static_cast<int>(t.domains.size()); ++i) {
+        Domain& d = t.domains[i];
+        t.balance_wake |= d.balance_wake;
+        std::set<std::pair<uint16_t, int>> children;  // (lowest CPU, domain or kNone for the CPU alone)
+        for_each(d.span, [&](Cpu c) {
+            std::pair child{c.v, Topology::kNone};
+            for (int below : t.stack[c.v])
+                if (const Domain& b = t.domains[below]; b.weight < d.weight && contains(d.span, b.span))
+                    child = {lowest(b.span).v, below};
+            children.insert(child);
+        });
+        d.groups.clear();
+        d.leaders = CpuMask{};
+        for (auto [first, child] : children) {
+            d.groups.push_back(child == Topology::kNone ? only(first) : t.domains[child].span);
+            d.leaders.set(Cpu(first));
+        }
+        for_each(d.cpus, [&](Cpu c) {
+            auto& stack = t.stack[c.v];
+            if (!stack.empty()) {
+                const Domain& child = t.domains[stack.back()];
+                if (!contains(d.span, child.span) || child.weight == d.weight)
+                    contradiction("domain " + d.name + " of " + cpu_name(c.v) + " does not extend domain " + child.name);
+            }
+            if (d.share_llc) t.llc_level[c.v] = static_cast<int>(stack.size());
+            if (d.asym_full && t.asym_domain[c.v] == Topology::kNone) t.asym_domain[c.v] = i;
+            stack.push_back(i);
+        });
+    }
+}
+
+void finish_llcs(Topology& t) {
+    t.llc.assign(t.n_cpus, Llc{});
+    t.llc_span.clear();
+    t.llc_weight.clear();
+    for (int c = 0; c < t.n_cpus; ++c) {
+        const int id = t.llc_id[c];
+        const bool domain = t.llc_level[c] != Topology::kNone;
+        if (domain != t.has_llc_domain[c])
+            contradiction(cpu_name(c) + (domain ? " has a domain that shares its cache, but no LLC domain" : " has an LLC domain that is not in its stack"));
+        if (id > c || (!domain && id != c)) contradiction("llc_id of " + cpu_name(c) + " is not the lowest CPU of its LLC");
+        if (id == c) {
+            t.llc[c] = Llc(static_cast<uint16_t>(t.llc_span.size()));
+            t.llc_span.push_back(only(c));
+        } else {
+            t.llc[c] = t.llc[id];
+            t.llc_span[t.llc[c].v].set(Cpu(static_cast<uint16_t>(c)));
+        }
+    }
+    for (const CpuMask& m : t.llc_span) t.llc_weight.push_back(m.count());
+    for (int c = 0; c < t.n_cpus; ++c)
+        if (t.has_llc_domain[c]) {
+            const Domain& d = t.domains[t.stack[c][t.llc_level[c]]];
+            if (!(d.span == t.llc_span[t.llc[c].v])) contradiction("domain " + d.name + " of " + cpu_name(c) + " is not its LLC");
+        }
+}
+
+}  // namespace
+
+void Topology::finish() {
+    check_inputs(*this);
+    finish_cores(*this);
+    finish_nodes_and_capacity(*this);
+    finish_stacks(*this);
+    finish_llcs(*this);
+}
+
+}  // namespace rewake

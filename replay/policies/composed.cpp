@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/policies/composed.hpp"
+
+#include <stdexcept>
+
+#include "replay/policies/steps/scan_u.hpp"
+
+namespace rewake {
+namespace {
+
+/// A machine with different capacities, so that a description names every step.
+const Topology& asymmetric_machine() {
+    static const Topology t = [] {
+        Topology a;
+        a.n_cpus = 2;
+        a.online.set(Cpu(0));
+        a.online.set(Cpu(1));
+        a.cap_orig = {512, 1024};
+        a.finish();
+        return a;
+    }();
+    return t;
+}
+
+void require_no_slow_path(const std::string& name, const Topology& t) {
+    for (const Domain& d : t.domains)
+        if (d.balance_wake)
+            throw std::invalid_argument(name + " has no slow path for wakeups, but domain " + d.name + " of this machine sets BALANCE_WAKE");
+}
+
+}  // namespace
+
+Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)) { state.hic.assign(t.llc_span.size(), 0); }
+
+Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
+    const bool plain = c_.idle == IdlePred::idle;
+    return Ctx{.v = v, .w = w, .t = topo_, .s = state, .dirty = dirty, .idle = plain ? v.idle : v.avail, .soft = plain ? Ctx::none() : v.sidle};
+}
+
+void Composed::run(Ctx& x, Stage from, Stage to) const {
+    bool decided = false;
+    for (const auto& step : c_.steps) {
+        if (step->stage() < from || (decided && step->stage() != Stage::check)) continue;
+        if (step->stage() > to) return;
+        decided = step->run(x);
+    }
+}
+
+Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
+    Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr);
+    run(x, Stage::book_in, Stage::check);
+    return x.d;
+}
+
+Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {
+    Ctx x = context(v, w, nullptr);
+    x.target = target;
+    run(x, Stage::probe, Stage::fallback);
+    return x.d;
+}
+
+std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
+    Ctx x = context(v, w, nullptr);
+    x.sync = w.sync;
+    x.target = w.prev;
+    for (int i : topo_.stack[w.waker.v])
+        if (topo_.domains[i].span.test(w.prev)) {
+            x.affine_domain = i;
+            run(x, Stage::affine, Stage::affine);
+            return x.target;
+        }
+    return std::nullopt;
+}
+
+void Composed::cpu_idle(const View&, Cpu c, bool core_idle) {
+    if (c_.idle_cores) update_idle_core(state, topo_, c, core_idle);
+}
+
+void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
+    PolicyState::Task copy = state.task(parent);  // flips, last wakee and decay stamp are inherited
+    copy.has_recent = c_.fork_recent;
+    copy.recent = cpu;
+    state.task(child) = copy;
+}
+
+PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
+    for (const auto& step : compose(with_defaults(info, {}), asymmetric_machine()).steps) info.steps.push_back(step->text());
+    PolicyEntry entry{info, nullptr};
+    entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t, uint64_t) -> std::unique_ptr<Policy> {
+        require_no_slow_path(info.name, t);
+        return std::make_unique<Composed>(compose(with_defaults(info, given), t), t);
+    };
+    return entry;
+}
+
+PolicyParams with_defaults(const PolicyInfo& info, const PolicyParams& given) {
+    PolicyParams all;
+    std::string names;
+    for (const auto& p : info.params) {
+        all[p.name] = p.value;
+        names += (names.empty() ? "" : ", ") + p.name;
+    }
+    for (const auto& [name, value] : given) {
+        if (!all.contains(name))
+            throw std::invalid_argument(info.name + " has no parameter '" + name + "'; it has " + (names.empty() ? "none" : names));
+        all[name] = value;
+    }
+    return all;
+}
+
+bool flag_param(const PolicyParams& params, const std::string& name) {
+    const std::string& value = params.at(name);
+    if (value != "0" && value != "1") throw std::invalid_argument(name + "=" + value + ": 0 or 1 expected");
+    return value == "1";
+}
+
+}  // namespace rewake

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A policy made of steps, and the table entry that makes it known.
+#pragma once
+
+#include <functional>
+
+#include "replay/policies/steps/step.hpp"
+
+namespace rewake {
+
+/// Which CPUs count as idle (policies.md section 0).
+enum class IdlePred : uint8_t { idle, avail_or_sidle };
+
+/// A composition for one machine: the steps in order of their stages, and the state rules that no step carries.
+struct Composition {
+    Steps steps;
+    IdlePred idle = IdlePred::idle;
+    bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
+    bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
+};
+
+class Composed final : public Policy {
+  public:
+    Composed(Composition c, const Topology& t);
+    Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) override;
+    void cpu_idle(const View& v, Cpu c, bool core_idle) override;
+    void fork(TaskId parent, TaskId child, Cpu cpu) override;
+    bool has(Kind kind) const override { return kind == Kind::wake; }
+
+    /// select-idle-sibling alone, without the core's check.
+    Decision select_idle_sibling(const View& v, const Wakeup& w, Cpu target);
+    /// The affine step alone, at the lowest domain of the waker's CPU that holds prev. Nothing when there is none.
+    std::optional<Cpu> affine(const View& v, const Wakeup& w);
+
+  private:
+    Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty);
+    void run(Ctx& x, Stage from, Stage to) const;
+    const Topology& topo_;
+    Composition c_;
+};
+
+/// An entry of the registry: the description and the maker. `make` throws std::invalid_argument for a wrong parameter value.
+struct PolicyEntry {
+    PolicyInfo info;
+    std::function<std::unique_ptr<Policy>(const PolicyParams&, const Topology&, uint64_t seed)> make;
+};
+
+/// The entry of a composed policy. `compose` gets the parameters (all present, defaults filled in) and whether the machine is
+/// asymmetric; the description's steps are those of an asymmetric machine, which has all of them.
+using Compose = std::function<Composition(const PolicyParams&, const Topology&)>;
+PolicyEntry composed_entry(PolicyInfo info, Compose compose);
+
+/// Parameters as given over the defaults of `info`. Throws std::invalid_argument for an unknown name.
+PolicyParams with_defaults(const PolicyInfo& info, const PolicyParams& given);
+/// `value` of parameter `name` as 0 or 1. Throws std::invalid_argument otherwise.
+bool flag_param(const PolicyParams& params, const std::string& name);
+
+}  // namespace rewake

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The parts that policies are made of (policies.md A13): a step reads the View and the policy's private state, and either
+// decides or leaves its result in the Ctx for the next one. Constants are fixed when the step is made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "replay/policies/policy.hpp"
+
+namespace rewake {
+
+/// Stages of A13; the steps of a policy are ordered by them, and conformance runs parts of a policy by them.
+enum class Stage : uint8_t { book_in, admission, gate, walk, affine, probe, scan, fallback, check };
+
+/// One decision on its way through the steps.
+struct Ctx {
+    const View& v;
+    const Wakeup& w;
+    const Topology& t;
+    PolicyState& s;
+    const CpuMask* dirty;  ///< CPUs changed by this policy's own earlier picks; nullptr: none
+    const CpuMask& idle;   ///< idle predicate of the kernel (IDLE or AVAIL)
+    const CpuMask& soft;   ///< CPUs that count as usable besides (SIDLE), or the empty set
+    Decision d{};
+    Cpu target{};               ///< `new` of A4, handed to select-idle-sibling
+    bool sync = false;          ///< WF_SYNC as the class sees it
+    bool want_affine = false;
+    int affine_domain = Topology::kNone;  ///< lowest level that pulls: index into Topology::domains
+
+    void look(uint32_t inputs) { d.looked |= inputs; }
+    /// Notes that the decision depends on the state of `c`.
+    void touch(Cpu c) {
+        if (dirty && dirty->test(c)) d.exposed = true;
+    }
+    /// USABLE(c) of the column.
+    bool usable(Cpu c) {
+        touch(c);
+        if (idle.test(c)) return true;
+        if (&soft != &none()) look(kIdlePolicy);
+        return soft.test(c);
+    }
+    /// Word `i` of the usable CPUs, for scans.
+    uint64_t usable_word(unsigned i) const { return idle.w[i] | soft.w[i]; }
+    /// Notes the CPUs of the set that a scan met in wrap order from `start` up to `stop`.
+    template <class Word>
+    void scanned(unsigned start, Cpu stop, Word word) {
+        d.scanned = static_cast<uint16_t>(d.scanned + count_in_wrap(t.words, start, stop, word));
+        if (dirty && any_in_wrap(t.words, start, stop, [&](unsigned i) { return word(i) & dirty->w[i]; })) d.exposed = true;
+    }
+    /// Notes that a scan met all of the set.
+    template <class Word>
+    void scanned_all(Word word) {
+        scanned(0, Cpu(static_cast<uint16_t>(t.words * 64 - 1)), word);
+    }
+    bool decide(Cpu c, Branch b) {
+        d.cpu = c;
+        d.branch = b;
+        return true;
+    }
+    static const CpuMask& none() {
+        static constexpr CpuMask empty{};
+        return empty;
+    }
+};
+
+/// One step. Immutable after construction.
+class Step {
+  public:
+    Step(Stage stage, std::string text) : stage_(stage), text_(std::move(text)) {}
+    virtual ~Step() = default;
+    /// True: decided (Ctx::decide); the steps up to Stage::check are skipped.
+    virtual bool run(Ctx&) const = 0;
+    Stage stage() const { return stage_; }
+    const std::string& text() const { return text_; }  ///< one line for `policies show`
+
+  private:
+    Stage stage_;
+    std::string text_;
+};
+
+using Steps = std::vector<std::unique_ptr<const Step>>;
+
+/// A condition that a probe adds to its own (filter chain of A13). Immutable after construction.
+class Filter {
+  public:
+    explicit Filter(std::string text) : text_(std::move(text)) {}
+    virtual ~Filter() = default;
+    virtual bool passes(Ctx&, Cpu) const = 0;
+    const std::string& text() const { return text_; }
+
+  private:
+    std::string text_;
+};
+
+using Filters = std::vector<std::shared_ptr<const Filter>>;
+
+}  // namespace rewake

@@ -24,7 +24,7 @@ class Writer:
 
     kind = ""
 
-    def __init__(self, path: Path | str, threads: int = 2) -> None:
+    def __init__(self, path: Path | str, threads: int = 1) -> None:
         self.path = Path(path)
         self.part = self.path.with_name(self.path.name + ".part")
         self.manifest: dict[str, Any] = {}

@@ -24,7 +24,7 @@ class RecordingWriter(Writer):
 
     kind = "recording"
 
-    def __init__(self, path: Path | str, threads: int = 2) -> None:
+    def __init__(self, path: Path | str, threads: int = 1) -> None:
         super().__init__(path, threads)
         self._parts: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}

@@ -43,7 +43,7 @@ class RunWriter(Writer):
 
     kind = "run"
 
-    def __init__(self, path: Path | str, recording: Recording | None = None, threads: int = 2) -> None:
+    def __init__(self, path: Path | str, recording: Recording | None = None, threads: int = 1) -> None:
         super().__init__(path, threads)
         self._ledgers: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}

@@ -15,6 +15,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rewake.errors import TraceError
 
@@ -61,8 +62,8 @@ def unpack(path: Path, target: Path) -> list[str]:
 def _blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as f:
         head = f.read(6)
-    kind = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}.get(head[:2], open)
-    with kind(path, "rb") as stream:
+    kinds: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+    with kinds.get(head[:2], open)(path, "rb") as stream:
         while block := stream.read(_BLOCK):
             yield block
 
@@ -77,7 +78,7 @@ def _members(tar: tarfile.TarFile, path: Path, target: Path) -> list[str]:
         parts = [p for p in member.name.split("/") if p not in ("", ".")]
         if member.name.startswith("/") or ".." in parts or len(parts) > MAX_DEPTH or "\0" in member.name:
             raise TraceError(f"{path}: member {member.name[:80]!r} leads out of the archive; refusing it")
-        if not parts or not _UNUSED.isdisjoint(parts):
+        if not parts or (not _UNUSED.isdisjoint(parts) and "cgroup" not in parts):
             continue
         where = "/".join((str(target), *parts))
         if not (member.isdir() or member.isreg()):

@@ -19,6 +19,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       opt_(options),
       idle_latency_(std::move(idle_latency)),
       divergence_(policies.size(), topo.n_cpus),
+      order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus)) {
     for (auto& p : policies) instances_.emplace_back().policy = std::move(p);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8)))
@@ -30,6 +31,7 @@ void OpenLoop::segments(const Batch& b, const SwitchColumns* next) {
     if (next) {
         size_t missing = ahead.size();
         for (size_t i = 0; i < next->n && missing > 0; ++i) {
+            if (next->cpu[i] >= ahead.size()) continue;
             Segment& a = ahead[next->cpu[i]];
             if (a.known) continue;
             a = {next->ts[i], true, !still_runnable(next->prev_state[i])};
@@ -38,6 +40,7 @@ void OpenLoop::segments(const Batch& b, const SwitchColumns* next) {
     }
     ends_.resize(b.sw.n);
     for (size_t i = b.sw.n; i-- > 0;) {
+        if (b.sw.cpu[i] >= ahead.size()) continue;
         Segment& a = ahead[b.sw.cpu[i]];
         ends_[i] = a;
         a = {b.sw.ts[i], true, !still_runnable(b.sw.prev_state[i])};

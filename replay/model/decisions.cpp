@@ -5,8 +5,13 @@
 
 namespace rewake {
 
+namespace {
+size_t n_cpus(const Topology& t) { return static_cast<size_t>(t.n_cpus); }
+}
+
 DecisionBuilder::DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel)
-    : topo_(topo), table_(tasks), kernel_(kernel), machine_(topo, tasks) {
+    : topo_(topo), table_(tasks), kernel_(kernel), machine_(topo, tasks),
+      scan_order_(n_cpus(topo), tasks.tasks.size()), order_(n_cpus(topo), tasks.tasks.size()) {
     last_idle_.assign(static_cast<size_t>(topo.n_cpus), -1);
 }
 
@@ -35,8 +40,8 @@ void DecisionBuilder::scan(const Batch& b) {
     parts_.emplace_back();
     extras_.emplace_back();
     parts_.back().causes.assign(b.migrate.n, Cause::unknown);
-    order_.build(b);
-    order_.walk([&](Event e, size_t i) {
+    scan_order_.build(b);
+    scan_order_.walk([&](Event e, size_t i) {
         switch (e) {
             case Event::waking: {
                 const WakingColumns& w = b.waking;

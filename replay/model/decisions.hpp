@@ -86,6 +86,8 @@ class DecisionBuilder {
     std::optional<std::vector<DecisionRow>> take();
     const Machine& machine() const { return machine_; }
     const DecisionCounts& counts() const { return counts_; }
+    /// Events left out because they name a CPU or task that does not exist.
+    int64_t skipped() const { return scan_order_.skipped(); }
 
   private:
     static constexpr size_t kMaxParts = 16;  ///< parts held back for an outcome that is still to come
@@ -124,7 +126,7 @@ class DecisionBuilder {
     const TaskTable& table_;
     KernelTraits kernel_;
     Machine machine_;
-    EventOrder order_;
+    EventOrder scan_order_, order_;
     std::deque<Part> parts_;
     std::deque<std::vector<Extra>> extras_;
     size_t first_part_ = 0, run_part_ = 0;

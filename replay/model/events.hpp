@@ -85,7 +85,10 @@ enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit
 /// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
 class EventOrder {
   public:
-    /// Throws std::invalid_argument when ids span more than `max_span` or collide (a recording that was tampered with).
+    EventOrder(size_t n_cpus, size_t n_tasks) : n_cpus_(n_cpus), n_tasks_(n_tasks) {}
+
+    /// Rows that name a CPU or a task that does not exist (a corrupted trace) are left out and counted in skipped().
+    /// Throws std::invalid_argument when the ids are not those of one batch (a recording that was tampered with).
     void build(const Batch& b) {
         int64_t lo = std::numeric_limits<int64_t>::max(), hi = -1;
         auto range = [&](const HeadColumns& c) {
@@ -99,18 +102,37 @@ class EventOrder {
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
         slots_.assign(static_cast<size_t>(hi - lo + 1), 0);
-        auto place = [&](const HeadColumns& c, Event e) {
+        auto place = [&](const HeadColumns& c, Event e, auto valid) {
             for (size_t i = 0; i < c.n; ++i) {
+                if (c.cpu[i] >= n_cpus_ || !valid(i)) {
+                    ++skipped_;
+                    continue;
+                }
                 const int64_t at = c.id[i] - lo;
                 if (at < 0 || at > hi - lo || slots_[static_cast<size_t>(at)] != 0)
                     throw std::invalid_argument("event ids of a batch are out of order or used twice");
                 slots_[static_cast<size_t>(at)] = (static_cast<uint32_t>(e) << kRowBits) | static_cast<uint32_t>(i);
             }
         };
-        place(b.sw, Event::sw), place(b.waking, Event::waking), place(b.wakeup, Event::wakeup);
-        place(b.migrate, Event::migrate), place(b.fork, Event::fork), place(b.exec, Event::exec);
-        place(b.exit, Event::exit), place(b.idle, Event::idle), place(b.loss, Event::loss);
+        auto cpu = [&](uint16_t c) { return c < n_cpus_; };
+        auto task = [&](uint32_t t) { return t < n_tasks_; };
+        place(b.sw, Event::sw, [&](size_t i) { return task(b.sw.prev_task[i]) && task(b.sw.next_task[i]); });
+        auto wake = [&](const WakingColumns& w) {
+            return [&, w](size_t i) { return task(w.task[i]) && task(w.curr_task[i]) && cpu(w.target_cpu[i]); };
+        };
+        place(b.waking, Event::waking, wake(b.waking));
+        place(b.wakeup, Event::wakeup, wake(b.wakeup));
+        place(b.migrate, Event::migrate, [&](size_t i) {
+            const MigrateColumns& m = b.migrate;
+            return task(m.task[i]) && task(m.curr_task[i]) && cpu(m.orig_cpu[i]) && cpu(m.dest_cpu[i]);
+        });
+        place(b.fork, Event::fork, [&](size_t i) { return task(b.fork.task[i]) && task(b.fork.child[i]); });
+        place(b.exec, Event::exec, [&](size_t i) { return task(b.exec.task[i]); });
+        place(b.exit, Event::exit, [&](size_t i) { return task(b.exit.task[i]); });
+        place(b.idle, Event::idle, [&](size_t i) { return cpu(b.idle.idle_cpu[i]); });
+        place(b.loss, Event::loss, [](size_t) { return true; });
     }
+    int64_t skipped() const { return skipped_; }
 
     /// Calls f(Event, row) in event order.
     template <class F>
@@ -124,6 +146,8 @@ class EventOrder {
     static constexpr uint32_t kRowMask = (1u << kRowBits) - 1;
     static constexpr int64_t kMaxSpan = int64_t{1} << kRowBits;
     std::vector<uint32_t> slots_;
+    size_t n_cpus_, n_tasks_;
+    int64_t skipped_ = 0;
 };
 
 }  // namespace rewake

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "replay/bind/columns.hpp"
+#include "replay/model/events.hpp"
+#include "replay/model/tasks.hpp"
+#include "replay/model/topology.hpp"
+
+namespace rewake::bind {
+
+/// Reads the tables of a batch that the model needs; tables may be missing. Pointers live as long as `batch`.
+Batch read_batch(const nb::dict& batch);
+SwitchColumns read_switch(const nb::dict& batch);
+
+/// A recorded machine: topology and tasks, shared by the builder and the replay.
+struct Recorded {
+    Topology topo;
+    TaskTable tasks;
+};
+
+}  // namespace rewake::bind
+
+void bind_model(nanobind::module_& m);
+void bind_open_loop(nanobind::module_& m);

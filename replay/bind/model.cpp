@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Binding of the model: the recorded machine and the decision builder.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "replay/bind/engine.hpp"
+#include "replay/model/decisions.hpp"
+#include "replay/model/rows.hpp"
+
+namespace rewake::bind {
+
+namespace {
+
+template <class Columns>
+nb::dict open_table(const nb::dict& batch, const char* name, Columns& c) {
+    if (!batch.contains(name)) return {};
+    nb::dict t = nb::cast<nb::dict>(batch[name]);
+    c.n = kAnyLength;
+    c.id = column<int64_t>(t, "id", c.n);
+    c.ts = column<int64_t>(t, "ts_ns", c.n);
+    c.cpu = column<uint16_t>(t, "cpu", c.n);
+    return t;
+}
+
+void read_wake(const nb::dict& t, WakingColumns& c) {
+    c.curr_task = column<uint32_t>(t, "curr_task", c.n);
+    c.irq_ctx = column<uint8_t>(t, "irq_ctx", c.n);
+    c.task = column<uint32_t>(t, "task", c.n);
+    c.prio = column<int16_t>(t, "prio", c.n);
+    c.target_cpu = column<uint16_t>(t, "target_cpu", c.n);
+}
+
+template <class T>
+std::optional<T> get(const nb::dict& row, const char* name) {
+    if (!row.contains(name) || row[name].is_none()) return std::nullopt;
+    return nb::cast<T>(row[name]);
+}
+
+TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, const Topology& topo) {
+    TaskTable table;
+    for (const std::string& text : masks) {
+        TaskTable::Allowed& a = table.masks.emplace_back();
+        a.mask = parse_cpulist(text) & topo.online;
+        a.n = a.mask.count();
+    }
+    if (masks.empty()) throw std::invalid_argument("tasks: masks[0] must be the online CPUs");
+    size_t n = kAnyLength;
+    const bool* kthread = column<bool>(t, "kthread", n);
+    const bool* observer = column<bool>(t, "observer", n);
+    const bool* stopper = column<bool>(t, "stopper", n);
+    const bool* idle_policy = column<bool>(t, "idle_policy", n);
+    const bool* ext = column<bool>(t, "ext", n);
+    const bool* allowed_recorded = column<bool>(t, "allowed_recorded", n);
+    const bool* policy_recorded = column<bool>(t, "policy_recorded", n);
+    const uint32_t* allowed = column<uint32_t>(t, "allowed", n);
+    const bool* no_cgroup = nullptr;
+    const uint32_t* cgroup = column<uint32_t>(t, "cgroup", n, &no_cgroup);
+    table.tasks.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+        if (allowed[i] >= masks.size()) throw std::invalid_argument("tasks: allowed names a mask that does not exist");
+        TaskInfo& x = table.tasks[i];
+        x.kthread = kthread[i], x.observer = observer[i], x.stopper = stopper[i], x.idle_policy = idle_policy[i];
+        x.ext = ext[i], x.allowed_recorded = allowed_recorded[i], x.policy_recorded = policy_recorded[i];
+        x.allowed = allowed[i];
+        x.has_cgroup = !(no_cgroup && no_cgroup[i]);
+        if (x.has_cgroup) x.cgroup = cgroup[i];
+    }
+    return table;
+}
+
+/// Collects one nullable output column.
+template <class T>
+struct Nullable {
+    std::vector<T> values;
+    std::vector<uint8_t> null;
+    explicit Nullable(size_t n) { values.reserve(n), null.reserve(n); }
+    template <class V, class F>
+    void add(const std::optional<V>& v, F as) {
+        null.push_back(!v);
+        values.push_back(v ? static_cast<T>(as(*v)) : T{});
+    }
+    nb::object finish() { return nb::make_tuple(own(std::move(values)), own_bool(std::move(null))); }
+};
+
+nb::dict decision_columns(const std::vector<DecisionRow>& rows, int64_t first_id) {
+    const size_t n = rows.size();
+    std::vector<int64_t> id, event, ts;
+    std::vector<uint8_t> kind, cls, censored, low;
+    std::vector<uint32_t> task;
+    std::vector<int16_t> prio;
+    Nullable<uint32_t> waker_task(n), idle_state(n);
+    Nullable<uint16_t> waker(n), prev(n), chosen(n), ran(n);
+    Nullable<uint8_t> irq(n), idle(n);
+    Nullable<int64_t> wakeup(n), latency(n);
+    auto cpu = [](Cpu c) { return c.v; };
+    auto same = [](auto v) { return v; };
+    for (size_t i = 0; i < n; ++i) {
+        const DecisionRow& r = rows[i];
+        id.push_back(first_id + static_cast<int64_t>(i));
+        event.push_back(r.event_id);
+        ts.push_back(r.ts);
+        kind.push_back(static_cast<uint8_t>(r.kind));
+        cls.push_back(static_cast<uint8_t>(r.cls));
+        task.push_back(r.task.v);
+        prio.push_back(r.prio);
+        waker_task.add(r.waker_task, [](TaskId t) { return t.v; });
+        waker.add(r.waker, cpu), prev.add(r.prev, cpu), chosen.add(r.chosen, cpu), ran.add(r.ran, cpu);
+        irq.add(r.irq_ctx, same), idle.add(r.chosen_idle, same), idle_state.add(r.idle_state, same);
+        wakeup.add(r.wakeup_ns, same), latency.add(r.latency_ns, same);
+        censored.push_back(r.censored);
+        low.push_back(r.low_confidence);
+    }
+    nb::dict d;
+    d["decision_id"] = own(std::move(id));
+    d["event_id"] = own(std::move(event));
+    d["ts_ns"] = own(std::move(ts));
+    d["kind"] = own(std::move(kind));
+    d["class"] = own(std::move(cls));
+    d["task"] = own(std::move(task));
+    d["waker_task"] = waker_task.finish();
+    d["waker_cpu"] = waker.finish();
+    d["irq_ctx"] = irq.finish();
+    d["prio"] = own(std::move(prio));
+    d["prev_cpu"] = prev.finish();
+    d["chosen_cpu"] = chosen.finish();
+    d["ran_cpu"] = ran.finish();
+    d["chosen_idle"] = nb::make_tuple(own_bool(std::move(idle.values)), own_bool(std::move(idle.null)));
+    d["idle_state"] = idle_state.finish();
+    d["wakeup_ns"] = wakeup.finish();
+    d["latency_ns"] = latency.finish();
+    d["censored"] = own_bool(std::move(censored));
+    d["low_confidence"] = own_bool(std::move(low));
+    return d;
+}
+
+
+/// Python face of DecisionBuilder: numbers the decisions across parts.
+class PyBuilder {
+  public:
+    PyBuilder(const Recorded& r, int major, int minor, bool has_waking)
+        : builder_(r.topo, r.tasks, KernelTraits{major, minor, has_waking}) {}
+    void scan(const nb::dict& batch) { builder_.scan(read_batch(batch)); }
+    nb::object run(const nb::dict& batch) {
+        const Batch b = read_batch(batch);
+        std::vector<uint8_t> out;
+        for (Cause c : builder_.run(b)) out.push_back(static_cast<uint8_t>(c));
+        return own(std::move(out));
+    }
+    void finish() { builder_.finish(); }
+    nb::object take() {
+        auto rows = builder_.take();
+        if (!rows) return nb::none();
+        nb::dict d = decision_columns(*rows, next_id_);
+        next_id_ += static_cast<int64_t>(rows->size());
+        return d;
+    }
+    nb::dict counts() const {
+        const MachineCounts& m = builder_.machine().counts();
+        const DecisionCounts& c = builder_.counts();
+        nb::dict d;
+        d["switches"] = m.switches;
+        d["resync"] = m.resync;
+        d["throttled"] = m.throttled;
+        d["throttled_by_cpu"] = m.throttled_by_cpu;
+        d["throttled_by_cgroup"] = m.throttled_by_cgroup;
+        d["conflicts"] = c.conflicts;
+        d["prev_mismatch"] = c.prev_mismatch;
+        d["late"] = c.late;
+        d["skipped_events"] = builder_.skipped();
+        return d;
+    }
+
+  private:
+    DecisionBuilder builder_;
+    int64_t next_id_ = 0;
+};
+
+}  // namespace
+
+SwitchColumns read_switch(const nb::dict& batch) {
+    SwitchColumns c;
+    if (nb::dict t = open_table(batch, "switch", c); c.n) {
+        c.prev_task = column<uint32_t>(t, "prev_task", c.n);
+        c.prev_prio = column<int16_t>(t, "prev_prio", c.n);
+        c.prev_state = column<uint8_t>(t, "prev_state", c.n);
+        c.next_task = column<uint32_t>(t, "next_task", c.n);
+        c.next_prio = column<int16_t>(t, "next_prio", c.n);
+    }
+    return c;
+}
+
+Batch read_batch(const nb::dict& batch) {
+    Batch b;
+    b.sw = read_switch(batch);
+    if (nb::dict t = open_table(batch, "waking", b.waking); b.waking.n) read_wake(t, b.waking);
+    if (nb::dict t = open_table(batch, "wakeup", b.wakeup); b.wakeup.n) {
+        read_wake(t, b.wakeup);
+        b.wakeup.is_new = column<bool>(t, "is_new", b.wakeup.n);
+    }
+    if (nb::dict t = open_table(batch, "migrate", b.migrate); b.migrate.n) {
+        MigrateColumns& c = b.migrate;
+        c.curr_task = column<uint32_t>(t, "curr_task", c.n);
+        c.irq_ctx = column<uint8_t>(t, "irq_ctx", c.n);
+        c.task = column<uint32_t>(t, "task", c.n);
+        c.prio = column<int16_t>(t, "prio", c.n);
+        c.orig_cpu = column<uint16_t>(t, "orig_cpu", c.n);
+        c.dest_cpu = column<uint16_t>(t, "dest_cpu", c.n);
+    }
+    if (nb::dict t = open_table(batch, "fork", b.fork); b.fork.n) {
+        b.fork.task = column<uint32_t>(t, "task", b.fork.n);
+        b.fork.child = column<uint32_t>(t, "child", b.fork.n);
+    }
+    if (nb::dict t = open_table(batch, "exec", b.exec); b.exec.n) b.exec.task = column<uint32_t>(t, "task", b.exec.n);
+    if (nb::dict t = open_table(batch, "exit", b.exit); b.exit.n) b.exit.task = column<uint32_t>(t, "task", b.exit.n);
+    if (nb::dict t = open_table(batch, "idle", b.idle); b.idle.n) {
+        b.idle.idle_cpu = column<uint16_t>(t, "idle_cpu", b.idle.n);
+        b.idle.state = column<uint32_t>(t, "state", b.idle.n, &b.idle.state_null);
+    }
+    open_table(batch, "loss", b.loss);
+    return b;
+}
+
+}  // namespace rewake::bind
+
+using namespace rewake;
+using namespace rewake::bind;
+
+void bind_model(nb::module_& m) {
+    nb::class_<Recorded>(m, "Recorded", "The recorded machine: topology and tasks.")
+        .def(
+            "__init__",
+            [](Recorded* self, nb::list cpus, nb::list domains, nb::dict tasks, std::vector<std::string> masks) {
+                std::vector<CpuRow> cpu_rows;
+                for (nb::handle h : cpus) {
+                    nb::dict row = nb::cast<nb::dict>(h);
+                    CpuRow r;
+                    r.cpu = nb::cast<uint16_t>(row["cpu"]);
+                    r.core = get<uint16_t>(row, "core");
+                    r.llc = get<uint16_t>(row, "llc");
+                    r.cluster = get<uint16_t>(row, "cluster");
+                    r.node = get<uint16_t>(row, "node");
+                    r.capacity = get<uint16_t>(row, "capacity");
+                    r.online = get<bool>(row, "online").value_or(true);
+                    cpu_rows.push_back(r);
+                }
+                std::vector<DomainRow> domain_rows;
+                for (nb::handle h : domains) {
+                    nb::dict row = nb::cast<nb::dict>(h);
+                    domain_rows.push_back({nb::cast<uint16_t>(row["cpu"]), nb::cast<int>(row["level"]),
+                                           nb::cast<std::string>(row["name"]), nb::cast<std::string>(row["span"]),
+                                           nb::cast<std::string>(row["flags"]), get<int>(row, "imbalance_pct")});
+                }
+                new (self) Recorded();
+                self->topo = topology_from_rows(cpu_rows, domain_rows);
+                self->tasks = read_tasks(tasks, masks, self->topo);
+            },
+            nb::arg("cpus"), nb::arg("domains"), nb::arg("tasks"), nb::arg("masks"),
+            "cpus: rows of `cpu` with `online`; domains: rows of `domain`; tasks: columns by task id; masks: CPU lists that "
+            "tasks['allowed'] indexes, masks[0] the online CPUs.")
+        .def_prop_ro("topology_known", [](const Recorded& r) { return r.topo.known; })
+        .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; });
+
+    nb::class_<PyBuilder>(m, "DecisionBuilder", "Decision records from events (policies.md C2-C5), one batch behind the scan.")
+        .def(nb::init<const Recorded&, int, int, bool>(), nb::arg("recorded"), nb::arg("major"), nb::arg("minor"),
+             nb::arg("has_waking"), nb::keep_alive<1, 2>())
+        .def("scan", &PyBuilder::scan, nb::arg("batch"), "Finds what closes each decision.")
+        .def("run", &PyBuilder::run, nb::arg("batch"), nb::sig("def run(self, batch: dict) -> object"),
+             "Rebuilds the state at each decision; returns the causes of the batch's migrations (codes).")
+        .def("finish", &PyBuilder::finish)
+        .def("take", &PyBuilder::take, "Columns of the oldest finished part, or None.")
+        .def("counts", &PyBuilder::counts);
+}

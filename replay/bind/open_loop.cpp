@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Binding of the open loop: one pass over a recording, all policies at once.
+#include "replay/engine/open_loop.hpp"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "replay/bind/engine.hpp"
+
+namespace rewake::bind {
+
+namespace {
+
+using Spec = std::tuple<std::string, PolicyParams>;
+
+DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks) {
+    DecisionColumns d;
+    d.n = kAnyLength;
+    d.event_id = column<int64_t>(t, "event_id", d.n);
+    d.ts = column<int64_t>(t, "ts_ns", d.n);
+    d.kind = column<uint8_t>(t, "kind", d.n);
+    d.cls = column<uint8_t>(t, "class", d.n);
+    d.task = column<uint32_t>(t, "task", d.n);
+    d.waker_task = column<uint32_t>(t, "waker_task", d.n, &d.waker_task_null);
+    d.waker_cpu = column<uint16_t>(t, "waker_cpu", d.n, &d.waker_cpu_null);
+    d.irq_ctx = column<uint8_t>(t, "irq_ctx", d.n, &d.irq_ctx_null);
+    d.prio = column<int16_t>(t, "prio", d.n);
+    d.prev_cpu = column<uint16_t>(t, "prev_cpu", d.n, &d.prev_cpu_null);
+    d.chosen_cpu = column<uint16_t>(t, "chosen_cpu", d.n, &d.chosen_cpu_null);
+    d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
+    d.low_confidence = column<bool>(t, "low_confidence", d.n);
+    auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
+    for (size_t i = 0; i < d.n; ++i)
+        if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||
+            !cpu_ok(d.waker_cpu, d.waker_cpu_null, i) || !cpu_ok(d.prev_cpu, d.prev_cpu_null, i) ||
+            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i))
+            throw std::invalid_argument("decision " + std::to_string(i) + " names a CPU or task that does not exist");
+    return d;
+}
+
+class PyOpenLoop {
+  public:
+    PyOpenLoop(const Recorded& r, const std::vector<Spec>& specs, uint64_t seed, const nb::dict& options,
+               const std::vector<std::tuple<Ns, Ns>>& same_llc, const std::vector<std::tuple<Ns, Ns>>& cross_llc)
+        : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
+          n_tasks_(r.tasks.tasks.size()),
+          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc)) {}
+
+    void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
+        const Batch b = read_batch(batch);
+        const DecisionColumns d = read_decisions(decisions, n_cpus_, n_tasks_);
+        if (next.is_none()) {
+            loop_.run(b, nullptr, d);
+        } else {
+            const SwitchColumns ahead = read_switch(nb::cast<nb::dict>(next));
+            loop_.run(b, &ahead, d);
+        }
+    }
+
+    static nb::dict ledger(nb::handle_t<PyOpenLoop> self, size_t k) {
+        LedgerColumns& o = nb::cast<PyOpenLoop&>(self).loop_.instances().at(k).out;
+        nb::object undecided = lend_bool(o.undecided, self);
+        nb::dict d;
+        d["cpu"] = nb::make_tuple(lend(o.cpu, self), undecided);
+        d["branch"] = nb::make_tuple(lend(o.branch, self), undecided);
+        d["cpus_scanned"] = nb::make_tuple(lend(o.cpus_scanned, self), undecided);
+        d["inputs_assumed"] = nb::make_tuple(lend(o.inputs_assumed, self), undecided);
+        d["outcome"] = nb::make_tuple(lend(o.outcome, self), undecided);
+        d["known"] = nb::make_tuple(lend_bool(o.known, self), undecided);
+        d["lo_ns"] = nb::make_tuple(lend(o.lo, self), lend_bool(o.lo_null, self));
+        d["hi_ns"] = nb::make_tuple(lend(o.hi, self), lend_bool(o.hi_null, self));
+        return d;
+    }
+
+    nb::list totals() {
+        nb::list out;
+        for (const OpenLoop::Instance& in : loop_.instances()) {
+            nb::dict d;
+            d["decided"] = in.decided;
+            d["exposed"] = in.exposed;
+            d["self_collision"] = in.self_collisions;
+            out.append(d);
+        }
+        return out;
+    }
+
+  private:
+    static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo, uint64_t seed) {
+        std::vector<std::unique_ptr<Policy>> all;
+        for (const auto& [name, params] : specs) all.push_back(make_policy(name, params, topo, seed));
+        return all;
+    }
+    static ReplayOptions read_options(const nb::dict& o) {
+        ReplayOptions r;
+        r.sync = nb::cast<bool>(o["sync"]);
+        r.hz = nb::cast<uint32_t>(o["hz"]);
+        r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
+        r.inferred = nb::cast<uint32_t>(o["inferred"]);
+        if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
+        return r;
+    }
+    static IdleLatency ranges(const std::vector<std::tuple<Ns, Ns>>& same, const std::vector<std::tuple<Ns, Ns>>& cross) {
+        IdleLatency l;
+        for (auto [lo, hi] : same) l.same_llc.push_back({lo, hi});
+        for (auto [lo, hi] : cross) l.cross_llc.push_back({lo, hi});
+        l.have = !same.empty() || !cross.empty();
+        return l;
+    }
+
+    size_t n_cpus_, n_tasks_;
+    OpenLoop loop_;
+};
+
+}  // namespace
+
+}  // namespace rewake::bind
+
+using namespace rewake;
+using namespace rewake::bind;
+
+void bind_open_loop(nb::module_& m) {
+    nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
+        .def(nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
+                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&>(),
+             nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
+             nb::arg("cross_llc"), nb::keep_alive<1, 2>(),
+             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); same_llc, cross_llc: (lo, hi) "
+             "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
+        .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
+             "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
+        .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
+             "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
+        .def("totals", &PyOpenLoop::totals, "Per policy: decided, exposed, self_collision over all parts so far.");
+    nb::list branches;
+    for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
+        branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));
+    m.attr("BRANCHES") = nb::tuple(branches);
+}

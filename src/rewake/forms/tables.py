@@ -241,7 +241,7 @@ tid        u32      | thread id (0: idle task)
 generation u32      | 0 for the first task seen with this tid
 tgid       u32?     | process id, from the snapshot
 parent     u32?     | task_id of the parent, from fork
-kthread    bool?    | kernel thread, from the snapshot
+kthread    bool?    | kernel thread, from the snapshot or as its parent
 source     u8 enum:task_source | how it became known
 first_ns   i64?  ns | first event that names it; NULL: snapshot only
 exit_ns    i64?  ns | its sched_process_exit
@@ -250,7 +250,7 @@ exit_ns    i64?  ns | its sched_process_exit
 task_id  u32     | task
 from_ns  i64? ns | valid from; NULL: from the start
 to_ns    i64? ns | valid until; NULL: to the end
-comm     u32     | id into comm
+comm     u32?    | id into comm; NULL: no event and no snapshot names it
 policy   u8? enum:policy_class | scheduling policy
 nice     i16?    | nice value
 cgroup   u32?    | id into cgroup

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The quality card: whether a recording can carry the figures that are computed from it.
+
+Every threshold is printed with its value, whether it holds or not. A value that cannot be known (no snapshot of
+/proc/stat, say) is shown as unknown and does not veto; a recording without topology degrades and does not veto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rewake.errors import QualityVeto
+from rewake.forms import ENUMS, Recording
+
+MAX_LOST_PCT = 1.0
+MAX_BLIND_PCT = 10.0
+MAX_STEPS_BACK_PCT = 0.1
+MAX_RESYNC_PER_1000_SWITCHES = 1.0
+MIN_DECISIONS = 1000
+MAX_STEAL_PCT = 5.0
+MAX_OBSERVER_PCT = 2.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One threshold: `value` against `limit`, both in `unit`; passed None: the value is not known."""
+
+    name: str
+    meaning: str
+    value: float | None
+    relation: str
+    limit: float
+    unit: str
+    passed: bool | None
+    advice: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "meaning": self.meaning, "value": self.value, "relation": self.relation,
+            "limit": self.limit, "unit": self.unit, "passed": self.passed,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class QualityCard:
+    """All checks, and notes on what is unknown or degraded without being a reason to refuse."""
+
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(c for c in self.checks if c.passed is False)
+
+    @property
+    def ok(self) -> bool:
+        return not self.failed
+
+    def check(self, name: str) -> Check:
+        return next(c for c in self.checks if c.name == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"ok": self.ok, "checks": [c.as_dict() for c in self.checks], "notes": list(self.notes)}
+
+    def line(self) -> str:
+        """The card in one line, for the head of a table."""
+        lost = self.check("lost").value
+        figure = "lost unknown" if lost is None else f"lost {lost:.2f} %"
+        if self.ok:
+            return f"quality ok ({figure})"
+        return "quality REFUSED (" + ", ".join(f"{c.name} {_figure(c)}" for c in self.failed) + ")"
+
+    def enforce(self, force: bool) -> None:
+        """Raises QualityVeto when a check fails, unless forced."""
+        if self.failed and not force:
+            reasons = "; ".join(f"{c.meaning}: {_figure(c)} ({c.advice})" for c in self.failed)
+            raise QualityVeto(f"the quality card refuses this recording: {reasons}; --force overrides")
+
+
+def _figure(check: Check) -> str:
+    value = "unknown" if check.value is None else f"{check.value:.6g}"
+    unit = f" {check.unit}" if check.unit else ""
+    return f"{value}{unit}, limit {check.limit:.6g}{unit}"
+
+
+def decisions_by_class(recording: Recording) -> dict[str, int]:
+    """Decisions per class, in the order of the enumeration, zeros included."""
+    counts = dict.fromkeys(range(len(ENUMS["decision_class"])), 0)
+    con = recording.connect()
+    try:
+        counts |= dict(con.execute("SELECT class, count(*) FROM decision GROUP BY class").fetchall())
+    finally:
+        con.close()
+    return {ENUMS["decision_class"][code]: n for code, n in counts.items()}
+
+
+def assess(recording: Recording) -> QualityCard:
+    """The card of a recording."""
+    return judge(recording.manifest, decisions_by_class(recording))
+
+
+def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCard:
+    """The card, from the manifest of the recording and its decisions per class."""
+    events: Mapping[str, int] = manifest.get("events") or {}
+    switches = events.get("sched_switch", 0)
+    span = manifest.get("span_ns") or 0
+    total = manifest.get("events_total") or sum(events.values())
+    losses = manifest.get("loss") or []
+    lost = sum(c.get("lost") or 0 for c in losses)
+    unknown_gaps = any(c.get("gaps") and not c.get("lost") for c in losses)
+    blind = max((c.get("blind_ns") or 0 for c in losses), default=0)
+    resync = (manifest.get("replay") or {}).get("resync")
+    decisions = sum(classes.values())
+    missing = [] if switches else ["sched_switch"]
+    if not any(events.get(e) for e in ("sched_waking", "sched_wakeup")):
+        missing += ["sched_waking", "sched_wakeup"]
+
+    def at_most(name: str, meaning: str, value: float | None, limit: float, unit: str, advice: str) -> Check:
+        return Check(name, meaning, value, "<=", limit, unit, None if value is None else value <= limit, advice)
+
+    checks = (
+        at_most(
+            "missing_events", "needed events missing (sched_switch, and one of sched_waking and sched_wakeup)",
+            len(missing), 0, "", "record with " + " ".join(f"-e {e}" for e in missing),
+        ),
+        at_most(
+            "lost", "events lost", _pct(lost, total + lost), MAX_LOST_PCT, "%", "record with larger buffers: -b",
+        ),
+        at_most(
+            "blind", "longest blindness of a CPU, of the span", _pct(blind, span), MAX_BLIND_PCT, "%",
+            "record with larger buffers: -b",
+        ),
+        at_most(
+            "steps_back", "timestamps that step back after the merge", _pct(manifest.get("steps_back"), total),
+            MAX_STEPS_BACK_PCT, "%", "record with another clock: -C mono",
+        ),
+        at_most(
+            "resync", "state corrected against the events, per 1000 switches",
+            resync * 1000 / switches if resync is not None and switches else None, MAX_RESYNC_PER_1000_SWITCHES, "",
+            "the events contradict each other: record again",
+        ),
+        Check(
+            "decisions", "decisions", decisions, ">=", MIN_DECISIONS, "", decisions >= MIN_DECISIONS,
+            "record for longer",
+        ),
+        at_most(
+            "steal", "time stolen from the guest", manifest.get("steal_pct"), MAX_STEAL_PCT, "%",
+            "record on a quieter host",
+        ),
+        at_most(
+            "observer", "wakeups of the collector's own tasks", _pct(classes.get("observer", 0), decisions),
+            MAX_OBSERVER_PCT, "%", "record with larger buffers or fewer events",
+        ),
+    )  # fmt: skip
+    return QualityCard(checks, tuple(_notes(manifest, checks, unknown_gaps)))
+
+
+def _pct(part: float | None, whole: float) -> float | None:
+    """None where there is nothing to take a share of."""
+    return None if part is None or not whole else 100.0 * part / whole
+
+
+def _notes(manifest: Mapping[str, Any], checks: tuple[Check, ...], unknown_gaps: bool) -> list[str]:
+    notes = []
+    if unknown_gaps:
+        notes.append("some gaps lost an unknown number of events: the lost share is a lower bound")
+    if manifest.get("topology") is None:
+        notes.append("no topology: everything about LLCs, cores and nodes is NULL; give --topology")
+    if manifest.get("problems"):
+        notes.append(f"{len(manifest['problems'])} kinds of damage in the trace, see rewake info")
+    notes += [f"{c.meaning}: unknown" for c in checks if c.passed is None]
+    return notes

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line: one file per subcommand, each defining `command`; no numbers are computed here.
+
+Subcommands are loaded when they are called, and their modules import the heavy rooms inside their functions: `--help`
+and `--version` load neither numpy nor DuckDB. A module named `import_` is the command `import`, `a_b` is `a-b`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import click
+
+from rewake import __version__
+from rewake.analysis import text
+from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, RewakeError
+
+
+class _Commands(click.Group):
+    """The subcommands whose modules exist in this package."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        names = (m.name for m in pkgutil.iter_modules(__path__))
+        return sorted(n.rstrip("_").replace("_", "-") for n in names if not n.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = cmd_name.replace("-", "_")
+        if not any(m.name == module for m in pkgutil.iter_modules(__path__)):
+            module += "_"
+        found = importlib.import_module(f"{__name__}.{module}").command
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 regression, 4 quality veto, 5 fidelity, 6 inconclusive, 130 Ctrl-C.",
+)
+@click.version_option(__version__, prog_name="rewake")
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error.")
+def cli(debug: bool) -> None:
+    """For every recorded wakeup: what each other placement policy would have chosen, and what that would have cost."""
+
+
+def _complain(message: str) -> None:
+    # One line whatever the message holds: names of files and events in it are not ours.
+    print(f"rewake: error: {text.terminal(message.strip(), None)}", file=sys.stderr)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = arguments[:1] == ["--debug"]
+    # Nothing here does linear algebra: keep numpy from starting a thread per CPU.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        code = cli.main(args=arguments, prog_name="rewake", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else EXIT_OK
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("rewake: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except click.UsageError as error:
+        hint = f" ({error.ctx.command_path} --help)" if error.ctx is not None else ""
+        _complain(error.format_message() + hint)
+        return error.exit_code
+    except click.ClickException as error:
+        _complain(error.format_message())
+        return error.exit_code
+    except RewakeError as error:
+        _complain(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). Keep the interpreter from failing again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except OSError as error:
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        _complain(f"{where}{error.strerror or error}")
+        return EXIT_ERROR
+    except MemoryError:
+        _complain("out of memory")
+        return EXIT_ERROR
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"{type(error).__name__}: {error} (a bug in rewake: rewake --debug shows where)")
+        return EXIT_ERROR

@@ -6,14 +6,14 @@
 -- Requires: ledger decision cpu
 -- Columns:
 --   policy: policy instance
---   n: decisions with a known count
+--   scans: decisions with a known count
 --   mean_cpus: mean CPUs examined
 --   p50_cpus: median
 --   p99_cpus: 99th percentile
 --   max_cpus: largest
 SELECT
     policy,
-    count(cpus_scanned) AS n,
+    count(cpus_scanned) AS scans,
     avg(cpus_scanned) AS mean_cpus,
     CASE WHEN enough(count(cpus_scanned), 0.5) THEN quantile_disc(cpus_scanned, 0.5) END AS p50_cpus,
     CASE WHEN enough(count(cpus_scanned), 0.99) THEN quantile_disc(cpus_scanned, 0.99) END AS p99_cpus,

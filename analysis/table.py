@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The text tables. Every name goes through `text.terminal`; no figure is computed here, only formatted.
+
+Up to three alternatives beside the recorded choice: policies are columns, with the distance from the record behind each
+figure (positive: fewer than recorded). More: policies are rows. At most 100 columns either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rewake.analysis import fidelity as fid
+from rewake.analysis.grid import (
+    NOTHING,
+    Column,
+    bounds,
+    count,
+    micros,
+    number,
+    percent,
+    render,
+    share,
+    wrap,
+)
+from rewake.analysis.metrics import PolicyFigures
+from rewake.analysis.quality import QualityCard
+from rewake.analysis.report import Machine, Report
+from rewake.analysis.sql import Query, Rows
+from rewake.analysis.text import terminal
+
+_NAME = 40
+_COLUMN_NAME = 20
+MOST_COLUMNS = 3
+"""Alternatives up to which policies are columns."""
+
+
+_RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("would_move_per_1k", "would move", ("would", "move")),
+    ("cross_llc_prev_per_1k", "would leave LLC of prev", ("leave", "LLC of", "prev")),
+    ("cross_llc_waker_per_1k", "would leave LLC of waker", ("leave", "LLC of", "waker")),
+    ("idle_missed_llc_per_1k", "idle missed in LLC", ("idle", "missed", "in LLC")),
+    ("idle_missed_machine_per_1k", "idle missed anywhere", ("idle", "missed", "any")),
+    ("stacked_per_1k", "stacked on waker", ("stacked", "on", "waker")),
+)
+"""Rates per 1,000 decisions, fewer is better: figure, row label, column header."""
+
+
+def _p99(p: PolicyFigures) -> str:
+    if p.policy == "recorded":
+        return micros(p["p99_lo_ns"])
+    return bounds(p["p99_lo_ns"], p["p99_hi_ns"], p["p99_at_least_ns"])
+
+
+def _versus(value: float | None, base: float | None) -> str:
+    """Distance from the record, positive when fewer; blank where there is none."""
+    if value is None or not base:
+        return " " * 7
+    return f"({max(-999, round(100 * (base - value) / base)):>4}%)"
+
+
+def _own(p: PolicyFigures, text: str) -> str:
+    """The recorded state contains the recorded choices: nothing there can be exposed."""
+    return NOTHING if p.policy == "recorded" else text
+
+
+def _exposure(p: PolicyFigures, limit: float) -> str:
+    mark = " ←" if (p["exposure_pct"] or 0.0) > limit else ""
+    return _own(p, number(p["exposure_pct"]) + mark)
+
+
+def head(machine: Machine, quality: QualityCard, decisions: int) -> list[str]:
+    """Recording, machine and quality: what stands above every table."""
+    llcs = "LLCs unknown" if machine.llcs is None else f"{machine.llcs} LLC{'s' if machine.llcs != 1 else ''}"
+    nodes = f"  {machine.nodes} nodes" if (machine.nodes or 1) > 1 else ""
+    return [
+        *wrap(
+            f"{terminal(machine.recording, _NAME)}  {machine.cpus} CPUs  {llcs}{nodes}  kernel "
+            f"{terminal(machine.kernel or 'unknown', _NAME)}  {count(decisions)} decisions"
+        ),
+        *wrap(terminal(quality.line(), None)),
+    ]
+
+
+def fidelity_line(measured: fid.Fidelity | None, refusal: str | None) -> list[str]:
+    """How well the recorded kernel's own column does: the figure that qualifies the table below it."""
+    if measured is None:
+        return wrap(f"fidelity: none: {terminal(refusal or 'the kernel column was not replayed', None)}")
+    name = terminal(measured.policy, _NAME)
+    asked = ", by --as" if measured.asked else ""
+    skill = NOTHING if measured.skill is None else f"{measured.skill:.2f}"
+    lines = wrap(
+        f"fidelity ({name} against the record{asked}): agreement {share(measured.agreement)}  skill {skill}  "
+        f"moved recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}"
+    )
+    return lines + [line for note in measured.notes for line in wrap(f"  {terminal(note, None)}")]
+
+
+def _ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def report(r: Report, next_steps: Sequence[str] = ()) -> str:
+    """The report's table, with everything that qualifies it above and below."""
+    alternatives = [p for p in r.policies if p.policy != "recorded"]
+    short = all(len(p.policy) <= _COLUMN_NAME for p in alternatives)
+    as_columns = len(alternatives) <= MOST_COLUMNS and short
+    lines = [*head(r.machine, r.quality, r.decisions), *fidelity_line(r.fidelity, r.refusal), ""]
+    lines += _columns(r, alternatives) if as_columns else _rows(r)
+    if as_columns and "recorded" in (p.policy for p in r.policies):
+        lines += ["(%): distance from recorded, positive is fewer."]
+    lines += ["", *_footer(r), *_next(next_steps)]
+    return "\n".join(lines) + "\n"
+
+
+def _columns(r: Report, alternatives: Sequence[PolicyFigures]) -> list[str]:
+    recorded = next((p for p in r.policies if p.policy == "recorded"), None)
+    labels = [f"{label:<28}/1k" for _, label, _ in _RATES]
+    labels += [f"{label:<29}{unit}" for label, unit in _TAIL]
+    grid = [Column(("one-step",), labels, left=True)]
+    for p in ([recorded] if recorded else []) + list(alternatives):
+        cells = []
+        for key, _, _ in _RATES:
+            cell = number(p[key])
+            if p is not recorded and recorded is not None:
+                cell += " " + _versus(p[key], recorded[key])
+            cells.append(cell)
+        cells += [_p99(p), number(p["known_pct"]), _exposure(p, r.max_exposure)]
+        cells.append(_own(p, number(p["self_collision_per_1k"])))
+        grid.append(Column((terminal(p.policy, _COLUMN_NAME),), cells))
+    return render(grid)
+
+
+_TAIL = (("p99 wakeup latency", "µs"), ("known share", "%"), ("exposure", "%"), ("self-collision", "/1k"))
+
+
+def _rows(r: Report) -> list[str]:
+    grid = [Column(("one-step,", "per 1,000"), [terminal(p.policy) for p in r.policies], left=True)]
+    for key, _, header in _RATES:
+        grid.append(Column(header, [number(p[key]) for p in r.policies]))
+    grid.append(Column(("p99 latency", "[lo, hi] µs"), [_p99(p) for p in r.policies]))
+    grid.append(Column(("known", "share", "%"), [number(p["known_pct"]) for p in r.policies]))
+    grid.append(Column(("expo-", "sure", "%"), [_exposure(p, r.max_exposure) for p in r.policies]))
+    grid.append(Column(("self-", "colli-", "sion"), [_own(p, number(p["self_collision_per_1k"])) for p in r.policies]))
+    return render(grid, spill=True)
+
+
+def _footer(r: Report) -> list[str]:
+    lines = []
+    if r.over_exposed():
+        lines += wrap(
+            f"← above {r.max_exposure:g} %: use simulate. A policy's own earlier picks would have changed what it "
+            "looked at; one-step figures do not show that."
+        )
+    if not r.topology:
+        lines += wrap(
+            f"cross LLC, idle missed LLC: {NOTHING} because the recording has no topology; import it again with "
+            "--topology XML|TAR|DIR."
+        )
+    lines += wrap(
+        "p99: recorded where the policy chose what the kernel chose (known), modelled [lo, hi] elsewhere, over all "
+        "decisions. Idle and busy CPUs: reconstructed from the events."
+    )
+    if any(p["p99_lo_ns"] is None for p in r.policies):
+        lines += wrap("A p99 needs 1,000 samples.")
+    lines += _inputs(r)
+    if any(p.base == "oracle-idle" for p in r.policies):
+        lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
+    hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
+    if hybrids:
+        lines += wrap(f"hybrid (base and parts of different kernels): {', '.join(hybrids)}.")
+    return lines + _uncounted(r)
+
+
+def _inputs(r: Report) -> list[str]:
+    told = []
+    for p in r.policies:
+        if p.reference or not p.inputs.get("any"):
+            continue
+        names = sorted((n for n in p.inputs if n != "any"), key=lambda n: (-p.inputs[n], n))
+        told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({', '.join(names)})")
+    return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
+
+
+def _uncounted(r: Report) -> list[str]:
+    rest = [row for row in r.classes if not row["counted"]]
+    if not rest:
+        return []
+    told = ", ".join(
+        f"{row['class'] if row['kind'] == 'wake' else row['kind'] + ' ' + row['class']} {count(row['decisions'])}"
+        for row in rest
+    )
+    return wrap(f"Not counted, by class: {told}.")
+
+
+def _next(steps: Sequence[str]) -> list[str]:
+    return ["", *(f"{'next:' if i == 0 else '':<6}{step}" for i, step in enumerate(steps))] if steps else []
+
+
+def fidelity(machine: Machine, quality: QualityCard, measured: fid.Fidelity) -> str:
+    """Agreement as a whole and rule by rule."""
+    lines = [*head(machine, quality, measured.decisions), *fidelity_line(measured, None)]
+    lines += wrap(
+        f"staying on prev alone agrees {share(measured.prev_agreement)}; the kernel moved {count(measured.moved)}, the "
+        f"policy {count(measured.policy_moved)}; LLC agreement {share(measured.llc_agreement)}"
+    )
+    b = measured.branches
+    grid = [
+        Column(("branch",), [terminal(x.branch, _NAME) for x in b], left=True),
+        Column(("decisions",), [count(x.decisions) for x in b]),
+        Column(("agreement",), [share(x.agreement) for x in b]),
+        Column(("moves",), [count(x.moves) for x in b]),
+        Column(("the kernel", "chose: same"), [count(x.agreed) for x in b]),
+        Column(("prev",), [count(x.recorded_prev) for x in b]),
+        Column(("waker",), [count(x.recorded_waker) for x in b]),
+        Column(("same LLC",), [count(x.recorded_same_llc) for x in b]),
+        Column(("elsewhere",), [count(x.recorded_elsewhere) for x in b]),
+    ]
+    return "\n".join([*lines, "", *render(grid)]) + "\n"
+
+
+def rows(answer: Rows) -> str:
+    """Any query's answer: numbers to the right, names to the left and made harmless."""
+    grid = []
+    for i, name in enumerate(answer.columns):
+        values = [row[i] for row in answer.rows]
+        words = any(isinstance(v, str) for v in values)
+        grid.append(Column((terminal(name),), [cell(v) for v in values], left=words))
+    return "\n".join(render(grid)) + "\n" if grid else ""
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1 else f"{value:.2f}"
+    return str(value) if isinstance(value, int) else terminal(str(value))
+
+
+def catalogue(queries: Sequence[Query]) -> str:
+    """What `query --list` prints."""
+    grid = [
+        Column(("query",), [q.name for q in queries], left=True),
+        Column(("question",), [q.question for q in queries], left=True),
+    ]
+    return "\n".join(render(grid)) + "\n"

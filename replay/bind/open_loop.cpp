@@ -74,6 +74,18 @@ class PyOpenLoop {
         return d;
     }
 
+    PyOpenLoop(const PyOpenLoop&) = delete;
+    PyOpenLoop& operator=(const PyOpenLoop&) = delete;
+
+    static nb::list histogram(const Histogram& h) {
+        nb::list out;
+        if (h.zero) out.append(nb::make_tuple(nb::none(), h.zero));
+        for (size_t b = 0; b < h.n.size(); ++b)
+            if (h.n[b]) out.append(nb::make_tuple(b, h.n[b]));
+        return out;
+    }
+    nb::list recorded_buckets() const { return histogram(loop_.recorded()); }
+
     nb::list totals() {
         nb::list out;
         for (const OpenLoop::Instance& in : loop_.instances()) {
@@ -81,6 +93,8 @@ class PyOpenLoop {
             d["decided"] = in.decided;
             d["exposed"] = in.exposed;
             d["self_collision"] = in.self_collisions;
+            d["lo"] = histogram(in.lo);
+            d["hi"] = histogram(in.hi);
             out.append(d);
         }
         return out;
@@ -132,7 +146,9 @@ void bind_open_loop(nb::module_& m) {
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
              "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
-        .def("totals", &PyOpenLoop::totals, "Per policy: decided, exposed, self_collision over all parts so far.");
+        .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
+        .def("totals", &PyOpenLoop::totals,
+             "Per policy over all parts so far: decided, exposed, self_collision, and the buckets of lo and hi.");
     nb::list branches;
     for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
         branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));

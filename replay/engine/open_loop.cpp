@@ -161,6 +161,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const uint32_t modelled = assumed(w);
+        if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null)) recorded_.add(d.latency[row]);
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
             if (!in.policy->has(kind)) {
@@ -239,6 +240,9 @@ void OpenLoop::write(Instance& in, size_t k, size_t row, const DecisionColumns& 
     }
     o.lo_null[row] = lo_null;
     o.hi_null[row] = hi_null;
+    if (w.kind != Kind::wake) return;
+    if (!lo_null) in.lo.add(o.lo[row]);
+    if (!hi_null) in.hi.add(o.hi[row]);
 }
 
 }  // namespace rewake

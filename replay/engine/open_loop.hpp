@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/engine/buckets.hpp"
 #include "replay/engine/divergence.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
@@ -81,6 +82,7 @@ class OpenLoop {
     struct Instance {
         std::unique_ptr<Policy> policy;
         LedgerColumns out;
+        Histogram lo, hi;
         int64_t decided = 0, exposed = 0, self_collisions = 0;
     };
 
@@ -92,7 +94,7 @@ class OpenLoop {
     void run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d);
 
     std::vector<Instance>& instances() { return instances_; }
-    const Machine& machine() const { return machine_; }
+    const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
 
   private:
     struct Segment {  // what runs on a CPU, and for how long still, as recorded
@@ -112,6 +114,7 @@ class OpenLoop {
     ReplayOptions opt_;
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
+    Histogram recorded_;
     Divergence divergence_;
     EventOrder order_;
     std::vector<Segment> segment_;       ///< per CPU, at the current event

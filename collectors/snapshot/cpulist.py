@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 MAX_CPUS = 8192
 """Largest NR_CPUS that a kernel can be built with; what lies above is not a CPU number."""
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9})/([0-9]{1,9}))?)?")
 
 
 def parse_list(text: str) -> frozenset[int]:
@@ -15,16 +17,12 @@ def parse_list(text: str) -> frozenset[int]:
     for part in text.strip().split(","):
         if not part.strip():
             continue
-        span, _, stride = part.partition(":")
-        first, _, last = span.partition("-")
-        lo, hi = int(first), int(last or first)
-        if not 0 <= lo <= hi < MAX_CPUS:
-            raise ValueError(f"not a CPU list: {text.strip()[:60]!r}")
-        if stride:
-            used, _, group = stride.partition("/")
-            cpus.update(c for c in range(lo, hi + 1) if (c - lo) % int(group) < int(used))
-        else:
-            cpus.update(range(lo, hi + 1))
+        match = _RANGE.fullmatch(part.strip())
+        lo, hi = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        used, group = (int(match[3] or 1), int(match[4] or 1)) if match else (0, 0)
+        if not 0 <= lo <= hi < MAX_CPUS or group < 1:
+            raise ValueError(f"not a list of CPUs below {MAX_CPUS}: {text.strip()[:60]!r}")
+        cpus.update(c for c in range(lo, hi + 1) if (c - lo) % group < used)
     return frozenset(cpus)
 
 

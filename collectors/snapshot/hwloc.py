@@ -39,9 +39,9 @@ class Hardware:
     xml: bytes | None = None
 
 
-def read_fsroot(root: Path) -> Hardware:
-    """A directory that holds copies of files of /sys and /proc."""
-    return _run("fsroot", str(root), None, {"HWLOC_FSROOT": str(root), "HWLOC_COMPONENTS": "linux,stop"})
+def read_fsroot(root: Path, name: str) -> Hardware:
+    """A directory that holds copies of files of /sys and /proc; `name` is what errors call it."""
+    return _run("fsroot", name, None, {"HWLOC_FSROOT": str(root), "HWLOC_COMPONENTS": "linux,stop"})
 
 
 def read_xml(path: Path) -> Hardware:

@@ -15,9 +15,7 @@ from rewake.collectors.snapshot import archive, domains, hwloc, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files
 from rewake.errors import TraceError
-
-Column = np.ndarray | tuple[np.ndarray, np.ndarray]
-Columns = dict[str, Column]
+from rewake.forms import Array, Columns
 
 _SYNTHETIC = re.compile(r"\s*[A-Za-z]\w*:\d+(\([^)]*\))?(\s+[A-Za-z]\w*:\d+(\([^)]*\))?|\s*\[[^\]]*\])*\s*")
 _XML_BYTES = 64 << 20
@@ -136,7 +134,7 @@ def _load_directory(root: Path, name: str, notes: list[str]) -> Snapshot:
         snapshot.notes.append("no thread list: allowed CPUs and policies of tasks are unknown at the start")
     if not snapshot.features:
         snapshot.notes.append("no sched_features in the snapshot")
-    hardware = hwloc.read_fsroot(files.root)
+    hardware = hwloc.read_fsroot(files.root, name)
     try:
         cpus = _read_cpus(files, hardware)
         stacks = domains.from_schedstat(files)
@@ -224,7 +222,7 @@ def _llc_ids(stacks: domains.Stacks, shared: dict[int, int]) -> dict[int, int]:
     return llc
 
 
-def _nullable(values: list[int | None], dtype: type[np.generic]) -> Column:
+def _nullable(values: list[int | None], dtype: type[np.generic]) -> Array | tuple[Array, Array]:
     null = np.array([v is None for v in values], dtype=np.bool_)
     return np.array([v or 0 for v in values], dtype=dtype), null
 
@@ -267,7 +265,7 @@ def _state_columns(cpus: _Cpus, isolated: frozenset[int], stacks: domains.Stacks
         "from_ns": np.zeros(len(rows), dtype=np.int64),
         "online": np.array([c in cpus.online for c in rows], dtype=np.bool_),
         "isolated": np.array([c in isolated for c in rows], dtype=np.bool_),
-        "root_domain": _nullable([root.get(c) for c in rows], np.uint16),
+        "root_domain": _nullable([None if c in isolated else root.get(c) for c in rows], np.uint16),
         "capacity": _nullable([cpus.capacity.get(c) for c in rows], np.uint16),
     }
 

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Archives and files that mean harm, or are merely broken: one clear error, nothing outside the temporary directory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from rewake.collectors.snapshot import archive, load
+from rewake.errors import TraceError
+
+DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "topology.tar.gz"
+
+
+def tar_of(path: Path, *members: tarfile.TarInfo, data: bytes = b"0\n") -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for member in members:
+            member.size = len(data) if member.isreg() else 0
+            tar.addfile(member, io.BytesIO(data) if member.isreg() else None)
+    return path
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, link
+    return member
+
+
+@pytest.mark.parametrize("name", ["../evil", "sys/../../evil", "/tmp/evil", "/".join(["a"] * 50)])
+def test_path_escape(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TraceError, match="leads out of the archive"):
+        load(tar_of(tmp_path / "t.tar.gz", entry(name)))
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_left_out(tmp_path: Path, kind: bytes) -> None:
+    target = tmp_path / "out"
+    target.mkdir()
+    packed = tar_of(tmp_path / "t.tar.gz", entry("sys/x", kind, "/etc/passwd"), entry("sys/y"))
+    assert archive.unpack(packed, target) == ["1 members that are neither files nor directories were left out"]
+    assert os.listdir(target / "sys") == ["y"]
+
+
+def test_file_through_a_link(tmp_path: Path) -> None:
+    """The link is not made, so what follows lands in a plain directory of that name inside the target."""
+    outside, target = tmp_path / "outside", tmp_path / "out"
+    outside.mkdir()
+    target.mkdir()
+    archive.unpack(tar_of(tmp_path / "t.tar.gz", entry("sys", tarfile.SYMTYPE, str(outside)), entry("sys/x")), target)
+    assert not list(outside.iterdir())
+    assert (target / "sys/x").is_file()
+
+
+def test_second_member_of_a_name(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="not a readable tar archive"):
+        load(tar_of(tmp_path / "t.tar.gz", entry("sys/x"), entry("sys/x")))
+
+
+def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_BYTES", 4 << 20)
+    with gzip.open(tmp_path / "t.tar.gz", "wb") as f:
+        for _ in range(16):
+            f.write(bytes(1 << 20))
+    with pytest.raises(TraceError, match="more than 4 MiB when unpacked"):
+        load(tmp_path / "t.tar.gz")
+
+
+def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 10)
+    with pytest.raises(TraceError, match="more than 10 members"):
+        load(tar_of(tmp_path / "t.tar.gz", *(entry(f"sys/{i}") for i in range(20))))
+
+
+@pytest.mark.parametrize("cut", [0, 3, 100, 5_000, 40_000])
+def test_truncated(tmp_path: Path, cut: int) -> None:
+    (tmp_path / "t.tar.gz").write_bytes(DEMO.read_bytes()[:cut])
+    with pytest.raises(TraceError, match=r"t\.tar\.gz"):
+        load(tmp_path / "t.tar.gz")
+
+
+@pytest.mark.parametrize(
+    "content", [b"hello\n", bytes(1000), b"\x1f\x8b" + bytes(50), b"BZh9" + b"x" * 99, b"<html></html>"]
+)
+def test_not_a_snapshot(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(TraceError) as e:
+        load(tmp_path / "x")
+    assert "\n" not in str(e.value)
+
+
+def test_archive_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no sys/devices/system/cpu"):
+        load(tar_of(tmp_path / "t.tar.gz", entry("README"), entry("src/main.c")))
+
+
+def test_absurd_cpu_numbers(tmp_path: Path) -> None:
+    with tarfile.open(DEMO) as tar:
+        tar.extractall(tmp_path / "s")
+    (tmp_path / "s/sys/devices/system/cpu/possible").write_text("0-4294967295\n")
+    with pytest.raises(TraceError, match="not a list of CPUs below 8192"):
+        load(tmp_path / "s")
+    packed = tar_of(tmp_path / "t.tar.gz", entry("sys/devices/system/cpu/cpu0/x"))
+    with pytest.raises(TraceError, match=r"t\.tar\.gz: hwloc cannot load it"):
+        load(packed)
+
+
+def test_special_files_in_a_directory(tmp_path: Path) -> None:
+    """A FIFO must not block the reader, a link must not lead it out of the snapshot."""
+    with tarfile.open(DEMO) as tar:
+        tar.extractall(tmp_path / "s")
+    (tmp_path / "secret").write_text("Name=leak Tgid=99999 Pid=99999 PPid=1 flags=0\n")
+    for name in ("threads", "before/threads"):
+        (tmp_path / "s" / name).unlink()
+    os.mkfifo(tmp_path / "s/threads")
+    (tmp_path / "s/before/threads").symlink_to(tmp_path / "secret")
+    s = load(tmp_path / "s")
+    assert {t.when for t in s.threads} == {"after"}
+    assert 99999 not in {t.tid for t in s.threads}
+
+
+def test_hostile_task_names(tmp_path: Path) -> None:
+    with tarfile.open(DEMO) as tar:
+        tar.extractall(tmp_path / "s")
+    rest = b"PPid=1 Cpus_allowed=1 Cpus_allowed_list=0 flags=0 nice=0 policy=0\n"
+    (tmp_path / "s/threads").write_bytes(
+        b"Name=a Tgid=7 b Tgid=500 Pid=500 " + rest + b"Name=\xff\xfe\x1b[2J Tgid=501 Pid=501 " + rest + b"garbage\n"
+    )
+    s = load(tmp_path / "s")
+    names = {t.tid: t.comm for t in s.threads if t.when == "main"}
+    assert names == {500: "a Tgid=7 b", 501: r"\xff\xfe\x1b[2J"}
+    assert "1 lines of the thread lists could not be read" in s.notes

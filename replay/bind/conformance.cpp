@@ -238,6 +238,8 @@ class Oracle {
         }
     }
 
+    Oracle(const Oracle&) = delete;
+
     nb::dict run(const std::string& policy, nb::dict vector) {
         const Fields f(std::move(vector));
         const auto scope = f.get<std::string>("scope");
@@ -352,6 +354,7 @@ class Oracle {
         const auto p = make_policy(policy, {}, t, 0);
         View v;
         v.topo = &t;
+        CpuMask current, pending;  // a pending wakeup outlives the entry into idle; it ends when the CPU becomes busy
         nb::list steps;
         for (nb::dict d : f.get<std::vector<nb::dict>>("steps")) {
             const Fields step(d);
@@ -362,7 +365,10 @@ class Oracle {
                 p->state.hic[t.llc[first_of(it->second)].v] = 0;
             } else {
                 const Cpu c = step.cpu("cpu", t.n_cpus);
-                v.avail.assign(c, op == "idle");
+                if (op == "pending") pending.set(c);
+                if (op == "busy") pending.clear(c);
+                if (op != "pending") current.assign(c, op == "idle");
+                v.avail.assign(c, current.test(c) && !pending.test(c));
                 v.idle = v.avail;
                 if (op == "idle") {
                     bool others = true;

@@ -54,13 +54,15 @@ Affine45::Affine45(const Topology& t, const Imbalance& imb) : Affine("wake_affin
 
 bool Affine45::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;
+    const Cpu prev = w.task_cpu;  // this kernel reads task_cpu(p) here, whatever prev the core handed to the class
     x.look(kLoad | kSync | kCapacity);
+    x.touch(prev);
     int64_t here = x.v.load[w.waker.v];
     if (x.sync) here -= w.curr_load;
-    int64_t a = 100 * int64_t{x.v.cap[w.prev.v]}, b = factor * x.v.cap[w.waker.v];
+    int64_t a = 100 * int64_t{x.v.cap[prev.v]}, b = factor * x.v.cap[w.waker.v];
     if (here > 0) {  // else only the capacities are compared
         a *= here + w.p_load;
-        b *= x.v.load[w.prev.v];
+        b *= x.v.load[prev.v];
     }
     return a <= b;
 }
@@ -88,7 +90,7 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
         a -= w.curr_load;
     }
     a += w.p_load;
-    int64_t b = x.v.load[prev.v] - w.p_load;  // p's own blocked load is still in prev's
+    int64_t b = x.v.load[prev.v] + w.p_blocked_load - w.p_load;  // the sleeping p is still part of prev's load_avg
     if (f_.bias) {
         a *= 100;
         b *= factor;

@@ -97,12 +97,6 @@ bool ScanU::run(Ctx& x) const {
     return idle_cores ? search_cores(x, span, start) : search_cpus(x, span, start, nr);
 }
 
-bool others_available(const View& v, Cpu c) {
-    for (uint16_t s : v.topo->siblings(c))
-        if (s != c.v && !v.avail.test(Cpu(s))) return false;
-    return true;
-}
-
 void update_idle_core(PolicyState& s, const Topology& t, Cpu c, bool core_idle) {
     if (core_idle && t.smt_active && t.has_llc_domain[c.v]) s.hic[t.llc[c.v].v] = 1;
 }

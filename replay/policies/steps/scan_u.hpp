@@ -17,9 +17,6 @@ class ScanU : public Step {
     bool sis_util_;
 };
 
-/// Whether every *other* hardware sibling of `c` is available: what a CPU that enters idle tests to set has_idle_cores.
-bool others_available(const View& v, Cpu c);
-
 /// A CPU entered idle: sets has_idle_cores of its LLC when that completed an idle core (SMT machines).
 void update_idle_core(PolicyState& s, const Topology& t, Cpu c, bool core_idle);
 

@@ -16,7 +16,7 @@ LIMIT_BYTES = 10 << 30
 
 
 def folder() -> Path:
-    """`$XDG_CACHE_HOME/rewake`, made when it is not there; a relative XDG_CACHE_HOME does not count (its specification)."""
+    """`$XDG_CACHE_HOME/rewake`, made when absent; a relative XDG_CACHE_HOME does not count (its specification)."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     try:
         base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
@@ -28,7 +28,7 @@ def folder() -> Path:
 
 
 def fetch(name: str, build: Callable[[Path], object], check: Callable[[Path], object]) -> tuple[Path, bool]:
-    """The entry `name` (`KEY.rewake`, `KEY.run`), built when it is absent or `check` raises RewakeError; True: it was there.
+    """The entry `name` (`KEY.rewake`, `KEY.run`), built when absent or `check` raises RewakeError; True: it was there.
 
     A second process that wants the same entry waits for the first and takes what it made.
     """
@@ -61,7 +61,7 @@ def _lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
             os.close(fd)
             yield False
             return
-        # The holder before us removed the file: what we locked has no name any more, so nobody else would meet us there.
+        # If the holder before us removed the file, what we locked has no name any more: nobody would meet us there.
         try:
             if os.fstat(fd).st_ino == os.stat(file).st_ino:
                 break

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From a trace file to a recording: decode by batches, join the snapshot, find the decisions, write the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import cache as memoize
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rewake import __version__, cache, tasks
+from rewake.errors import TraceError
+from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
+from rewake.identify import identify
+
+Progress = Callable[[str], None]
+
+
+def import_trace(
+    path: Path | str,
+    topology: Path | str | None = None,
+    out: Path | str | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Recording:
+    """Imports a trace of any supported format, found by its content.
+
+    `topology` is a snapshot archive or directory, an lstopo XML or a synthetic description; None: what lies beside the
+    trace. `out` None: into the cache, where an earlier import of the same bytes is found again. `strict` refuses input
+    that is degraded in any way. Raises TraceError; a failed import leaves nothing behind.
+    """
+    from rewake.collectors import snapshot
+
+    trace = Path(path)
+    kind = identify(trace)
+    where = topology if topology is not None else snapshot.beside(trace)
+    report = progress or (lambda _: None)
+    report("hashing")
+    digest = _file_digest(trace)
+    machine = _machine_digest(where)
+    key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest()])
+
+    def build(target: Path, strict: bool = False) -> None:
+        with RecordingWriter(target) as writer:
+            writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
+            _write(writer, trace, kind, digest, where, report)
+            if strict:
+                _refuse_degraded(writer.manifest, trace)
+            writer.commit()
+
+    if out is not None:
+        build(Path(out), strict)
+        return Recording(out)
+    found, _ = cache.fetch(f"{key}.rewake", build, Recording)
+    recording = Recording(found)
+    if strict:
+        _refuse_degraded(recording.manifest, trace)
+    return recording
+
+
+# --- identity ---
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}") from error
+
+
+def _machine_digest(where: Path | str | None) -> str | None:
+    """Of a snapshot file, of all files of a snapshot directory, or of a synthetic description."""
+    if where is None:
+        return None
+    path = Path(where)
+    if path.is_file():
+        return _file_digest(path)
+    if path.is_dir():
+        files = sorted(f for f in path.rglob("*") if f.is_file())
+        return _digest([x for f in files for x in (str(f.relative_to(path)), _file_digest(f))])
+    return _digest([str(where)])
+
+
+@memoize
+def _code_digest() -> str:
+    """Of everything that decides what a recording holds: no build takes another build's recordings for its own."""
+    here = Path(__file__).parent
+    rooms = [p for room in ("collectors", "replay") for p in (here / room).resolve().rglob("*")]
+    own = [here / "importing.py", here / "tasks.py", *(here / "forms").glob("*.py")]
+    files = sorted(p for p in rooms + own if p.suffix in (".py", ".so"))
+    return _digest([__version__, *(_file_digest(p) for p in files)])
+
+
+# --- the pipeline ---
+
+
+def _write(
+    writer: RecordingWriter, trace: Path, kind: str, digest: str, where: Path | str | None, report: Progress
+) -> None:
+    from rewake.collectors import _decode, snapshot
+    from rewake.replay.driver import build_decisions
+
+    reader = _decode.TraceDat(str(trace))
+    header = dict(reader.header)
+    seen = 0
+    part = 0
+    while batch := reader.next_batch():
+        for table, columns in batch.items():
+            writer.write_part(table, part, columns)
+            seen += len(columns["id"])
+        part += 1
+        batch = None  # before the next one is made: never two in memory
+        report(f"decoded {seen:,} events")
+    decoded = reader.finish()
+
+    report("topology")
+    machine = snapshot.load(where)
+    notes = list(machine.notes)
+    n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
+    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus)
+    notes += tables.notes
+    writer.write("cgroup", machine.cgroup)
+    writer.write("task", tables.task)
+    writer.write("task_attr", tables.task_attr)
+    writer.write("comm", tables.comm)
+    if machine.topology_xml is not None:
+        writer.put_file("topology.xml", machine.topology_xml)
+
+    kernel = header.get("kernel") or machine.kernel
+    if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
+        notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
+    uname = header.get("uname") or machine.uname
+    first, last = decoded.get("first_ns"), decoded.get("last_ns")
+    losses = [dict(c) for c in decoded["lost"]]
+    writer.manifest |= {
+        "tool": {"name": "rewake", "version": __version__},
+        "source": {
+            "name": trace.name, "format": kind, "version": header.get("version"),
+            "compression": header.get("compression"), "bytes": trace.stat().st_size, "sha256": digest,
+        },
+        "snapshot": {
+            "sources": machine.sources, "threads": len(machine.threads), "clock": machine.trace_clock,
+        },
+        "kernel": kernel,
+        "uname": uname,
+        "clock": header.get("clock") or machine.trace_clock,
+        "first_ns": first,
+        "last_ns": last,
+        "span_ns": last - first if first is not None and last is not None else 0,
+        "events": dict(sorted(decoded["event_counts"].items())),
+        "events_total": sum(decoded["event_counts"].values()),
+        "skipped": dict(sorted(decoded["skipped"].items())),
+        "loss": losses,
+        "lost": sum(c.get("lost") or 0 for c in losses),
+        "steps_back": decoded["steps_back"],
+        "wakeup_failed": decoded["wakeup_failed"],
+        "problems": list(decoded["problems"]),
+        "notes": notes,
+        "features": dict(sorted(machine.features.items())),
+        "sysctl": dict(sorted(machine.sysctl.items())),
+        "hz": machine.hz,
+        "guest": True if header.get("is_guest") else None,
+        "steal_pct": None,
+        **_states(kernel, uname),
+    }  # fmt: skip
+    report("decisions")
+    build_decisions(writer)
+
+
+def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: list[str]) -> int:
+    """Machine tables; CPUs of the trace that the snapshot lacks get rows of NULLs. Returns the number of CPUs."""
+    cpu, state = dict(machine.cpu), dict(machine.cpu_state)
+    known = len(cpu["cpu"])
+    missing = np.setdiff1d(np.arange(traced, dtype=np.uint16), cpu["cpu"])
+    if len(missing):
+        if known:
+            notes.append(f"{len(missing)} of {traced} CPUs of the trace are not in the topology: unknown there")
+        n = len(missing)
+        unknown = (np.zeros(n, np.uint16), np.ones(n, np.bool_))
+        cpu = _rows_added(cpu, {"cpu": missing, **{k: unknown for k in cpu if k != "cpu"}})
+        state = _rows_added(
+            state,
+            {
+                "cpu": missing, "from_ns": np.zeros(n, np.int64), "online": np.ones(n, np.bool_),
+                "isolated": np.zeros(n, np.bool_), "root_domain": unknown, "capacity": unknown,
+            },
+        )  # fmt: skip
+    writer.write("cpu", cpu)
+    writer.write("cpu_state", state)
+    writer.write("domain", machine.domain)
+    count = {name: _distinct(cpu[name]) for name in ("core", "llc", "node", "package")}
+    writer.manifest["topology"] = "snapshot" if known else None
+    writer.manifest["machine"] = {
+        "cpus": traced, "cores": count["core"], "llcs": count["llc"], "nodes": count["node"],
+        "packages": count["package"],
+    }  # fmt: skip
+    return max(traced, known)
+
+
+def _split(column: Any) -> tuple[Any, Any]:
+    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
+
+
+def _rows_added(columns: Columns, more: Columns) -> Columns:
+    """Both, in the order of `cpu`."""
+    joined: Columns = {}
+    order = np.argsort(np.concatenate([_split(columns["cpu"])[0], _split(more["cpu"])[0]]), kind="stable")
+    for name in columns:
+        (a, a_null), (b, b_null) = _split(columns[name]), _split(more[name])
+        joined[name] = (np.concatenate([a, b])[order], np.concatenate([a_null, b_null])[order])
+    return joined
+
+
+def _distinct(column: Any) -> int | None:
+    """How many there are; None when any is unknown to all rows."""
+    values, null = _split(column)
+    known = values[~null]
+    return len(np.unique(known)) if len(known) else None
+
+
+def _states(kernel: str | None, uname: str | None) -> dict[str, bool | None]:
+    """What decides who places tasks, as far as the kernel's name tells; None: not known."""
+    version = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
+    number = (int(version[1]), int(version[2])) if version else None
+    return {
+        "sched_ext": False if number and number < (6, 12) else None,
+        "core_scheduling": False if number and number < (5, 14) else None,
+        "preempt_rt": None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname)),
+    }
+
+
+def _refuse_degraded(manifest: dict[str, Any], trace: Path) -> None:
+    """--strict: nothing lost, nothing out of order, nothing that decode had to step over."""
+    reasons = [str(p) for p in manifest["problems"]]
+    gaps = sum(c.get("gaps") or 0 for c in manifest["loss"])
+    if manifest["lost"] or gaps:
+        reasons.append(f"{manifest['lost']} events lost in {gaps} gaps")
+    if manifest["steps_back"]:
+        reasons.append(f"{manifest['steps_back']} timestamps step back")
+    if reasons:
+        raise TraceError(f"{trace}: refused by --strict: " + "; ".join(reasons))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Snapshot archives, read as hostile: member by member, into a directory that the caller owns.
 
-Debian 12's Python has no extraction filter, so the rules are spelled out here: regular files and directories only, no `..`,
-no leading `/`, capped count, size and depth, nothing but plain new files written below the target.
+Debian 12's Python has no extraction filter, so the rules are spelled out here: regular files and directories only, no
+`..`, no leading `/`, capped count, size and depth, nothing but plain new files written below the target.
 """
 
 from __future__ import annotations

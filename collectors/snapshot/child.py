@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Child process that lets hwloc parse foreign input under limits: `child.py EXTENSION KIND [FILE]`, JSON on stdout.
 
-Run by path, isolated and without the package around it, so that it starts fast and imports nothing that it does not need.
+Run by path, isolated and without the package around it, so that it starts fast and imports nothing it does not need.
 KIND is `fsroot` (HWLOC_FSROOT names the directory), `xml` or `synthetic` (FILE holds the text).
 """
 

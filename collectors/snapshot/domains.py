@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Scheduler domains: as the kernel reports them, or the default stack that it would build from the hardware.
 
-Spans come from /proc/schedstat (versions 15 to 17), names, flags and imbalance_pct from debugfs. Without them the stack is
-SMT, MC (last-level cache), PKG (node), then one NUMA level per distance; levels that add no CPU are dropped, as the kernel does.
+Spans come from /proc/schedstat (versions 15 to 17), names, flags and imbalance_pct from debugfs. Without them the stack
+is SMT, MC (last-level cache), PKG (node), then one NUMA level per distance; levels that add no CPU are dropped, as the
+kernel does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""hwloc at arm's length: foreign topologies are parsed in a child process with limits, a crash there is an error here."""
+"""hwloc at arm's length: foreign input is parsed in a child process with limits, a crash there is an error here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MESSAGE_CHARS = 300
 
 @dataclass(frozen=True)
 class Pu:
-    """One CPU as hwloc sees it. Core and caches are named by their lowest CPU, package and node by number; None: unknown."""
+    """One CPU as hwloc sees it: core and caches by their lowest CPU, package and node by number; None: unknown."""
 
     cpu: int
     core: int | None
@@ -32,7 +32,7 @@ class Pu:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Online CPUs, NUMA distances (`distance[a][b]` between node numbers, 10 = local) and hwloc's own XML of all this."""
+    """Online CPUs, NUMA distances (`distance[a][b]` between node numbers, 10 = local) and hwloc's XML of all this."""
 
     pus: dict[int, Pu] = field(default_factory=dict)
     distance: dict[int, dict[int, int]] = field(default_factory=dict)

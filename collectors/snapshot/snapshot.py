@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the events alone do not say: topology, scheduler domains, tasks and settings of the machine at recording time."""
+"""What the events alone do not say: topology, scheduler domains, tasks and settings of the recorded machine."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _CPU_DIR = "sys/devices/system/cpu"
 
 @dataclass
 class Snapshot:
-    """A machine as columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup` of rewake.forms, and the rest as plain values.
+    """A machine: columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup`, the rest as plain values.
 
-    `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export; None: not in the snapshot. `notes` say what was
-    missing or contradictory. `sources` are names with the SHA-256 of what was read.
+    `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export; None: not in the snapshot. `notes` say what
+    was missing or contradictory. `sources` are names with the SHA-256 of what was read.
     """
 
     cpu: Columns = field(default_factory=dict)
@@ -211,7 +211,7 @@ def _build(snapshot: Snapshot, hardware: hwloc.Hardware, cpus: _Cpus | None, sta
 
 
 def _llc_ids(stacks: domains.Stacks, shared: dict[int, int]) -> dict[int, int]:
-    """llc_id as the scheduler has it: lowest CPU of the highest domain that shares a cache, the CPU itself without one."""
+    """llc_id as the scheduler has it: lowest CPU of the highest domain that shares a cache, else the CPU itself."""
     llc: dict[int, int] = {}
     for cpu, stack in stacks.items():
         if stack and not any(d.flags for d in stack):

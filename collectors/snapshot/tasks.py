@@ -23,8 +23,8 @@ _WORKER = re.compile(r"(kworker/(?!R-)[^-+]*)[-+]")
 class Thread:
     """One thread at one moment of the snapshot: `when` is "before" or "after" the recording, "main" once at its start.
 
-    `comm` is the name as the scheduler's events carry it: escaped, without what /proc adds for kernel workers. `allowed` is a
-    kernel CPU list, `policy` the SCHED_* number, `cgroup` a path below the cgroup root; None: not in the snapshot.
+    `comm` is the name as the scheduler's events carry it: escaped, without what /proc adds for kernel workers. `allowed`
+    is a kernel CPU list, `policy` the SCHED_* number, `cgroup` a path below the root; None: not in the snapshot.
     """
 
     tid: int
@@ -172,7 +172,7 @@ def read_uname(files: Files) -> tuple[str | None, str | None]:
 def read_hz(files: Files) -> int | None:
     """CONFIG_HZ from two clocks of the same moment: jiffies (schedstat's timestamp) and seconds (uptime).
 
-    jiffies start 300 s before they pass 2^32, so (jiffies - 2^32) / (uptime - 300 s) is HZ; None unless a usual value fits.
+    jiffies start 300 s before they pass 2^32, so (jiffies - 2^32) / (uptime - 300 s) is HZ; None unless it is usual.
     """
     jiffies = re.search(r"^timestamp (\d{1,19})$", files.text("proc/schedstat") or "", re.MULTILINE)
     uptime = re.match(r"(\d{1,12}\.\d+) ", files.text("proc/uptime") or "")

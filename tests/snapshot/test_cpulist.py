@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list, parse_mask
 
 cpu_sets = st.frozensets(st.integers(0, MAX_CPUS - 1), max_size=80)

@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+
 from rewake.collectors.snapshot import archive, load
 from rewake.errors import TraceError
 

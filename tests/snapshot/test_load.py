@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from rewake.collectors.snapshot import Snapshot, beside, load
 from rewake.collectors.snapshot import snapshot as module
 from rewake.errors import TraceError

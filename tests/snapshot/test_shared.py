@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rewake.collectors.snapshot import archive, domains, hwloc, load
 from rewake.collectors.snapshot.cpulist import parse_list
 from rewake.collectors.snapshot.files import Files

@@ -23,7 +23,7 @@ _WORKER = re.compile(r"(kworker/(?!R-)[^-+]*)[-+]")
 class Thread:
     """One thread at one moment of the snapshot: `when` is "before" or "after" the recording, "main" once at its start.
 
-    `comm` is the name as the scheduler's events carry it: escaped, without what /proc adds for kernel workers. `allowed`
+    `comm` is the name as the scheduler's events carry it: escaped, without what /proc adds for workers. `allowed`
     is a kernel CPU list, `policy` the SCHED_* number, `cgroup` a path below the root; None: not in the snapshot.
     """
 

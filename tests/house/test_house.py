@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 import rewake.cli
 
 ROOT = Path(__file__).parents[2]

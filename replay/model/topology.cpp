@@ -106,6 +106,7 @@ void finish_stacks(Topology& t) {
     for (Domain& d : t.domains) {
         d.weight = d.span.count();
         if (d.weight == 0) contradiction("domain " + d.name + " is empty");
+        d.first = lowest(d.span);
         if (!d.cpus.any()) d.cpus = d.span;
         if (!contains(d.span, d.cpus)) contradiction("domain " + d.name + " belongs to a CPU outside its span");
     }
@@ -122,7 +123,7 @@ void finish_stacks(Topology& t) {
             std::pair child{c.v, Topology::kNone};
             for (int below : t.stack[c.v])
                 if (const Domain& b = t.domains[below]; b.weight < d.weight && contains(d.span, b.span))
-                    child = {lowest(b.span).v, below};
+                    child = {b.first.v, below};
             children.insert(child);
         });
         d.groups.clear();

@@ -21,6 +21,7 @@ struct Domain {
     CpuMask cpus;  ///< CPUs whose domain it is; left empty: the whole span (only overlapping NUMA levels differ)
     std::vector<CpuMask> groups;
     CpuMask leaders;  ///< lowest CPU of each group
+    Cpu first{};      ///< lowest CPU of the span
     std::string name;
     int imbalance_pct = 117;  ///< as recorded; a column may override it per level kind (A12 imb_pkg / imb_llc)
     bool numa = false;

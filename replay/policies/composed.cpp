@@ -48,7 +48,9 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
     Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr);
-    run(x, Stage::book_in, Stage::check);
+    const auto check = c_.steps.end() - 1;
+    for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
+    (*check)->run(x);
     return x.d;
 }
 

@@ -16,9 +16,51 @@ bool within(const CpuMask& inner, const CpuMask& outer, int words) {
     return true;
 }
 
+Cpu lowest(const CpuMask& m, int words) {
+    return *first_in_wrap(words, 0, [&](unsigned i) { return m.w[i]; });
+}
+
 /// The group of `d` whose lowest CPU is `leader`.
 const CpuMask& group_of(const Domain& d, Cpu leader) {
-    return d.groups[sum_in_range(0, leader.v, [&](unsigned i) { return d.leaders.w[i]; }, [](uint64_t b) { return bit_count(b); }) - 1u];
+    return d.groups[sum_in_range(0, leader.v, [&](unsigned i) { return d.leaders.w[i]; }, bit_count) - 1u];
+}
+
+/// Leaders of the groups that have an allowed CPU.
+CpuMask allowed_leaders(const Domain& d, const CpuMask& allowed, int words) {
+    CpuMask m;
+    for (const CpuMask& g : d.groups)
+        if (intersects(g, allowed, words)) m.set(lowest(g, words));
+    return m;
+}
+
+/// Whether a group whose leader is idle is idle as a whole and may be taken.
+bool acceptable(Ctx& x, const CpuMask& group, Cpu leader, bool target_counts) {
+    return !for_each_cpu(x.t.words, [&](int i) { return group.w[i]; }, [&](Cpu c) {
+        if (c != leader) {
+            ++x.d.scanned;
+            x.touch(c);
+        }
+        return !x.idle.test(c) || (c == x.target && !target_counts);
+    });
+}
+
+/// One level: groups in ring order from the one whose lowest CPU is `start`. Groups without an allowed CPU are passed over unseen;
+/// the others are known by their leader, which is examined first.
+bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool target_counts) {
+    const int words = x.t.words;
+    auto all = [&](unsigned i) { return leaders.w[i]; };
+    const CpuMask* taken = nullptr;
+    Cpu last{};
+    for_each_in_wrap(words, start, [&](unsigned i) { return leaders.w[i] & x.idle.w[i]; }, [&](Cpu leader) {
+        const CpuMask& g = group_of(d, leader);
+        if (!acceptable(x, g, leader, target_counts)) return false;
+        taken = &g;
+        last = leader;
+        return true;
+    });
+    if (!taken) return x.scanned_all(all), false;
+    x.scanned(start, last, all);
+    return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return taken->w[i] & x.w.allowed->w[i]; }), Branch::ring);
 }
 
 }  // namespace
@@ -28,55 +70,18 @@ ScanRing::ScanRing(bool target_counts)
                             (target_counts ? "" : ", never target's own")),
       target_counts_(target_counts) {}
 
-bool ScanRing::level(Ctx& x, const Domain& d, unsigned start) const {
-    const int words = x.t.words;
-    const CpuMask& allowed = *x.w.allowed;
-    // Groups without an allowed CPU are passed over unseen; the others are known by their lowest CPU, the first one examined.
-    CpuMask some;
-    const CpuMask* reach = &d.leaders;
-    if (!within(d.span, allowed, words)) {
-        for (const CpuMask& g : d.groups)
-            if (intersects(g, allowed, words)) some.set(*first_in_wrap(words, 0, [&](unsigned i) { return g.w[i]; }));
-        reach = &some;
-    }
-    auto leaders = [&](unsigned i) { return reach->w[i]; };
-    Cpu taken{};
-    const bool found = for_each_in_wrap(words, start, [&](unsigned i) { return leaders(i) & x.idle.w[i]; }, [&](Cpu leader) {
-        const CpuMask& g = group_of(d, leader);
-        bool accept = true;
-        for_each_cpu(words, [&](int i) { return g.w[i]; }, [&](Cpu c) {
-            accept = x.idle.test(c) && (target_counts_ || c != x.target);
-            if (c != leader) {
-                ++x.d.scanned;
-                x.touch(c);
-            }
-            return !accept;
-        });
-        taken = leader;
-        return accept;
-    });
-    if (!found) {
-        x.scanned_all(leaders);
-        return false;
-    }
-    x.scanned(start, taken, leaders);
-    const CpuMask& g = group_of(d, taken);
-    return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return g.w[i] & allowed.w[i]; }), Branch::ring);
-}
-
 bool ScanRing::run(Ctx& x) const {
     const int top = x.t.llc_level[x.target.v];
     if (top == Topology::kNone) return false;
     x.look(kDomains);
     const std::vector<int>& stack = x.t.stack[x.target.v];
+    const CpuMask& allowed = *x.w.allowed;
     for (int i = top; i >= 0; --i) {
-        // Ring order starts at target's own group: its lowest CPU.
-        unsigned start = x.target.v;
-        if (i > 0) {
-            const CpuMask& own = x.t.domains[stack[i - 1]].span;
-            start = first_in_wrap(x.t.words, 0, [&](unsigned k) { return own.w[k]; })->v;
-        }
-        if (level(x, x.t.domains[stack[i]], start)) return true;
+        const Domain& d = x.t.domains[stack[i]];
+        const unsigned start = i > 0 ? x.t.domains[stack[i - 1]].first.v : x.target.v;  // lowest CPU of target's own group
+        if (within(d.span, allowed, x.t.words) ? level(x, d, start, d.leaders, target_counts_)
+                                               : level(x, d, start, allowed_leaders(d, allowed, x.t.words), target_counts_))
+            return true;
     }
     return false;
 }

@@ -14,7 +14,6 @@ class ScanRing : public Step {
     bool run(Ctx&) const override;
 
   private:
-    bool level(Ctx& x, const Domain& d, unsigned start) const;
     bool target_counts_;
 };
 

@@ -59,8 +59,19 @@ def _line(texts: Sequence[str], widths: Sequence[int], grid: Sequence[Column], g
 
 
 def wrap(text: str, indent: str = "  ") -> list[str]:
-    """A paragraph in at most 100 columns."""
-    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=True, break_on_hyphens=False)
+    """A paragraph in at most 100 columns; a number keeps its per cent sign."""
+    joined = text.replace(" %", "\0%")
+    lines = textwrap.wrap(joined, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
+def defined(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Terms to the left, what they mean to the right, in at most 100 columns."""
+    width = max((columns(term) for term, _ in pairs), default=0) + 2
+    lines = []
+    for term, meaning in pairs:
+        lines += wrap(pad(term, width, left=True) + meaning, indent=" " * width)
+    return lines
 
 
 def number(value: float | None, digits: int = 1) -> str:

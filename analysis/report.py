@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The report of a run: everything that the writers print, assembled from the queries, the manifests and the quality card."""
+"""The report of a run: all that the writers print, from the queries, the manifests and the quality card."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def build(
     faithful, refusal = None, refusals.get("auto")
     if auto is not None:
         try:
-            faithful = fidelity.measure(con, str(auto))
+            faithful = fidelity.measure(con, str(auto), notes=tuple(manifest.get("auto_notes") or ()))
         except FidelityError as error:
             refusal = str(error)
     return Report(

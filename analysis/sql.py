@@ -2,8 +2,8 @@
 """The catalogue of queries: `queries/<topic>/<question>.sql`, each with its contract in the header comment, and the
 macros and views that they share.
 
-A query is read once, its header parsed (question, definition, units, required tables, one line per output column), and run
-on a connection that `prepare` has made ready. Numbers are computed there and nowhere else.
+A query is read once, its header parsed (question, definition, units, required tables, one line per output column), and
+run on a connection that `prepare` has made ready. Numbers are computed there and nowhere else.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ figure (positive: fewer than recorded). More: policies are rows. At most 100 col
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewake.analysis import fidelity as fid
@@ -16,6 +16,7 @@ from rewake.analysis.grid import (
     Column,
     bounds,
     count,
+    defined,
     micros,
     number,
     percent,
@@ -87,11 +88,11 @@ def fidelity_line(measured: fid.Fidelity | None, refusal: str | None) -> list[st
     if measured is None:
         return wrap(f"fidelity: none: {terminal(refusal or 'the kernel column was not replayed', None)}")
     name = terminal(measured.policy, _NAME)
-    asked = ", by --as" if measured.asked else ""
+    asked = " (by --as)" if measured.asked else ""
     skill = NOTHING if measured.skill is None else f"{measured.skill:.2f}"
     lines = wrap(
-        f"fidelity ({name} against the record{asked}): agreement {share(measured.agreement)}  skill {skill}  "
-        f"moved recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}"
+        f"fidelity of {name}{asked}: agreement {share(measured.agreement)}, skill over prev {skill}, "
+        f"moved: recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}"
     )
     return lines + [line for note in measured.notes for line in wrap(f"  {terminal(note, None)}")]
 
@@ -241,8 +242,58 @@ def cell(value: Any) -> str:
 
 def catalogue(queries: Sequence[Query]) -> str:
     """What `query --list` prints."""
+    return "\n".join(defined([(q.name, q.question) for q in queries])) + "\n"
+
+
+def contract(query: Query) -> str:
+    """What one query of the catalogue answers, and in which columns."""
+    lines = [query.name, *wrap(query.question), "", *wrap(query.definition), *wrap(f"Units: {query.units}")]
+    lines += [f"Needs: {' '.join(query.requires)}", ""]
+    return "\n".join([*lines, *defined(list(query.columns.items()))]) + "\n"
+
+
+def policies(found: Sequence[Mapping[str, Any]]) -> str:
+    """What `policies list` prints."""
+    told = []
+    for p in found:
+        kind = "reference" if p["reference"] else f"vectors {p['oracle_column'] or 'none'}"
+        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({kind})"))
+    return "\n".join(defined(told)) + "\n"
+
+
+def policy(about: Mapping[str, Any]) -> str:
+    """What `policies show` prints."""
+    vectors = about["oracle_column"] or "none"
+    lines = [about["name"], *wrap(about["summary"]), *wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
+    for title, items in (
+        ("parameters", [f"{p['name']}={p['value']}  {p['meaning']}" for p in about["params"]]),
+        ("steps, in order", about["steps"]),
+        ("deviations", about["deviations"]),
+    ):
+        if items:
+            lines += ["", title]
+            for item in items:
+                lines += wrap(f"  {terminal(item, None)}", indent="    ")
+    return "\n".join(lines) + "\n"
+
+
+def conformance(outcome: Mapping[str, Any], explained: Sequence[str]) -> str:
+    """What `policies check` prints: counts by column, scope and the kernel's exit branch, then the failures."""
+    found = outcome["rows"]
     grid = [
-        Column(("query",), [q.name for q in queries], left=True),
-        Column(("question",), [q.question for q in queries], left=True),
+        Column(("column",), [terminal(r["column"], _NAME) for r in found], left=True),
+        Column(("scope",), [terminal(r["scope"], _NAME) for r in found], left=True),
+        Column(("exit",), [terminal(r["exit"] or NOTHING, _NAME) for r in found], left=True),
+        Column(("passed",), [count(r["passed"]) for r in found]),
+        Column(("failed",), [count(r["failed"]) for r in found]),
     ]
-    return "\n".join(render(grid)) + "\n"
+    lines = render(grid) if found else []
+    for text in explained:
+        lines += ["", *(terminal(line, None) for line in text.splitlines())]
+    lines += [f"error: {terminal(e['reason'], None)}: {count(e['vectors'])} vectors" for e in outcome["errors"]]
+    left = sum(row["vectors"] for row in outcome["left_out"])
+    lines.append(
+        f"{count(outcome['passed'])} passed, {count(outcome['failed'])} failed, "
+        f"{count(sum(e['vectors'] for e in outcome['errors']))} not run" + (f", {count(left)} left out" if left else "")
+    )
+    return "\n".join(lines) + "\n"

@@ -2,12 +2,13 @@
 -- Question: How long did woken tasks wait until they ran?
 -- Definition: Decision (sched_waking) to the first switch-in of the wakee; on kernels without sched_waking from
 --   sched_wakeup, then lat_kind says so. Percentiles are nearest rank and NULL below 10/(1-q) samples. Decisions whose
---   switch-in was never seen are censored: counted, not ranked. First row: the population of the decision metrics
---   (wakeups of class moved or stayed); then every kind and class of decision alone.
+--   switch-in was never seen are censored: counted, not ranked. Row "decisions":
+--   the population of the decision metrics (wakeups of class moved or stayed). Row "all wakeups": every class in which the
+--   wakee had to wait for a CPU, which is what benchmarks measure (not self, bypass_on_rq). Then each kind and class alone.
 -- Units: ns.
 -- Requires: decision waking
 -- Columns:
---   population: "decisions", or kind and class, such as "wake pinned"
+--   population: "decisions", "all wakeups", or kind and class, such as "wake pinned"
 --   lat_kind: what the wait starts at, waking or wakeup
 --   n: samples ranked
 --   censored: decisions without a switch-in
@@ -22,6 +23,7 @@ WITH sample AS (
     SELECT
         decision_kind_of(kind) || ' ' || decision_class_of(class) AS bucket,
         is_fair(class) AND decision_kind_of(kind) = 'wake' AS counted,
+        decision_kind_of(kind) = 'wake' AND decision_class_of(class) NOT IN ('self', 'bypass_on_rq') AS waits,
         CASE WHEN NOT censored THEN latency_ns END AS latency_ns,
         censored OR latency_ns IS NULL AS censored
     FROM decision
@@ -29,6 +31,8 @@ WITH sample AS (
 
 labelled AS (
     SELECT 'decisions' AS population, latency_ns, censored FROM sample WHERE counted
+    UNION ALL
+    SELECT 'all wakeups' AS population, latency_ns, censored FROM sample WHERE waits
     UNION ALL
     SELECT bucket AS population, latency_ns, censored FROM sample
 ),
@@ -58,4 +62,4 @@ SELECT
     max_ns,
     biased_from(censored, n) AS biased_from
 FROM ranked
-ORDER BY population <> 'decisions', n DESC, population
+ORDER BY population <> 'decisions', population <> 'all wakeups', n DESC, population

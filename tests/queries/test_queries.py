@@ -27,7 +27,9 @@ def cell(value: Any) -> str:
 def test_contract(name: str, con: duckdb.DuckDBPyConnection) -> None:
     query = sql.catalogue()[name]
     assert query.question.endswith("?")
-    assert query.definition and query.units and query.requires
+    assert query.definition
+    assert query.units
+    assert query.requires
     assert all(t in TABLES or t == "branch" for t in query.requires)
     assert tuple(query.columns) == sql.run(con, name).columns
     assert all(query.columns.values()), "every output column has a meaning"

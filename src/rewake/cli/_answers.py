@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the commands that answer questions share: resolving policies, making a run, printing."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rewake import __version__
+from rewake.errors import UsageError
+
+if TYPE_CHECKING:
+    from rewake.analysis.columns import Column
+    from rewake.analysis.report import Report
+    from rewake.analysis.sql import Rows
+    from rewake.forms import Recording, Run
+    from rewake.replay.spec import PolicySpec
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+GENERIC_NAMES = ("trace", "recording")
+"""File names that say nothing; the directory's name stands for them."""
+
+
+def exposure_option(function: _F) -> _F:
+    """--max-exposure, for commands that print the report."""
+    return click.option(
+        "--max-exposure",
+        type=click.FloatRange(0, 100),
+        default=20.0,
+        show_default=True,
+        help="Per cent of decisions above which the table says: use simulate.",
+    )(function)
+
+
+def progress(what: str) -> Callable[[int, int], None] | None:
+    """Progress by parts on stderr, on a terminal only."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, of: int) -> None:
+        end = "\r\x1b[K" if done >= of else ""
+        print(f"\r\x1b[K{what} {done}/{of}{end}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def display_name(given: Path) -> str:
+    """What a recording is called in a table: the file's name, or its directory's where that says more."""
+    path = given.resolve()
+    return path.parent.name if path.stem in GENERIC_NAMES and path.parent.name else path.stem
+
+
+def policies() -> dict[str, dict[str, Any]]:
+    """The policies that exist, by name, in the engine's order."""
+    from rewake.replay import _engine
+
+    return {p["name"]: p for p in _engine.policies()}
+
+
+def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]) -> Column:
+    """The column that stands for the recorded kernel; FidelityError when there is none."""
+    from rewake.analysis.columns import column_of
+
+    manifest = recording.manifest
+    parameters = {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
+    ext = bool(manifest.get("sched_ext")) or _has_ext(recording)
+    return column_of(manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=ext)
+
+
+def _has_ext(recording: Recording) -> bool:
+    from rewake.forms import ENUMS
+
+    con = recording.connect()
+    try:
+        code = ENUMS["decision_class"].index("ext")
+        return bool(con.execute("SELECT count(*) FROM decision WHERE class = ?", [code]).fetchall()[0][0])
+    finally:
+        con.close()
+
+
+def make_run(
+    recording: Recording,
+    specs: Sequence[PolicySpec],
+    *,
+    name: str,
+    out: Path | None,
+    seed: int,
+    sync: bool,
+    auto: str | None,
+    refusal: str | None = None,
+    notes: Sequence[str] = (),
+) -> Run:
+    """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
+    from rewake import cache
+    from rewake.forms import Run, RunWriter
+    from rewake.replay import driver
+
+    def build(target: Path) -> None:
+        with RunWriter(target, recording) as writer:
+            writer.manifest |= {
+                "tool": {"name": "rewake", "version": __version__},
+                "name": name,
+                "assume": {"sync": int(sync)},
+                "refusals": {"auto": refusal} if refusal else {},
+                "auto_notes": list(notes),
+            }
+            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=auto, progress=progress("replay"))
+            writer.commit()
+
+    if out is not None:
+        build(out)
+        return Run(out)
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), str(sync)]
+    key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
+    return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
+
+
+def _engine_digest() -> str:
+    """Changes with the code that decides."""
+    import rewake.replay
+    from rewake.replay import _engine
+
+    digest = hashlib.sha256(Path(str(_engine.__file__)).read_bytes())
+    for file in sorted(Path(rewake.replay.__path__[0]).glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
+    """The report of a run and of the recording that it was made from, called `name` or as the run says."""
+    from rewake.analysis import quality, report
+
+    recording = run.recording
+    con = run.connect()
+    try:
+        return report.build(
+            con,
+            run.manifest,
+            name=name or str(run.manifest.get("name") or display_name(recording.path)),
+            kernel=recording.manifest.get("kernel"),
+            quality=quality.assess(recording),
+            max_exposure=max_exposure,
+        )
+    finally:
+        con.close()
+
+
+def print_report(found: Report, recording: Recording, form: str, next_steps: Sequence[str] = ()) -> None:
+    """Prints a report as table, JSON or CSV."""
+    from rewake.analysis import csvout, jsonout, table
+
+    if form == "table":
+        emit(table.report(found, next_steps))
+    elif form == "csv":
+        emit(csvout.report(found))
+    else:
+        emit(jsonout.dumps(document("report", found.plain(), recording, found.quality.as_dict())))
+
+
+def show(form: str, as_table: Callable[[], str], as_json: Callable[[], Mapping[str, Any]], as_csv: Rows) -> None:
+    """Prints one answer in the form that was asked for."""
+    from rewake.analysis import csvout, jsonout
+
+    if form == "table":
+        emit(as_table())
+    elif form == "csv":
+        emit(csvout.rows(as_csv))
+    else:
+        emit(jsonout.dumps(as_json()))
+
+
+def document(kind: str, body: Mapping[str, Any], recording: Recording, card: Mapping[str, Any]) -> dict[str, Any]:
+    from rewake.analysis import jsonout
+
+    return jsonout.document(kind, body, version=__version__, recording=recording.manifest.get("id"), quality=card)
+
+
+def emit(text: str) -> None:
+    click.echo(text, nl=False)
+
+
+def parse_policies(given: Sequence[str]) -> list[PolicySpec]:
+    """The instances of all --policy options, `auto` left as it is."""
+    from rewake.replay.spec import parse
+
+    known = policies()
+    out = []
+    for text in given:
+        for spec in parse(text):
+            if spec.name != "auto" and spec.name not in known:
+                raise UsageError(f"no policy {spec.name}; there are {', '.join(known)} (rewake policies list)")
+            if spec.name == "auto" and (spec.params or spec.column):
+                raise UsageError(f"--policy {text}: auto takes no column and no parameters")
+            out.append(spec)
+    return out
+
+
+def path_shown(path: Path) -> str:
+    """A path as short as the user can type it: relative to here, or with ~."""
+    here, home = Path.cwd(), Path.home()
+    resolved = path.resolve()
+    if resolved.is_relative_to(here):
+        return str(resolved.relative_to(here))
+    return f"~/{resolved.relative_to(home)}" if resolved.is_relative_to(home) else str(resolved)

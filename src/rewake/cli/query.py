@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake query`: the catalogue's questions, or any SQL, on a recording or a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rewake.cli import _answers
+from rewake.cli._shared import format_option, open_recording, topology_option
+from rewake.errors import UsageError
+
+
+@click.command(short_help="Ask a recording or a run a question in SQL.")
+@click.argument("source", metavar="[REC|RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("question", metavar="[NAME|SQL]", required=False)
+@topology_option
+@click.option("--list", "list_", is_flag=True, help="List the questions of the catalogue, or what a NAME answers.")
+@format_option("table", "json", "csv")
+def command(source: Path | None, question: str | None, topology: str | None, list_: bool, format_: str) -> None:
+    """Answer NAME, a question of the catalogue (--list), or SQL about REC or RUN.
+
+    Every table of the forms is a view: docs/columns.md. With --list and a NAME: its definition and its columns.
+    """
+    from rewake.analysis import jsonout, quality, report, sql, table
+    from rewake.forms import Run
+    from rewake.forms.directory import kind_of
+
+    if list_:
+        _list(question or (None if source is None else str(source)), format_)
+        return
+    if source is None or question is None:
+        raise UsageError("a REC or RUN and a NAME or SQL are expected; `rewake query --list` shows the names")
+    if kind_of(source) == "run":
+        run = Run(source)
+        recording, con = run.recording, run.connect()
+        branches = report.branches_of(run.manifest.get("policies") or [])
+    else:
+        recording = open_recording(source, topology)
+        con, branches = recording.connect(), {}
+    try:
+        sql.prepare(con, branches)
+        answer = sql.run_text(con, question)
+    finally:
+        con.close()
+    card = quality.assess(recording)
+    _answers.show(
+        format_,
+        lambda: table.rows(answer),
+        lambda: _answers.document("query", jsonout.rows(answer), recording, card.as_dict()),
+        answer,
+    )
+
+
+def _list(name: str | None, form: str) -> None:
+    from rewake.analysis import csvout, jsonout, sql, table
+
+    queries = [q for n, q in sql.catalogue().items() if name in (None, n)]
+    if not queries:
+        raise UsageError(f"no query named {name}; `rewake query --list` shows what exists")
+    if form == "json":
+        _answers.emit(jsonout.dumps([jsonout.query(q) for q in queries]))
+    elif form == "csv":
+        _answers.emit(csvout.write(("query", "question", "units"), [(q.name, q.question, q.units) for q in queries]))
+    else:
+        _answers.emit(table.contract(queries[0]) if name else table.catalogue(queries))

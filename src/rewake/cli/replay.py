@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake replay`: what every policy would have chosen, one step at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rewake.cli import _answers
+from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
+from rewake.errors import FidelityError, UsageError
+
+if TYPE_CHECKING:
+    from rewake.replay.spec import PolicySpec
+
+
+@click.command(short_help="Re-decide every wakeup under other policies.")
+@recording_argument
+@topology_option
+@click.option(
+    "--policy",
+    "asked",
+    multiple=True,
+    metavar="NAME[:key=value,...]",
+    help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
+)
+@click.option("--assume", multiple=True, metavar="sync=0|1", help="Value of an input that no event carries.")
+@click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
+@_answers.exposure_option
+@force_option
+@format_option("table", "json", "csv")
+def command(
+    recording: Path,
+    topology: str | None,
+    asked: tuple[str, ...],
+    assume: tuple[str, ...],
+    output: Path | None,
+    seed: int,
+    max_exposure: float,
+    force: bool,
+    format_: str,
+) -> None:
+    """Re-decide every wakeup of REC, a recording or a raw trace, under each policy, against what the kernel saw.
+
+    The record itself, the null policy prev and the column of the recorded kernel (auto) are always replayed: without
+    them no figure of another policy can be judged.
+    """
+    from rewake.analysis.quality import assess
+
+    sync = _sync(assume)
+    wanted = _answers.parse_policies(asked)
+    opened = open_recording(recording, topology)
+    assess(opened).enforce(force)
+    known = _answers.policies()
+    auto: str | None = None
+    refusal: str | None = None
+    notes: tuple[str, ...] = ()
+    try:
+        column = _answers.recorded_column(opened, known)
+        auto, notes = column.instance, column.notes
+    except FidelityError as error:
+        refusal = str(error)
+    run = _answers.make_run(
+        opened,
+        _specs(wanted, auto, known),
+        name=_answers.display_name(recording),
+        out=output,
+        seed=seed,
+        sync=sync,
+        auto=auto,
+        refusal=refusal,
+        notes=notes,
+    )
+    report = _answers.report_of(run, max_exposure, _answers.display_name(recording))
+    shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
+    steps = [f"rewake fidelity {source}", f"rewake query {shown} --list", f"rewake report {shown} --format json"]
+    if refusal:
+        steps[0] = f"rewake fidelity {source} --as COLUMN"
+    _answers.print_report(report, opened, format_, steps)
+
+
+def _sync(assume: tuple[str, ...]) -> bool:
+    sync = False
+    for text in assume:
+        if text not in ("sync=0", "sync=1"):
+            raise UsageError(f"--assume {text}: sync=0 or sync=1 expected")
+        sync = text == "sync=1"
+    return sync
+
+
+def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:
+    """What to replay: the record, the null, the recorded kernel's column, then what was asked for, each once."""
+    from rewake.analysis.columns import KERNELS
+    from rewake.replay.spec import PolicySpec, parse
+
+    specs = [PolicySpec("recorded"), PolicySpec("prev"), *(parse(auto) if auto else [])]
+    if wanted:
+        specs += [s for s in wanted if s.name != "auto"]
+    else:
+        columns = set(KERNELS.values())
+        seeds = [name for name, p in known.items() if not p["reference"] and name not in columns]
+        specs += [PolicySpec("oracle-idle"), *map(PolicySpec, seeds)]
+    return list({str(s): s for s in specs}.values())

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake report`: the tables of a run again, without deciding anything anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rewake.cli import _answers
+from rewake.cli._shared import format_option
+
+
+@click.command(short_help="Print a run as a table, JSON or CSV.")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@_answers.exposure_option
+@format_option("table", "json", "csv")
+def command(run: Path, max_exposure: float, format_: str) -> None:
+    """Print the report of RUN, a directory that rewake replay wrote."""
+    from rewake.forms import Run
+
+    opened = Run(run)
+    _answers.print_report(_answers.report_of(opened, max_exposure), opened.recording, format_)

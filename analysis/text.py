@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 r"""Names from a trace are hostile text: the one function per kind of output through which they all go.
 
-Every task, cgroup, event and file name that a writer prints passes one of these. They return text that is harmless in its
-place and still tells names apart; what cannot be shown is `\xNN` (bytes) or `\uNNNN`, as decode writes it.
+Every task, cgroup, event and file name that a writer prints passes one of these. They return text that is harmless in
+its place and still tells names apart; what cannot be shown is `\xNN` (bytes) or `\uNNNN`, as decode writes it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewake import __version__, cache, tasks
+from rewake import __version__, cache, guest, tasks
 from rewake.errors import TraceError
 from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
@@ -95,7 +95,7 @@ def _code_digest() -> str:
     """Of everything that decides what a recording holds: no build takes another build's recordings for its own."""
     here = Path(__file__).parent
     rooms = [p for room in ("collectors", "replay") for p in (here / room).resolve().rglob("*")]
-    own = [here / "importing.py", here / "tasks.py", *(here / "forms").glob("*.py")]
+    own = [*here.glob("*.py"), *(here / "forms").glob("*.py")]
     files = sorted(p for p in rooms + own if p.suffix in (".py", ".so"))
     return _digest([__version__, *(_file_digest(p) for p in files)])
 
@@ -135,6 +135,7 @@ def _write(
     if machine.topology_xml is not None:
         writer.put_file("topology.xml", machine.topology_xml)
 
+    is_guest, steal_pct = guest.read(where)
     kernel = header.get("kernel") or machine.kernel
     if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
@@ -168,8 +169,8 @@ def _write(
         "features": dict(sorted(machine.features.items())),
         "sysctl": dict(sorted(machine.sysctl.items())),
         "hz": machine.hz,
-        "guest": True if header.get("is_guest") else None,
-        "steal_pct": None,
+        "guest": True if header.get("is_guest") else is_guest,
+        "steal_pct": steal_pct,
         **_states(kernel, uname),
     }  # fmt: skip
     report("decisions")

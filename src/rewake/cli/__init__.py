@@ -54,6 +54,12 @@ def _complain(message: str) -> None:
     print(f"rewake: error: {text.terminal(message.strip(), None)}", file=sys.stderr)
 
 
+def _reader_left() -> int:
+    """The reader has seen enough (`| head`): no error. Keeps the interpreter from failing again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return EXIT_OK
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -80,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Keep the interpreter from failing again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        return _reader_left()
+    except SystemExit:  # only click raises it here, as its answer to a broken pipe
+        return _reader_left()
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         _complain(f"{where}{error.strerror or error}")

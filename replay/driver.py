@@ -118,6 +118,25 @@ def recorded_machine(source: Source) -> _engine.Recorded:
         raise TraceError(f"the recorded machine contradicts itself: {error}; import with --topology to replace it") from error
 
 
+def _running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
+    """(CPU, task) at the start of the recording for CPUs whose first switch is not in the first part."""
+    silent = set(range(n_cpus))
+    found: list[tuple[int, int]] = []
+    for k in range(source.n_parts):
+        switch = source.read_part("switch", k, ("cpu", "prev_task"))
+        cpus, tasks = switch["cpu"], switch["prev_task"]
+        assert isinstance(cpus, np.ndarray)
+        assert isinstance(tasks, np.ndarray)
+        present, first = np.unique(cpus, return_index=True)
+        here = silent & set(present.tolist())
+        if k:
+            found += [(int(c), int(tasks[i])) for c, i in zip(present, first, strict=True) if int(c) in here]
+        silent -= here
+        if not silent:
+            break
+    return found
+
+
 def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None] | None = None) -> None:
     """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
 
@@ -126,7 +145,9 @@ def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None
     major, minor = kernel_version(writer.manifest.get("kernel"))
     parts = writer.n_parts
     has_waking = any(len(writer.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
-    builder = _engine.DecisionBuilder(recorded_machine(writer), major, minor, has_waking)
+    recorded = recorded_machine(writer)
+    running = _running(writer, recorded.n_cpus)
+    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, running)
     written = 0
 
     def take() -> None:
@@ -236,8 +257,10 @@ def replay(
         "migration_cost": int(cost) if cost is not None else 500_000,
         "inferred": _inferred(recording, recorded.topology_known),
     }
+    running = _running(recording, recorded.n_cpus)
+    policies_wanted = [(s.name, dict(s.params)) for s in specs]
     try:
-        engine = _engine.OpenLoop(recorded, [(s.name, dict(s.params)) for s in specs], seed, options, same, cross)
+        engine = _engine.OpenLoop(recorded, policies_wanted, seed, options, same, cross, running)
     except ValueError as error:
         raise UsageError(str(error)) from error
     batches = (_batch(recording, k) for k in range(recording.n_parts))

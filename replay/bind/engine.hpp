@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "replay/bind/columns.hpp"
+#include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/tasks.hpp"
 #include "replay/model/topology.hpp"
@@ -19,6 +20,9 @@ struct Recorded {
     Topology topo;
     TaskTable tasks;
 };
+
+/// The pairs that name an existing CPU and task.
+Running known(const Recorded& r, const Running& running);
 
 }  // namespace rewake::bind
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Binding of the model: the recorded machine and the decision builder.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -138,8 +139,8 @@ nb::dict decision_columns(const std::vector<DecisionRow>& rows, int64_t first_id
 /// Python face of DecisionBuilder: numbers the decisions across parts.
 class PyBuilder {
   public:
-    PyBuilder(const Recorded& r, int major, int minor, bool has_waking)
-        : builder_(r.topo, r.tasks, KernelTraits{major, minor, has_waking}) {}
+    PyBuilder(const Recorded& r, int major, int minor, bool has_waking, const Running& running)
+        : builder_(r.topo, r.tasks, KernelTraits{major, minor, has_waking}, known(r, running)) {}
     void scan(const nb::dict& batch) { builder_.scan(read_batch(batch)); }
     nb::object run(const nb::dict& batch) {
         const Batch b = read_batch(batch);
@@ -177,6 +178,13 @@ class PyBuilder {
 };
 
 }  // namespace
+
+Running known(const Recorded& r, const Running& running) {
+    Running out;
+    for (auto [cpu, task] : running)
+        if (cpu < r.topo.n_cpus && task < r.tasks.tasks.size()) out.emplace_back(cpu, task);
+    return out;
+}
 
 SwitchColumns read_switch(const nb::dict& batch) {
     SwitchColumns c;
@@ -262,8 +270,9 @@ void bind_model(nb::module_& m) {
         .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; });
 
     nb::class_<PyBuilder>(m, "DecisionBuilder", "Decision records from events (policies.md C2-C5), one batch behind the scan.")
-        .def(nb::init<const Recorded&, int, int, bool>(), nb::arg("recorded"), nb::arg("major"), nb::arg("minor"),
-             nb::arg("has_waking"), nb::keep_alive<1, 2>())
+        .def(nb::init<const Recorded&, int, int, bool, const Running&>(), nb::arg("recorded"), nb::arg("major"),
+             nb::arg("minor"), nb::arg("has_waking"), nb::arg("running"), nb::keep_alive<1, 2>(),
+             "running: (cpu, task) of CPUs whose first switch comes after the first batch.")
         .def("scan", &PyBuilder::scan, nb::arg("batch"), "Finds what closes each decision.")
         .def("run", &PyBuilder::run, nb::arg("batch"), nb::sig("def run(self, batch: dict) -> object"),
              "Rebuilds the state at each decision; returns the causes of the batch's migrations (codes).")

@@ -3,9 +3,12 @@
 #include "replay/engine/open_loop.hpp"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+
+#include <bit>
 
 #include "replay/bind/engine.hpp"
 
@@ -43,10 +46,11 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
 class PyOpenLoop {
   public:
     PyOpenLoop(const Recorded& r, const std::vector<Spec>& specs, uint64_t seed, const nb::dict& options,
-               const std::vector<std::tuple<Ns, Ns>>& same_llc, const std::vector<std::tuple<Ns, Ns>>& cross_llc)
+               const std::vector<std::tuple<Ns, Ns>>& same_llc, const std::vector<std::tuple<Ns, Ns>>& cross_llc,
+               const Running& running)
         : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
-          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc)) {}
+          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc), known(r, running)) {}
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
@@ -127,6 +131,52 @@ class PyOpenLoop {
     OpenLoop loop_;
 };
 
+using Codes = std::vector<std::pair<unsigned, const char*>>;
+
+/// Names in order of their codes, with a hole where two codes collide: a test compares them with forms.py.
+nb::list by_code(const Codes& codes) {
+    std::vector<std::string> names(codes.size());
+    for (const auto& [code, name] : codes)
+        if (code < names.size()) names[code] = name;
+    nb::list out;
+    for (const std::string& name : names) out.append(nb::cast(name));
+    return out;
+}
+template <class E>
+unsigned code(E e) {
+    return static_cast<unsigned>(e);
+}
+unsigned bit(unsigned mask) { return static_cast<unsigned>(std::countr_zero(mask)); }
+
+void bind_codes(nb::module_& m) {
+    using C = DecisionClass;
+    using S = PrevState;
+    nb::dict enums;
+    enums["decision_class"] = by_code({{code(C::moved), "moved"}, {code(C::stayed), "stayed"}, {code(C::self), "self"},
+        {code(C::bypass_on_rq), "bypass_on_rq"}, {code(C::maybe_on_cpu), "maybe_on_cpu"},
+        {code(C::maybe_delayed), "maybe_delayed"}, {code(C::pinned), "pinned"}, {code(C::rt), "rt"}, {code(C::dl), "dl"},
+        {code(C::ext), "ext"}, {code(C::throttled), "throttled"}, {code(C::core_cookie), "core_cookie"},
+        {code(C::unclosed), "unclosed"}, {code(C::waker_lost), "waker_lost"}, {code(C::observer), "observer"}});
+    enums["decision_kind"] = by_code({{code(Kind::wake), "wake"}, {code(Kind::fork), "fork"}, {code(Kind::exec), "exec"}});
+    enums["irq_ctx"] = by_code({{code(IrqCtx::task), "task"}, {code(IrqCtx::softirq), "softirq"},
+        {code(IrqCtx::hardirq), "hardirq"}, {code(IrqCtx::nmi), "nmi"}});
+    enums["migrate_cause"] = by_code({{code(Cause::wake), "wake"}, {code(Cause::fork), "fork"}, {code(Cause::exec), "exec"},
+        {code(Cause::newidle), "newidle"}, {code(Cause::periodic), "periodic"}, {code(Cause::active), "active"},
+        {code(Cause::numa), "numa"}, {code(Cause::affinity), "affinity"}, {code(Cause::hotplug), "hotplug"},
+        {code(Cause::unknown), "unknown"}});
+    enums["prev_state"] = by_code({{code(S::R), "R"}, {code(S::R_plus), "R+"}, {code(S::S), "S"}, {code(S::D), "D"},
+        {code(S::T), "T"}, {code(S::t), "t"}, {code(S::X), "X"}, {code(S::Z), "Z"}, {code(S::P), "P"}, {code(S::I), "I"},
+        {code(S::other), "other"}});
+    m.attr("ENUMS") = enums;
+    m.attr("INPUTS") = by_code({{bit(kSync), "sync"}, {bit(kAllowed), "allowed"}, {bit(kLoad), "load"}, {bit(kUtil), "util"},
+        {bit(kFlips), "flips"}, {bit(kRecent), "recent"}, {bit(kHasIdleCores), "has_idle_cores"},
+        {bit(kNrIdleScan), "nr_idle_scan"}, {bit(kCfsNr), "cfs_nr"}, {bit(kHotClock), "hot_clock"},
+        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"}});
+    m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"}, {bit(kIdleMissedLlc), "idle_missed_llc"},
+        {bit(kIdleMissedMachine), "idle_missed_machine"}, {bit(kStacked), "stacked"}, {bit(kExposed), "exposed"},
+        {bit(kSelfCollision), "self_collision"}, {bit(kLowConfidence), "low_confidence"}});
+}
+
 }  // namespace
 
 }  // namespace rewake::bind
@@ -137,9 +187,9 @@ using namespace rewake::bind;
 void bind_open_loop(nb::module_& m) {
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
         .def(nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
-                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&>(),
+                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
              nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
-             nb::arg("cross_llc"), nb::keep_alive<1, 2>(),
+             nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
              "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); same_llc, cross_llc: (lo, hi) "
              "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
@@ -153,4 +203,5 @@ void bind_open_loop(nb::module_& m) {
     for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
         branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));
     m.attr("BRANCHES") = nb::tuple(branches);
+    bind_codes(m);
 }

@@ -12,7 +12,7 @@ void LedgerColumns::resize(size_t n) {
 }
 
 OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std::unique_ptr<Policy>> policies,
-                   ReplayOptions options, IdleLatency idle_latency)
+                   ReplayOptions options, IdleLatency idle_latency, Running running)
     : machine_(topo, tasks),
       topo_(topo),
       table_(tasks),
@@ -20,7 +20,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       idle_latency_(std::move(idle_latency)),
       divergence_(policies.size(), topo.n_cpus),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
-      segment_(static_cast<size_t>(topo.n_cpus)) {
+      segment_(static_cast<size_t>(topo.n_cpus)),
+      running_(std::move(running)) {
     for (auto& p : policies) instances_.emplace_back().policy = std::move(p);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8)))
     slice_k_ = 1 + std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8))) - 1;
@@ -53,7 +54,7 @@ void OpenLoop::segments(const Batch& b, const SwitchColumns* next) {
 void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d) {
     order_.build(b);
     if (!primed_) {
-        machine_.prime(b, order_);
+        machine_.prime(b, order_, running_);
         if (b.sw.n) start_ = b.sw.ts[0];
         for (int c = 0; c < topo_.n_cpus; ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
             const Cpu cpu(static_cast<uint16_t>(c));

@@ -87,7 +87,7 @@ class OpenLoop {
     };
 
     OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std::unique_ptr<Policy>> policies,
-             ReplayOptions options, IdleLatency idle_latency);
+             ReplayOptions options, IdleLatency idle_latency, Running running);
 
     /// Replays one part. `next` (the following part's switches) ends the running segments that reach beyond it; nullptr at
     /// the end of the recording. Fills every instance's `out` with d.n rows.
@@ -119,6 +119,7 @@ class OpenLoop {
     EventOrder order_;
     std::vector<Segment> segment_;       ///< per CPU, at the current event
     std::vector<Segment> ends_;          ///< per switch row of the batch: the segment it starts
+    Running running_;
     bool primed_ = false;
     Ns start_ = 0;
     Ns slice_k_ = 1;

@@ -9,9 +9,9 @@ namespace {
 size_t n_cpus(const Topology& t) { return static_cast<size_t>(t.n_cpus); }
 }
 
-DecisionBuilder::DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel)
+DecisionBuilder::DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel, Running running)
     : topo_(topo), table_(tasks), kernel_(kernel), machine_(topo, tasks),
-      scan_order_(n_cpus(topo), tasks.tasks.size()), order_(n_cpus(topo), tasks.tasks.size()) {
+      scan_order_(n_cpus(topo), tasks.tasks.size()), order_(n_cpus(topo), tasks.tasks.size()), running_(std::move(running)) {
     last_idle_.assign(static_cast<size_t>(topo.n_cpus), -1);
 }
 
@@ -276,7 +276,7 @@ void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
 
 const std::vector<Cause>& DecisionBuilder::run(const Batch& b) {
     order_.build(b);
-    if (!primed_) machine_.prime(b, order_);
+    if (!primed_) machine_.prime(b, order_, running_);
     primed_ = true;
     Part& part = parts_[run_part_ - first_part_];
     std::vector<Extra>& extras = extras_[run_part_ - first_part_];

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "replay/model/events.hpp"
@@ -53,6 +54,8 @@ inline bool was_placed(DecisionClass cls, bool chosen_known, Machine::State befo
     }
 }
 
+using Running = std::vector<std::pair<uint16_t, uint32_t>>;  ///< (CPU, task) at the start, see Machine::prime
+
 /// What the recorded kernel does that the events alone do not say.
 struct KernelTraits {
     int major = 0, minor = 0;  ///< 0.0: unknown
@@ -77,7 +80,8 @@ class DecisionBuilder {
         bool ran = false;
     };
 
-    DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel);
+    /// `running`: see Machine::prime.
+    DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel, Running running);
     void scan(const Batch& b);
     /// Returns the causes of the batch's migrations (valid until the next call).
     const std::vector<Cause>& run(const Batch& b);
@@ -132,6 +136,7 @@ class DecisionBuilder {
     size_t first_part_ = 0, run_part_ = 0;
     std::vector<Open> opens_;
     std::vector<Ns> last_idle_;  ///< per CPU: last time it went idle (delayed dequeue, C3.6b)
+    Running running_;
     bool primed_ = false;
     DecisionCounts counts_;
     std::vector<Cause> causes_;

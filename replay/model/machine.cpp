@@ -105,34 +105,32 @@ void Machine::resync(Cpu c, Ns ts) {
 
 void Machine::on_loss(Cpu c, Ns ts) { cpus_[c.v].unsure_until = ts + kUnsure; }
 
-void Machine::prime(const Batch& b, const EventOrder& order) {
-    if (b.sw.n == 0) return;
+void Machine::prime(const Batch& b, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running) {
     std::vector<uint8_t> seen;  // tasks that had their first event
     auto first = [&](uint32_t id) {
         if (id >= seen.size()) seen.resize(id + 1 + id / 2, 0);
         return std::exchange(seen[id], uint8_t{1}) == 0;
     };
     std::vector<uint8_t> cpu_seen(cpus_.size(), 0);
+    auto was_running = [&](Cpu c, TaskId task, int prio) {
+        if (std::exchange(cpu_seen[c.v], uint8_t{1})) return;
+        cpus_[c.v].curr = task;
+        cpus_[c.v].curr_known = true;
+        if (is_idle_task(task)) return;
+        grow(task);
+        Task& t = tasks_[task.v];
+        if (t.counted) return;
+        first(task.v);
+        set_prio(t, prio);
+        t.state = State::running;
+        count(task, t, c);
+    };
     order.walk([&](Event e, size_t i) {
         switch (e) {
             case Event::sw: {
                 const Cpu c(b.sw.cpu[i]);
                 const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
-                if (!cpu_seen[c.v]) {
-                    cpu_seen[c.v] = 1;
-                    cpus_[c.v].curr = prev;
-                    cpus_[c.v].curr_known = true;
-                    if (!is_idle_task(prev)) {
-                        grow(prev);
-                        Task& t = tasks_[prev.v];
-                        if (!t.counted) {
-                            first(prev.v);
-                            set_prio(t, b.sw.prev_prio[i]);
-                            t.state = State::running;
-                            count(prev, t, c);
-                        }
-                    }
-                }
+                was_running(c, prev, b.sw.prev_prio[i]);
                 if (!is_idle_task(prev)) first(prev.v);
                 if (!is_idle_task(next) && first(next.v)) {  // was queued before the recording began
                     grow(next);
@@ -162,10 +160,12 @@ void Machine::prime(const Batch& b, const EventOrder& order) {
             default: break;
         }
     });
+    for (auto [c, task] : running)
+        if (c < cpus_.size()) was_running(Cpu(c), TaskId(task), prio_hint(TaskId(task)));
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
         if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0) cpus_[c].curr_known = true;  // silent: idle throughout
-        if (view_.nr[c] > 0) idle_scan_.set_busy(cpu, true, b.sw.ts[0]);
+        if (view_.nr[c] > 0) idle_scan_.set_busy(cpu, true, b.sw.n ? b.sw.ts[0] : 0);
         refresh(cpu);
     }
 }

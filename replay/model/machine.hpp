@@ -44,8 +44,9 @@ class Machine {
     Machine(const Topology& topo, const TaskTable& tasks);
 
     /// Takes the state that the first batch implies: what each CPU ran and which tasks were already queued before their
-    /// first event. Call once, before any event.
-    void prime(const Batch& first, const EventOrder& order);
+    /// first event. `running`: (CPU, task) of CPUs whose first switch comes in a later batch. A CPU that never switches counts
+    /// as idle. Call once, before any event.
+    void prime(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
 
     // One call per event, in event order.
     void on_switch(const SwitchColumns& c, size_t i);

@@ -54,6 +54,7 @@ struct Wakeup {
     bool migration_disabled = false;
     bool p_idle_policy = false;
     int64_t p_load = 1024, curr_load = 1024;  ///< w(p), w(curr)
+    int64_t p_blocked_load = 0;  ///< what sleeping p still adds to load_avg of prev and View::load leaves out (5.9+ L(c), A5)
     int32_t p_util = 0, p_util_est = 0;
     bool uclamp_used = false;
     int32_t uclamp_min = 0, uclamp_max = 1024;

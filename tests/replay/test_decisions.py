@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Decision records (policies.md C2-C5, E8) from hand-made events. CPUs 0..n-1 have idle tasks 0..n-1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from world import World, schedules
+
+P, Q, R = 8, 9, 10
+
+
+def asleep(world: World, task: int, cpu: int, ts: int = 1000) -> World:
+    """`task` was running on `cpu` from the start and went to sleep at `ts`, leaving it idle."""
+    return world.runs(ts, cpu, task, cpu)
+
+
+def test_moved_with_latency() -> None:
+    """E8 D1: waking(p, 5)@0, migrate(p, 5->1)@0, wakeup(p, 1)@0."""
+    w = asleep(World(8, 12), P, 5)
+    w.waking(9000, 0, P, 5, curr=Q).migrate(9100, 0, P, 5, 1, curr=Q).wakeup(9200, 0, P, 1).runs(9900, 1, 1, P, "R")
+    (row,) = w.decisions().rows()
+    assert row["class"] == "moved"
+    assert (row["waker_cpu"], row["prev_cpu"], row["chosen_cpu"], row["ran_cpu"]) == (0, 5, 1, 1)
+    assert (row["wakeup_ns"], row["latency_ns"], row["chosen_idle"]) == (200, 900, True)
+    assert (row["waker_task"], row["kind"], row["censored"]) == (Q, "wake", False)
+    assert w.decisions().causes == ["wake"]
+
+
+def test_stayed_through_the_wake_list() -> None:
+    """E8 D2: the wakeup fires on the target."""
+    w = asleep(World(8, 12, llcs=2), P, 5).waking(20000, 0, P, 5, curr=Q).wakeup(21000, 5, P, 5).runs(21500, 5, 5, P, "R")
+    (row,) = w.decisions().rows()
+    assert (row["class"], row["chosen_cpu"], row["latency_ns"]) == ("stayed", 5, 1500)
+
+
+def test_delayed_dequeue_on_6_12() -> None:
+    """E8 D3: 6.12, prev's CPU never idle since p blocked, wakeup on the waker's CPU: perhaps no placement."""
+    w = World(8, 12, llcs=2).runs(1000, 5, P, Q).waking(90000, 0, P, 5, curr=R).wakeup(90100, 0, P, 5)
+    assert w.decisions((6, 12)).rows()[0]["class"] == "maybe_delayed"
+    assert w.decisions((6, 1)).rows()[0]["class"] == "stayed"
+
+
+def test_self() -> None:
+    """E8 D4."""
+    w = World(8, 12).runs(1000, 0, 0, P, "R").waking(2000, 0, P, 0, curr=P).wakeup(2100, 0, P, 0)
+    (row,) = w.decisions().rows()
+    assert (row["class"], row["latency_ns"]) == ("self", 0)
+
+
+def test_fork_is_placed_by_wakeup_new() -> None:
+    """E8 D5."""
+    w = World(8, 12).add("fork", 900, 0, task=P, child=Q).wakeup(1000, 0, Q, 7, new=True, curr=P).runs(1300, 7, 7, Q, "R")
+    (row,) = w.decisions().rows()
+    assert (row["kind"], row["class"], row["prev_cpu"], row["chosen_cpu"], row["latency_ns"]) == ("fork", "moved", 0, 7, 300)
+
+
+def test_exec_is_moved_by_the_stopper() -> None:
+    """E8 D7: migrate(p, 2->6) by migration/2, then sched_process_exec(p) on 6."""
+    w = World(8, 12)
+    w.tasks["stopper"][R] = True
+    w.runs(1000, 2, P, R, "R").migrate(1100, 2, P, 2, 6, curr=R).runs(1200, 2, R, 2).runs(1300, 6, 6, P, "R")
+    w.add("exec", 1500, 6, task=P)
+    decisions = w.decisions()
+    (row,) = decisions.rows()
+    assert (row["kind"], row["class"], row["prev_cpu"], row["chosen_cpu"]) == ("exec", "moved", 2, 6)
+    assert decisions.causes == ["exec"]
+    assert decisions.counts["resync"] == 0
+
+
+def test_waker_lost_before_4_3() -> None:
+    """E8 D8: 3.8, wakeup(p, 5)@5 in interrupt, no migrate, no sched_waking."""
+    w = asleep(World(8, 12, llcs=2), P, 5).add("wakeup", 9000, 5, task=P, target_cpu=5, curr_task=5, irq_ctx=2)
+    w.runs(9400, 5, 5, P, "R")
+    (row,) = w.decisions((3, 8), has_waking=False).rows()
+    assert (row["class"], row["waker_cpu"], row["chosen_cpu"], row["latency_ns"]) == ("waker_lost", None, 5, 400)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gap", "expected"),
+    [((6, 1), 3000, "maybe_on_cpu"), ((6, 1), 5001, "stayed"), ((5, 7), 3000, "stayed")],
+)
+def test_maybe_on_cpu_close_to_the_switch_out(kernel: tuple[int, int], gap: int, expected: str) -> None:
+    w = asleep(World(8, 12), P, 5, 10000).waking(10000 + gap, 0, P, 5, curr=Q).wakeup(10100 + gap, 5, P, 5)
+    assert w.decisions(kernel).rows()[0]["class"] == expected
+
+
+def test_maybe_on_cpu_when_the_switch_out_comes_after() -> None:
+    w = World(8, 12).runs(1000, 5, 5, P, "R").waking(9000, 0, P, 5, curr=Q).runs(10000, 5, P, 5).wakeup(10500, 5, P, 5)
+    w.runs(11000, 5, 5, P, "R")
+    (row,) = w.decisions().rows()
+    assert (row["class"], row["latency_ns"]) == ("maybe_on_cpu", 2000)
+
+
+def test_still_queued_is_a_bypass() -> None:
+    w = World(8, 12).runs(1000, 5, P, Q, "R").waking(9000, 0, P, 5, curr=R).wakeup(9100, 0, P, 5)
+    (row,) = w.decisions().rows()
+    assert (row["class"], row["latency_ns"]) == ("bypass_on_rq", None)
+
+
+@pytest.mark.parametrize(("prio", "expected"), [(50, "rt"), (-1, "dl"), (139, "stayed")])
+def test_priority_classes(prio: int, expected: str) -> None:
+    w = asleep(World(8, 12), P, 5).waking(20000, 0, P, 5, curr=Q, prio=prio).wakeup(20100, 5, P, 5, prio=prio)
+    assert w.decisions().rows()[0]["class"] == expected
+
+
+def test_pinned_and_observer() -> None:
+    w = World(8, 12, masks=["5"])
+    w.tasks["allowed"][P] = 1
+    w.tasks["observer"][Q] = True
+    asleep(w, P, 5)
+    asleep(w, Q, 6, 1100)
+    w.waking(20000, 0, P, 5, curr=R).wakeup(20100, 5, P, 5).waking(21000, 0, Q, 6, curr=R).wakeup(21100, 6, Q, 6)
+    assert [r["class"] for r in w.decisions().rows()] == ["pinned", "observer"]
+
+
+def test_unclosed_and_censored() -> None:
+    w = asleep(World(8, 12), P, 5)
+    asleep(w, Q, 6, 1100)
+    w.waking(20000, 0, P, 5, curr=R).waking(21000, 0, Q, 6, curr=R).wakeup(21100, 6, Q, 6)
+    first, second = w.decisions().rows()
+    assert (first["class"], first["chosen_cpu"]) == ("unclosed", None)
+    assert (second["class"], second["censored"], second["latency_ns"]) == ("stayed", True, None)
+
+
+def test_losses_censor_what_waits_there() -> None:
+    w = asleep(World(8, 12), P, 5).waking(20000, 0, P, 5, curr=Q).wakeup(20100, 5, P, 5)
+    w.add("loss", 21000, 5, lost=3).runs(30000, 5, 5, P, "R")
+    (row,) = w.decisions().rows()
+    assert (row["censored"], row["latency_ns"]) == (True, None)
+
+
+def test_throttled_task_leaves_its_cpu_idle() -> None:
+    """A switch to pid 0 means that nothing runnable is eligible: the waiting task is throttled, the CPU is idle, no resync."""
+    w = World(2, 12)
+    w.tasks["cgroup"] = (np.full(12, 3, np.uint32), np.zeros(12, np.bool_))
+    w.runs(500, 1, 1, R, "R").runs(1000, 0, 0, P, "R").runs(2000, 0, P, 0, "R")  # P is preempted, yet CPU 0 goes idle
+    w.runs(3000, 1, R, 1).waking(20000, 1, R, 0, curr=1, ctx="hardirq").wakeup(20100, 1, R, 0)
+    w.runs(20500, 0, 0, R, "R").runs(30000, 0, R, P)
+    decisions = w.decisions()
+    (row,) = decisions.rows()
+    assert row["chosen_idle"] is True
+    assert decisions.counts["throttled"] == 1
+    assert decisions.counts["throttled_by_cpu"] == [1, 0]
+    assert decisions.counts["throttled_by_cgroup"] == [0, 0, 0, 1]
+    assert decisions.counts["resync"] == 0
+
+
+def test_pending_wakeup_takes_the_cpu_at_the_decision() -> None:
+    """F.2: the chosen CPU is taken from the decision on, not from the sched_wakeup that comes later."""
+    w = asleep(World(4, 12), P, 2)
+    asleep(w, Q, 2, 1000)
+    w = World(4, 12).runs(1000, 2, P, Q).runs(2000, 2, Q, 2)
+    w.waking(20000, 0, P, 2, curr=R).waking(20200, 0, Q, 2, curr=R).wakeup(21000, 2, P, 2).wakeup(21100, 2, Q, 2)
+    assert [r["chosen_idle"] for r in w.decisions().rows()] == [True, False]
+
+
+def test_migration_causes() -> None:
+    w = World(4, 12).runs(900, 3, 3, P, "R").runs(1000, 3, P, Q, "R")  # P waits on 3
+    w.migrate(1500, 3, P, 3, 2, curr=Q, ctx="softirq")
+    w.migrate(2000, 1, P, 2, 1, curr=1)
+    w.migrate(2500, 0, P, 1, 2, curr=R)
+    assert w.decisions().causes == ["periodic", "newidle", "unknown"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(schedules(), st.integers(3, 12))
+def test_valid_schedules_never_resync_and_batches_do_not_matter(world: World, cut: int) -> None:
+    if not world.events:
+        return
+    whole = world.decisions()
+    assert whole.counts["resync"] == 0
+    assert whole.counts["conflicts"] == 0
+    assert {r["class"] for r in whole.rows()} <= {"moved", "stayed"}
+    pieces = world.decisions(at=range(cut, len(world.events), cut))
+    for a, b in zip(whole.rows(), pieces.rows(), strict=True):
+        assert a == b
+    one = whole.replay("recorded", "prev", "waker", "oracle-idle", "linux-6.1", "idle-thread-scan")
+    several = pieces.replay("recorded", "prev", "waker", "oracle-idle", "linux-6.1", "idle-thread-scan")
+    for a_rows, b_rows in zip(one.ledgers, several.ledgers, strict=True):
+        for a, b in zip(a_rows, b_rows, strict=True):
+            # The end of a running segment is looked for one batch ahead at most.
+            keys = a.keys() - {"lo_ns", "hi_ns"}
+            assert {k: a[k] for k in keys} == {k: b[k] for k in keys}

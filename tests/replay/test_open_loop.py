@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Open loop: what the ledger says of hand-made recordings, and the invariants that hold for every policy."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from world import World, schedules
+
+from rewake.forms import ENUMS, INPUTS, OUTCOMES
+from rewake.replay import _engine
+
+
+def bit(name: str) -> int:
+    return 1 << OUTCOMES.index(name)
+
+
+def test_eight_cold_tasks_pile_up_on_cpu_0() -> None:
+    """Cores {i, i+16}, every core half busy: only the linear scan finds idle threads, and it always finds CPU 0 first."""
+    w = World(32, 80, smt=2)
+    busy = [c for c in range(32) if c >= 9]  # CPUs 0..8 idle, their siblings 16..24 busy
+    for k, c in enumerate(busy):
+        w.runs(1000 + k, c, c, 40 + k, "R")
+    home = [9, 10, 11, 12, 13, 14, 15, 25]
+    for k, cpu in enumerate(home):  # sleepers 70..77 went to sleep there long ago
+        hog = 40 + busy.index(cpu)
+        w.runs(2000 + 2 * k, cpu, hog, 70 + k, "R").runs(2001 + 2 * k, cpu, 70 + k, hog)
+    waker = 40 + busy.index(31)
+    for k, cpu in enumerate(home):
+        t = 50_000_000 + 1000 * k
+        w.waking(t, 31, 70 + k, cpu, curr=waker).migrate(t + 100, 31, 70 + k, cpu, 1 + k, curr=waker)
+        w.wakeup(t + 200, 31, 70 + k, 1 + k)
+    decisions = w.decisions((4, 5))
+    assert decisions.counts["resync"] == 0
+    assert [r["class"] for r in decisions.rows()] == ["moved"] * 8
+    assert all(r["chosen_idle"] for r in decisions.rows())
+    replayed = decisions.replay("recorded", "idle-thread-scan")
+    assert [row["cpu"] for row in replayed.ledgers[1]] == [0] * 8
+    assert [_engine.BRANCHES[row["branch"]] for row in replayed.ledgers[1]] == ["LINEAR"] * 8
+    assert replayed.totals[1]["self_collision"] == 7
+    assert replayed.totals[0]["self_collision"] == 0
+    assert replayed.totals[1]["exposed"] == 7
+
+
+def test_a_pick_stops_counting_when_its_task_sleeps() -> None:
+    w = World(4, 12)
+    w.runs(1000, 1, 8, 1).runs(1100, 2, 9, 2)
+    w.waking(10000, 0, 8, 1, curr=10).migrate(10100, 0, 8, 1, 3, curr=10).wakeup(10200, 0, 8, 3).runs(10300, 3, 3, 8, "R")
+    w.runs(20000, 3, 8, 3)  # asleep again: `waker` no longer has it on CPU 0
+    w.waking(30000, 0, 9, 2, curr=10).wakeup(30200, 2, 9, 2)
+    (waker,) = w.decisions().replay("waker").totals
+    assert waker["self_collision"] == 0
+    w2 = World(4, 12)
+    w2.events = [e for e in w.events if e[1]["ts_ns"] != 20000]
+    (waker,) = w2.decisions().replay("waker").totals
+    assert waker["self_collision"] == 1
+
+
+def test_bounds_of_a_busy_and_an_idle_target() -> None:
+    """D1: busy: remaining segment, plus a slice; idle: the given range; known: the recorded latency."""
+    w = World(4, 12, llcs=2)
+    w.runs(1000, 1, 8, 1).runs(1500, 0, 0, 10, "R")
+    w.waking(10_000, 0, 8, 1, curr=10).wakeup(10_200, 0, 8, 1).runs(11_000, 1, 1, 8, "R").runs(500_000, 0, 10, 0)
+    r = w.decisions().replay("recorded", "waker", "oracle-idle", same_llc=[(7, 9)], cross_llc=[(70, 90)])
+    assert (r.ledgers[0][0]["lo_ns"], r.ledgers[0][0]["hi_ns"], r.ledgers[0][0]["known"]) == (1000, 1000, True)
+    assert r.ledgers[1][0]["lo_ns"] == 490_000  # until 10 blocks on CPU 0
+    # k = 1 + log2(4) = 3; slice = max(0.75 ms * 3, 6 ms * 3 / 2) = 9 ms
+    assert r.ledgers[1][0]["hi_ns"] == 490_000 + 9_000_000
+    assert r.ledgers[1][0]["outcome"] & bit("stacked")
+    assert r.ledgers[1][0]["outcome"] & bit("idle_missed_llc")
+    moved = w.decisions().replay("random-idle", same_llc=[(7, 9)], cross_llc=[(70, 90)], seed=3).ledgers[0][0]
+    assert moved["known"] or (moved["lo_ns"], moved["hi_ns"]) in {(7, 9), (70, 90)}
+
+
+def test_buckets_hold_one_percent() -> None:
+    w = World(2, 12)
+    latencies = [1, 2, 3, 99, 100, 101, 12345, 999_999, 1_000_000, 123_456_789]
+    ts = 1000
+    w.runs(ts, 1, 8, 1)
+    for lat in latencies:
+        ts += 1_000_000
+        w.waking(ts, 0, 8, 1, curr=0).wakeup(ts, 0, 8, 1).runs(ts + lat, 1, 1, 8, "R")
+        ts += lat + 100_000
+        w.runs(ts, 1, 8, 1)
+    buckets = w.decisions().replay("recorded").recorded
+    gamma = 1.01 / 0.99
+    assert sum(n for _, n in buckets) == len(latencies)
+    seen = [b for b, n in buckets for _ in range(n)]
+    for bucket, latency in zip(seen, sorted(latencies), strict=True):
+        assert bucket == pytest.approx(math.ceil(math.log(latency) / math.log(gamma) - 1e-9), abs=0)
+        assert 2 * gamma**bucket / (gamma + 1) == pytest.approx(latency, rel=0.0101)
+
+
+POLICIES = ("recorded", "prev", "waker", "random-idle", "oracle-idle", "linux-6.1", "linux-4.5", "idle-thread-scan")
+
+
+@settings(max_examples=60, deadline=None)
+@given(schedules())
+def test_invariants_of_every_policy(world: World) -> None:
+    if not world.events:
+        return
+    decisions = world.decisions()
+    rows = decisions.rows()
+    replayed = decisions.replay(*POLICIES, same_llc=[(5, 50)])
+    again = decisions.replay(*POLICIES, same_llc=[(5, 50)])
+    assert replayed.ledgers == again.ledgers
+    for name, ledger in zip(POLICIES, replayed.ledgers, strict=True):
+        alone = decisions.replay(name, same_llc=[(5, 50)]).ledgers[0]
+        assert alone == ledger, "a policy must not see its neighbours"
+        for row, decision in zip(ledger, rows, strict=True):
+            assert row["cpu"] is not None
+            assert row["known"] == (row["cpu"] == decision["chosen_cpu"])
+            if row["known"]:
+                assert row["lo_ns"] == row["hi_ns"] == decision["latency_ns"]
+            elif row["lo_ns"] is not None and row["hi_ns"] is not None:
+                assert 0 <= row["lo_ns"] <= row["hi_ns"]
+            idle = bool(row["outcome"] & bit("target_idle"))
+            assert not (idle and row["outcome"] & (bit("idle_missed_llc") | bit("idle_missed_machine")))
+            assert row["inputs_assumed"] < 1 << len(INPUTS)
+    by_name = dict(zip(POLICIES, replayed.ledgers, strict=True))
+    assert all(r["known"] for r in by_name["recorded"])
+    assert [r["cpu"] for r in by_name["prev"]] == [d["prev_cpu"] for d in rows]
+    assert [r["cpu"] for r in by_name["waker"]] == [d["waker_cpu"] for d in rows]
+    for r in by_name["oracle-idle"]:
+        assert r["outcome"] & bit("target_idle") or not r["outcome"] & bit("idle_missed_machine")
+    assert replayed.totals[0]["self_collision"] == 0
+
+
+def test_enumerations_of_the_engine_are_those_of_the_forms() -> None:
+    assert _engine.ENUMS == {name: list(ENUMS[name]) for name in _engine.ENUMS}
+    assert list(_engine.INPUTS) == list(INPUTS)
+    assert list(_engine.OUTCOMES) == list(OUTCOMES)

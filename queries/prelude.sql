@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- What every query may use, run once per connection after the name macros that analysis/sql.py makes from forms.ENUMS:
--- NAME_of(code) and code_NAME('word') per enumeration, has_outcome(bits, 'word'), has_input(bits, 'word'), is_fair(class).
+-- NAME_of(code) and code_NAME('word') per enumeration, has_outcome(bits, 'word'), has_input(bits, 'word'),
+-- is_fair(class).
 
 -- How many are true; NULL (not 0) where nothing is known, as with LLCs and no topology.
 CREATE OR REPLACE TEMP MACRO tally(x) AS CASE WHEN count(x) > 0 THEN count(*) FILTER (WHERE x) END;
@@ -13,9 +14,9 @@ CREATE OR REPLACE TEMP MACRO per_1k(part, whole) AS 1000.0 * part / nullif(whole
 CREATE OR REPLACE TEMP MACRO enough(n, q) AS n * (1 - q) >= 10;
 
 -- Lowest of the four published percentiles that censoring may bias: censored > (1 - q) * n / 10. NULL: none.
-CREATE OR REPLACE TEMP MACRO biased_from(censored, n) AS CASE
+CREATE OR REPLACE TEMP MACRO biased_from(censored, n) AS CAST(CASE
     WHEN censored * 10 > n * 0.5 THEN 50.0
     WHEN censored * 10 > n * 0.1 THEN 90.0
     WHEN censored * 10 > n * 0.01 THEN 99.0
     WHEN censored * 10 > n * 0.001 THEN 99.9
-END;
+END AS DOUBLE);

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: What wakeup latency would each policy have given, as far as that can be known?
 -- Definition: Over all decisions of the population, never over the known subset: the recorded latency where the
---   policy chose what the kernel chose, a modelled [lo, hi] elsewhere (policies.md D1), [0, unbounded) where there
+--   policy chose what the kernel chose, a modelled [lo, hi] elsewhere (docs/metrics.md), [0, unbounded) where there
 --   is no estimate. A percentile is the pair [that percentile of lo, that percentile of hi], nearest rank, NULL
 --   below 10/(1-q) samples. An unbounded hi sorts last; where the rank falls on one, hi is NULL and at_least holds
 --   the largest bounded hi (or lo, when larger). Known choices whose switch-in was never seen are censored: counted,

@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: How long did woken tasks wait until they ran?
 -- Definition: Decision (sched_waking) to the first switch-in of the wakee; on kernels without sched_waking from
---   sched_wakeup, then lat_kind says so. Percentiles are nearest rank and NULL below 10/(1-q) samples. Decisions whose
---   switch-in was never seen are censored: counted, not ranked. Row "decisions":
---   the population of the decision metrics (wakeups of class moved or stayed). Row "all wakeups": every class in which the
---   wakee had to wait for a CPU, which is what benchmarks measure (not self, bypass_on_rq). Then each kind and class alone.
+--   sched_wakeup, then lat_kind says so. Percentiles are nearest rank and NULL below 10/(1-q) samples. Decisions
+--   whose switch-in was never seen are censored: counted, not ranked. Row "decisions": the population of the
+--   decision metrics (wakeups of class moved or stayed). Row "all wakeups": every class in which the wakee had to
+--   wait for a CPU, which is what benchmarks measure (not self, bypass_on_rq). Then each kind and class alone.
 -- Units: ns.
 -- Requires: decision waking
 -- Columns:

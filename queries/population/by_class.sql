@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: What became of every wakeup, fork and exec, and which of them do the metrics count?
--- Definition: Decisions by kind and class (policies.md C3). Only wakeups of class moved or stayed are the fair
+-- Definition: Decisions by kind and class (docs/metrics.md). Only wakeups of class moved or stayed are the fair
 --   class's own placement decisions, and these are counted; everything else is listed here and nowhere silently
 --   dropped.
 -- Units: decisions; share in per cent of all.

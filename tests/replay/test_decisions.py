@@ -80,11 +80,18 @@ def test_waker_lost_before_4_3() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "gap", "expected"),
-    [((6, 1), 3000, "maybe_on_cpu"), ((6, 1), 5001, "stayed"), ((5, 7), 3000, "stayed")],
+    [((6, 1), 3000, "maybe_on_cpu"), ((6, 1), 5001, "stayed"), ((5, 7), 3000, "stayed"), ((6, 12), 3000, "maybe_on_cpu")],
 )
 def test_maybe_on_cpu_close_to_the_switch_out(kernel: tuple[int, int], gap: int, expected: str) -> None:
     w = asleep(World(8, 12), P, 5, 10000).waking(10000 + gap, 0, P, 5, curr=Q).wakeup(10100 + gap, 5, P, 5)
     assert w.decisions(kernel).rows()[0]["class"] == expected
+
+
+def test_a_wakeup_on_the_wakers_cpu_was_placed() -> None:
+    """The bypass of a task still on its CPU goes through that CPU's wake list; before 6.12 nothing else looks like it."""
+    w = asleep(World(8, 12), P, 5, 10000).waking(13000, 0, P, 5, curr=Q).wakeup(13100, 0, P, 5)
+    assert w.decisions((6, 1)).rows()[0]["class"] == "stayed"
+    assert w.decisions((6, 12)).rows()[0]["class"] == "maybe_on_cpu"
 
 
 def test_maybe_on_cpu_when_the_switch_out_comes_after() -> None:

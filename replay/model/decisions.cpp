@@ -252,7 +252,10 @@ DecisionClass DecisionBuilder::classify(const DecisionRow& r, const Extra& x) {
     if (!r.waker) return waker_lost;
     if (x.moved && r.chosen != r.prev) return moved;
     if (one_cpu) return pinned;
-    if (kernel_.at_least(5, 8) && x.blocked_near) return maybe_on_cpu;
+    // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5). From 6.12 on the same picture
+    // may be a delayed task woken in place.
+    const bool placed_for_sure = !kernel_.at_least(6, 12) && (r.waker == r.prev || x.wakeup_cpu != *r.prev);
+    if (kernel_.at_least(5, 8) && x.blocked_near && !placed_for_sure) return maybe_on_cpu;
     if (kernel_.at_least(6, 12) && t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at && x.wakeup_cpu == *r.waker)
         return maybe_delayed;
     return stayed;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Masks against a naive walk, and what Topology::finish derives and refuses.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/replay/policies_machine.hpp"
+
+namespace rewake::test {
+namespace {
+
+TEST(Mask, WrapAgainstNaiveWalk) {
+    std::mt19937 random(1);
+    for (int round = 0; round < 3000; ++round) {
+        const int words = 1 + static_cast<int>(random() % 4), n = words * 64;
+        CpuMask m;
+        for (int k = static_cast<int>(random() % 9); k > 0; --k) m.set(cpu(static_cast<int>(random() % n)));
+        const auto start = static_cast<unsigned>(random() % static_cast<unsigned>(n + 1));
+        const Cpu stop = cpu(static_cast<int>(random() % n));
+        auto word = [&](unsigned i) { return m.w[i]; };
+        std::vector<int> order, all;
+        int until_stop = 0;
+        bool passed = false;
+        for (int k = 0; k < n; ++k) {
+            const int c = (static_cast<int>(start) % n + k) % n;
+            if (m.test(cpu(c))) order.push_back(c);
+            if (!passed && m.test(cpu(c))) ++until_stop;
+            passed |= c == stop.v;
+        }
+        const auto first = first_in_wrap(words, start, word);
+        ASSERT_EQ(first ? first->v : -1, order.empty() ? -1 : order[0]);
+        for_each_in_wrap(words, start, word, [&](Cpu c) { return all.push_back(c.v), false; });
+        ASSERT_EQ(all, order);
+        ASSERT_EQ(count_in_wrap(words, start, stop, word), until_stop) << start << " " << stop.v;
+        ASSERT_EQ(any_in_wrap(words, start, stop, word), until_stop > 0);
+        ASSERT_EQ(m.count(), static_cast<int>(order.size()));
+    }
+}
+
+TEST(Topology, DerivesStacksGroupsAndCaches) {
+    Topology t = machine(16, true, 0);
+    t.finish();
+    EXPECT_TRUE(t.smt_active);
+    EXPECT_FALSE(t.asym);
+    EXPECT_EQ(t.domains.front().name, "SMT");  // children first
+    ASSERT_EQ(t.stack[11].size(), 2u);
+    const Domain& mc = t.domains[static_cast<size_t>(t.stack[11][1])];
+    EXPECT_EQ(mc.weight, 16);
+    ASSERT_EQ(mc.groups.size(), 8u);
+    EXPECT_EQ(mc.groups[3], cpus({3, 11}));
+    EXPECT_EQ(mc.leaders, first_cpus(8));
+    EXPECT_EQ(t.llc_level[11], 1);
+    EXPECT_EQ(t.core[11], 3);
+    EXPECT_EQ(t.siblings(cpu(11)).size(), 2u);
+    EXPECT_EQ(t.llc_size(cpu(5)), 16);
+    EXPECT_EQ(t.asym_domain[0], Topology::kNone);
+}
+
+TEST(Topology, FindsTheAsymmetricDomain) {
+    Topology t = machine(8, false, 4);
+    t.cap_orig = {446, 446, 446, 446, 1024, 1024, 1024, 1024};
+    t.finish();
+    EXPECT_TRUE(t.asym);
+    EXPECT_EQ(t.domains[static_cast<size_t>(t.asym_domain[0])].name, "PKG");
+}
+
+TEST(Topology, UnknownMachineIsSingleCpus) {
+    Topology t;
+    t.n_cpus = 3;
+    t.online = first_cpus(3);
+    t.finish();
+    EXPECT_FALSE(t.smt_active);
+    EXPECT_EQ(t.llc_span.size(), 3u);
+    EXPECT_FALSE(t.share_cache(cpu(0), cpu(1)));
+    EXPECT_EQ(t.cap_orig[2], 1024);
+}
+
+TEST(Topology, OverlappingNumaLevelsBelongToTheirOwnCpus) {  // a ring of four nodes: each sees its two neighbours first
+    Topology t;
+    t.n_cpus = 4;
+    t.online = first_cpus(4);
+    for (int c = 0; c < 4; ++c) {
+        Domain& d = t.domains.emplace_back();
+        d.name = "NUMA";
+        d.span = cpus({(c + 3) % 4, c, (c + 1) % 4});
+        d.cpus = cpus({c});
+    }
+    Domain& top = t.domains.emplace_back();
+    top.name = "NUMA";
+    top.span = t.online;
+    t.finish();
+    ASSERT_EQ(t.stack[2].size(), 2u);
+    EXPECT_EQ(t.domains[static_cast<size_t>(t.stack[2][0])].span, cpus({1, 2, 3}));
+}
+
+TEST(Topology, RefusesContradictions) {
+    auto error = [](auto change) -> std::string {
+        Topology t = machine(8, true);
+        change(t);
+        try {
+            t.finish();
+        } catch (const std::invalid_argument& e) {
+            return e.what();
+        }
+        return "no error";
+    };
+    EXPECT_EQ(error([](Topology&) {}), "no error");
+    EXPECT_EQ(error([](Topology& t) { t.n_cpus = 2000; }), "topology: 2000 CPUs; 1 to 1024 are supported");
+    EXPECT_EQ(error([](Topology& t) { t.online = {}; }), "topology: no CPU is online");
+    EXPECT_EQ(error([](Topology& t) { t.online.set(cpu(9)); }), "topology: CPU 9 is online, but there are only 8");
+    EXPECT_EQ(error([](Topology& t) { t.node = {0}; }), "topology: node has 1 entries for 8 CPUs");
+    EXPECT_EQ(error([](Topology& t) { t.smt[1] = cpus({0, 4}); }), "topology: CPU 1 is not among its own siblings");
+    EXPECT_EQ(error([](Topology& t) { t.smt[1] = cpus({1}); }), "topology: siblings of CPU 5 and CPU 1 differ");
+    EXPECT_EQ(error([](Topology& t) { t.cap_orig.assign(8, 0); }), "topology: CPU 0 has capacity 0");
+    EXPECT_EQ(error([](Topology& t) { t.domains[0].span.clear(cpu(7)); }), "topology: domain MC of CPU 3 does not extend domain SMT");
+    EXPECT_EQ(error([](Topology& t) { t.llc_id[7] = 7; }), "topology: domain MC of CPU 0 is not its LLC");
+    EXPECT_EQ(error([](Topology& t) { t.domains[1].span = {}; }), "topology: domain SMT is empty");
+    EXPECT_EQ(error([](Topology& t) { t.online.clear(cpu(7)); }), "topology: domain MC spans an offline CPU");
+    EXPECT_EQ(error([](Topology& t) { t.domains.push_back(t.domains[0]); }), "topology: domain MC of CPU 0 does not extend domain MC");
+    EXPECT_EQ(error([](Topology& t) { t.domains[1].cpus = cpus({7}); }), "topology: domain SMT belongs to a CPU outside its span");
+    EXPECT_EQ(error([](Topology& t) { t.has_llc_domain[3] = false; }),
+              "topology: CPU 3 has a domain that shares its cache, but no LLC domain");
+    EXPECT_EQ(error([](Topology& t) { t.llc_id[2] = 3; }), "topology: llc_id of CPU 2 is not the lowest CPU of its LLC");
+}
+
+}  // namespace
+}  // namespace rewake::test

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,10 +58,22 @@ def _line(texts: Sequence[str], widths: Sequence[int], grid: Sequence[Column], g
 
 
 def wrap(text: str, indent: str = "  ") -> list[str]:
-    """A paragraph in at most 100 columns; a number keeps its per cent sign."""
-    joined = text.replace(" %", "\0%")
-    lines = textwrap.wrap(joined, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
-    return [line.replace("\0", " ") for line in lines]
+    """A paragraph in lines of at most 100 columns; a number keeps its per cent sign. Longer words are cut."""
+    lines: list[str] = []
+    line = ""
+    for word in text.replace(" %", "\0%").split(" "):
+        rest = word.replace("\0", " ")
+        if line.strip() and columns(line) + 1 + columns(rest) > WIDTH:
+            lines.append(line.rstrip())
+            line = indent
+        elif line.strip() or not word:
+            line += " "
+        while columns(line + rest) > WIDTH:
+            fits = next(n for n in range(len(rest), 0, -1) if columns(line + rest[:n]) <= WIDTH)
+            lines.append(line + rest[:fits])
+            line, rest = indent, rest[fits:]
+        line += rest
+    return [*lines, line.rstrip()] if line.strip() else lines
 
 
 def defined(pairs: Sequence[tuple[str, str]]) -> list[str]:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The product on a bundled recording: raw trace in, table and figures out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rewake.analysis.text import columns
+from rewake.cli import main
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+DEMO = FIXTURES / "demo-split-llc-schbench" / "trace.dat"
+NO_COLUMN = FIXTURES / "cgroup-throttle-split-llc" / "trace.dat"
+FIDELITY_KEYS = {
+    "decisions", "agreement", "skill", "moved", "moved_agreement", "moved_precision", "llc_agreement", "branches",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One cache for the module, not the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+    assert main([str(a) for a in arguments]) == code
+    out, err = capsys.readouterr()
+    return out or err
+
+
+def test_a_trace_alone_is_the_product(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(capsys, "replay", DEMO)
+    lines = text.splitlines()
+    assert all(columns(line) <= 100 for line in lines[: lines.index("")])
+    assert lines[0].startswith("demo-split-llc-schbench  16 CPUs  2 LLCs  kernel 6.1.")
+    assert lines[1].startswith("quality ok (lost 0.00 %)")
+    assert lines[2].startswith("fidelity of linux-6.1: agreement ")
+    for policy in ("recorded", "prev", "linux-6.1", "oracle-idle", "idle-thread-scan"):
+        assert any(line.startswith(policy + " ") for line in lines), policy
+    assert "Not counted, by class: " in text
+    assert "next: rewake fidelity " in text
+    assert "one-step" in text
+    assert told(capsys, "replay", DEMO) == text, "the same bytes from the cache"
+
+
+def test_figures_of_the_reference_policies_are_what_they_must_be(capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(told(capsys, "replay", DEMO, "--format", "json"))
+    by_name = {p["policy"]: p for p in data["policies"]}
+    recorded, prev, oracle = (by_name[n] for n in ("recorded", "prev", "oracle-idle"))
+    assert recorded["agreement"] == 1.0
+    assert recorded["known_pct"] == 100.0
+    assert recorded["exposed"] == recorded["self_collision"] == 0
+    assert recorded["p99_lo_ns"] == recorded["p99_hi_ns"]
+    assert prev["would_move"] == prev["cross_llc_prev"] == 0
+    assert prev["skill"] == 0.0
+    assert oracle["idle_missed_machine"] == 0
+    assert {p["decisions"] for p in data["policies"]} == {data["recording"]["decisions"]}
+    named = sum(row["decisions"] for row in data["counted"])
+    assert named == data["recording"]["decisions"]
+    for p in data["policies"]:
+        assert p["near_both"] + p["leaves_prev"] + p["leaves_waker"] + p["leaves_both"] == p["decisions"]
+        assert p["p99_hi_ns"] is None or p["p99_lo_ns"] <= p["p99_hi_ns"]
+
+
+def test_a_null_is_always_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(told(capsys, "replay", DEMO, "--policy", "linux-4.5", "--format", "json"))
+    assert [p["policy"] for p in data["policies"]] == ["recorded", "prev", "linux-6.1", "linux-4.5"]
+
+
+def test_a_run_with_a_name_reports_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "x.run"
+    replayed = told(capsys, "replay", DEMO, "-o", run, "--policy", "random-idle", "--seed", 7, "--format", "csv")
+    assert told(capsys, "report", run, "--format", "csv") == replayed
+    again = tmp_path / "y.run"
+    assert (
+        told(capsys, "replay", DEMO, "-o", again, "--policy", "random-idle", "--seed", 7, "--format", "csv") == replayed
+    )
+
+
+def test_fidelity(capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads(told(capsys, "fidelity", DEMO, "--format", "json"))
+    assert set(data) >= FIDELITY_KEYS
+    assert data["policy"] == "linux-6.1"
+    assert 0.0 < data["skill"] < 1.0
+    assert sum(b["decisions"] for b in data["branches"]) == data["decisions"]
+    for b in data["branches"]:
+        parts = [b[k] for k in ("agreed", "recorded_prev", "recorded_waker", "recorded_same_llc", "recorded_elsewhere")]
+        assert sum(parts) == b["decisions"]
+    assert "the kernel" in told(capsys, "fidelity", DEMO)
+
+
+def test_min_skill(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "fidelity", DEMO, "--min-skill", "0.1")
+    assert main(["fidelity", str(DEMO), "--min-skill", "0.999"]) == 5
+    assert re.search(r"skill 0\.\d+, at least 0\.999", capsys.readouterr().err)
+
+
+def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = told(capsys, "fidelity", NO_COLUMN, code=5)
+    assert "no column for kernel 6.12" in refused
+    assert "linux-4.5, linux-6.1" in refused
+    text = told(capsys, "replay", NO_COLUMN)
+    assert "fidelity: none: no column for kernel 6.12" in text
+    assert "idle-thread-scan" in text, "the rest runs"
+    labelled = told(capsys, "fidelity", NO_COLUMN, "--as", "linux-6.1")
+    assert "linux-6.1 (by --as)" in labelled
+    assert json.loads(told(capsys, "fidelity", NO_COLUMN, "--as", "linux-6.1", "--format", "json"))["asked"] is True
+
+
+def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = told(capsys, "policies", "list")
+    assert "linux-6.1" in listed
+    assert all(columns(line) <= 100 for line in listed.splitlines())
+    shown = told(capsys, "policies", "show", "idle-thread-scan")
+    assert "Chris Mason" in shown
+    assert "v4.5+seed1" in shown
+    for name in (p["name"] for p in json.loads(told(capsys, "policies", "list", "--format", "json"))["policies"]):
+        assert all(columns(line) <= 100 for line in told(capsys, "policies", "show", name).splitlines())
+
+
+def test_policies_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = FIXTURES / "oracle" / "v4.5.sis.jsonl.zst"
+    data = json.loads(told(capsys, "policies", "check", good, "--format", "json"))
+    assert data["ok"] is True
+    assert data["passed"] > 0
+    assert data["failed"] == 0
+    assert {"column", "scope", "exit", "passed", "failed"} == set(data["rows"][0])
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text('{"column": "v9.9", "scope": "sis", "topo": "smt8", "out": {}}\n')
+    assert "no policy for column 'v9.9'" in told(capsys, "policies", "check", odd, code=1)
+    told(capsys, "policies", "check", tmp_path / "none.jsonl", code=1)

@@ -31,8 +31,8 @@ def _files(path: Path) -> dict[str, str]:
     with tarfile.open(path) as archive:
         for member in archive:
             name = "/".join(p for p in member.name.split("/") if p != ".")
-            if member.isreg() and name in wanted and (stream := archive.extractfile(member)) is not None:
-                found[name] = stream.read(_MAX_BYTES).decode("utf-8", "replace")
+            if member.isreg() and name in wanted and (content := archive.extractfile(member)) is not None:
+                found[name] = content.read(_MAX_BYTES).decode("utf-8", "replace")
                 if len(found) == len(wanted):
                     break
     return found

@@ -106,7 +106,8 @@ def _code_digest() -> str:
 def _write(
     writer: RecordingWriter, trace: Path, kind: str, digest: str, where: Path | str | None, report: Progress
 ) -> None:
-    from rewake.collectors import _decode, snapshot
+    import rewake.collectors._decode as _decode
+    from rewake.collectors import snapshot
     from rewake.replay.driver import build_decisions
 
     reader = _decode.TraceDat(str(trace))

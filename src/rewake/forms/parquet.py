@@ -136,6 +136,8 @@ def checked(table: Table, columns: Columns) -> tuple[dict[str, Array], list[str]
 
 def copy_out(con: duckdb.DuckDBPyConnection, table: Table, columns: Columns, file: Path) -> int:
     """Writes one Parquet file and returns its rows; no rows, no file."""
+    import duckdb
+
     arrays, exprs, rows = checked(table, columns)
     if rows == 0:
         return 0
@@ -146,6 +148,8 @@ def copy_out(con: duckdb.DuckDBPyConnection, table: Table, columns: Columns, fil
             f"COPY (SELECT {', '.join(exprs)} FROM given) TO {literal(file)}"
             f" ({_COPY_OPTIONS}, KV_METADATA {{schema_version: '{SCHEMA_VERSION}', rewake_table: '{table.name}'}})"
         ).fetchall()
+    except duckdb.Error as error:
+        raise TraceError(f"{file}: cannot be written: {first_line(error)}") from error
     finally:
         con.unregister("given")
     return rows

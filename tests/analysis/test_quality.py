@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The quality card on manifests made up for each threshold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rewake.analysis.quality import judge
+from rewake.errors import EXIT_QUALITY, QualityVeto
+
+GOOD: dict[str, Any] = {
+    "events": {"sched_switch": 10_000, "sched_waking": 6000, "sched_wakeup": 6000}, "events_total": 22_000,
+    "span_ns": 1_000_000_000, "loss": [{"cpu": 0, "lost": 0, "gaps": 0, "blind_ns": 0}], "steps_back": 0,
+    "replay": {"resync": 0}, "steal_pct": 0.0, "topology": "snapshot", "problems": [],
+}  # fmt: skip
+CLASSES = {"moved": 2000, "stayed": 3900, "observer": 100}
+
+
+def test_a_good_recording_passes_every_check() -> None:
+    card = judge(GOOD, CLASSES)
+    assert card.ok and card.notes == ()
+    assert all(c.passed for c in card.checks)
+    assert card.line() == "quality ok (lost 0.00 %)"
+    card.enforce(force=False)
+
+
+def lost(n: int | None, blind: int = 0) -> dict[str, Any]:
+    return {"loss": [{"cpu": 0, "lost": n, "gaps": 1, "blind_ns": blind}, {"cpu": 1, "lost": 0, "gaps": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "holds", "fails"),
+    [
+        ("missing_events", {"events": {"sched_switch": 1, "sched_wakeup": 1}}, {"events": {"sched_switch": 1}}),
+        ("missing_events", {"events": {"sched_switch": 1, "sched_waking": 1}}, {"events": {"sched_waking": 1}}),
+        ("lost", lost(222), lost(223)),
+        ("blind", lost(1, 100_000_000), lost(1, 100_000_001)),
+        ("steps_back", {"steps_back": 22}, {"steps_back": 23}),
+        ("resync", {"replay": {"resync": 10}}, {"replay": {"resync": 11}}),
+        ("steal", {"steal_pct": 5.0}, {"steal_pct": 5.1}),
+    ],
+)
+def test_thresholds(name: str, holds: dict[str, Any], fails: dict[str, Any]) -> None:
+    assert judge(GOOD | holds, CLASSES).check(name).passed is True
+    card = judge(GOOD | fails, CLASSES)
+    assert card.check(name).passed is False
+    assert name in [c.name for c in card.failed]
+    assert card.line().startswith("quality REFUSED (")
+
+
+@pytest.mark.parametrize(
+    ("name", "holds", "fails"),
+    [
+        ("decisions", {"moved": 1000}, {"moved": 999}),
+        ("observer", {"moved": 9800, "observer": 200}, {"moved": 9799, "observer": 201}),
+    ],
+)
+def test_thresholds_on_decisions(name: str, holds: dict[str, int], fails: dict[str, int]) -> None:
+    assert judge(GOOD, holds).check(name).passed is True
+    assert judge(GOOD, fails).check(name).passed is False
+
+
+def test_the_veto_names_value_limit_and_what_to_do() -> None:
+    card = judge(GOOD | {"events": {"sched_switch": 5}}, {"moved": 3})
+    with pytest.raises(QualityVeto) as caught:
+        card.enforce(force=False)
+    assert caught.value.exit_code == EXIT_QUALITY
+    message = str(caught.value)
+    assert "record with -e sched_waking -e sched_wakeup" in message
+    assert "decisions: 3, limit 1000 (record for longer)" in message
+    assert "--force" in message and "\n" not in message
+    card.enforce(force=True)
+
+
+def test_what_is_unknown_is_said_and_does_not_veto() -> None:
+    card = judge(GOOD | {"steal_pct": None, "topology": None, "problems": ["x"]} | lost(None), CLASSES)
+    assert card.ok
+    assert card.check("steal").passed is None
+    text = " / ".join(card.notes)
+    for part in ("stolen from the guest: unknown", "no topology", "lower bound", "damage"):
+        assert part in text
+
+
+def test_an_empty_recording_is_refused_without_dividing_by_nothing() -> None:
+    card = judge({"events": {}, "span_ns": 0, "loss": [], "replay": {}}, {})
+    assert {c.name for c in card.failed} == {"missing_events", "decisions"}

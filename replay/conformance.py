@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Conformance: decisions of the policies against what the kernel's own compiled code decided.
 
-A vector file (``FILE.jsonl`` or ``FILE.jsonl.zst``) holds one decision a line with its complete inputs, and in ``out`` what the
-kernel chose and left behind; its machines are in ``topologies.json`` beside it, else in fixtures/oracle. Every field of ``out`` is
-compared except ``exit`` (where the decision ended, informative) and, when the kernel had to widen the affinity mask, ``cpu``.
+A vector file (``FILE.jsonl`` or ``FILE.jsonl.zst``) holds one decision a line with its complete inputs, and in ``out``
+what the kernel chose and left behind; its machines are in ``topologies.json`` beside it, else in fixtures/oracle. Every
+field of ``out`` is compared except ``exit`` (where the decision ended, informative) and, when the kernel had to widen
+the affinity mask, ``cpu``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SKIP = "exit"
 
 @dataclass(frozen=True)
 class Failure:
-    """A vector whose decision differs: `expected` is its ``out``, `got` what the policy did, `fields` where they differ."""
+    """A vector whose decision (`got`) differs from the kernel's (`expected`, its ``out``) in `fields`."""
 
     file: str
     line: int
@@ -48,8 +49,8 @@ class Failure:
 
 @dataclass
 class Report:
-    """`passed` and `failed` count vectors by (column, scope, exit branch of the kernel); `errors` counts vectors that could not
-    be run, by the reason; `left_out` counts vectors that the caller deselected, by (column, scope)."""
+    """`passed` and `failed` count vectors by (column, scope, exit branch of the kernel); `errors` counts vectors that
+    could not be run, by the reason; `left_out` counts vectors that the caller deselected, by (column, scope)."""
 
     passed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     failed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -83,7 +84,7 @@ def check(
 ) -> Report:
     """Runs all vectors of the files. `scopes`: only these (empty: all); `without`: not these, each `SCOPE/TOPOLOGY`.
 
-    Only the first `max_failures` failures are kept in full. Raises RewakeError for a file that cannot be read or understood.
+    Only the first `max_failures` failures are kept in full. Raises RewakeError for a file that cannot be read.
     """
     policy_of = {p["oracle_column"]: p["name"] for p in _engine.policies() if p["oracle_column"]}
     oracles: dict[Path, Any] = {}
@@ -120,7 +121,7 @@ def explain(failure: Failure) -> str:
         f"  got      {json.dumps(failure.got)}",
     ]
     if "exit" in failure.got:
-        lines.append(f"  branch   {failure.got['exit']}, the kernel ended at {failure.expected.get('exit', 'an unknown place')}")
+        lines.append(f"  branch   {failure.got['exit']} (kernel: {failure.expected.get('exit')})")
     return "\n".join(lines)
 
 
@@ -218,7 +219,7 @@ def _zstd(path: Path, data: bytes) -> bytes:
     try:
         lib = ctypes.CDLL("libzstd.so.1")
     except OSError:
-        raise RewakeError(f"{path}: libzstd.so.1 is not installed (apt-get install libzstd1), or decompress it first") from None
+        raise RewakeError(f"{path}: libzstd.so.1 is missing: apt-get install libzstd1") from None
     lib.ZSTD_createDStream.restype = ctypes.c_void_p
     lib.ZSTD_freeDStream.argtypes = (ctypes.c_void_p,)
     lib.ZSTD_decompressStream.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Buffer), ctypes.POINTER(_Buffer))

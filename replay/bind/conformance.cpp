@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs one conformance vector: builds the View and the private state that the vector gives, runs the part of the policy that its
-// scope names, and hands back what it decided and left behind. Comparing is Python's (replay/conformance.py).
+// Runs one conformance vector: builds the View and the private state that the vector gives, runs the part of the policy
+// that its scope names, and hands back what it decided and left behind. Comparing is Python's (replay/conformance.py).
 #include "replay/bind/conformance.hpp"
 
 #include <nanobind/stl/string.h>
@@ -36,7 +36,8 @@ class Fields {
     T get(const char* name) const {
         if (!has(name)) throw std::invalid_argument(std::string("field ") + name + " is missing");
         T value;
-        if (!nb::try_cast(d_[name], value)) throw std::invalid_argument(std::string("field ") + name + " has another type");
+        if (!nb::try_cast(d_[name], value))
+            throw std::invalid_argument(std::string("field ") + name + " has another type");
         return value;
     }
     template <class T>
@@ -53,11 +54,13 @@ class Fields {
     std::vector<T> per_cpu(const char* name, const std::vector<T>& otherwise) const {
         if (!has(name)) return otherwise;
         const auto all = get<Numbers>(name);
-        if (all.size() != otherwise.size()) throw std::invalid_argument(std::string("field ") + name + " has another length");
+        if (all.size() != otherwise.size())
+            throw std::invalid_argument(std::string("field ") + name + " has another length");
         return {all.begin(), all.end()};
     }
     static Cpu checked(int64_t c, int n_cpus, const char* name) {
-        if (c < 0 || c >= n_cpus) throw std::invalid_argument(std::string("field ") + name + ": no CPU " + std::to_string(c));
+        if (c < 0 || c >= n_cpus)
+            throw std::invalid_argument(std::string("field ") + name + ": no CPU " + std::to_string(c));
         return Cpu(static_cast<uint16_t>(c));
     }
     static CpuMask mask(const Numbers& cpus, int n_cpus, const char* name) {
@@ -83,10 +86,15 @@ Topology read_topology(const Fields& f) {
     };
     t.smt.assign(t.n_cpus, {});
     for (int c = 0; c < t.n_cpus; ++c) t.smt[c].set(Cpu(static_cast<uint16_t>(c)));
-    each("smt", [&](const CpuMask& m, const Numbers& cpus) { for (int64_t c : cpus) t.smt[c] = m; });
+    each("smt", [&](const CpuMask& m, const Numbers& cpus) {
+        for (int64_t c : cpus) t.smt[c] = m;
+    });
     t.node.assign(t.n_cpus, 0);
     uint16_t node = 0;
-    each("nodes", [&](const CpuMask&, const Numbers& cpus) { for (int64_t c : cpus) t.node[c] = node; ++node; });
+    each("nodes", [&](const CpuMask&, const Numbers& cpus) {
+        for (int64_t c : cpus) t.node[c] = node;
+        ++node;
+    });
     for (int64_t cap : f.get<Numbers>("cap_orig")) t.cap_orig.push_back(static_cast<uint16_t>(cap));
     t.has_llc_domain.assign(t.n_cpus, false);
     for (int c = 0; c < t.n_cpus; ++c) t.llc_id.push_back(static_cast<uint16_t>(c));
@@ -153,7 +161,8 @@ View read_view(const Fields& f, const Topology& t) {
     v.nr_idle_scan.assign(t.llc_span.size(), 0);
     if (f.has("nr_idle_scan"))
         for (const Numbers& pair : f.get<std::vector<Numbers>>("nr_idle_scan"))
-            v.nr_idle_scan[t.llc[Fields::checked(pair.at(0), n, "nr_idle_scan").v].v] = static_cast<int32_t>(pair.at(1));
+            v.nr_idle_scan[t.llc[Fields::checked(pair.at(0), n, "nr_idle_scan").v].v] =
+                static_cast<int32_t>(pair.at(1));
     return v;
 }
 
@@ -288,7 +297,8 @@ class Oracle {
             out["cpu"] = cpu->v;
             return out;
         }
-        const Decision d = scope == "sis" ? c.select_idle_sibling(v, w, f.cpu("target", t.n_cpus)) : c.decide(v, w, nullptr, Cpu{});
+        const Decision d =
+            scope == "sis" ? c.select_idle_sibling(v, w, f.cpu("target", t.n_cpus)) : c.decide(v, w, nullptr, Cpu{});
         out["cpu"] = d.cpu.v;
         if (scope == "wake" && d.class_called) out["class_cpu"] = d.class_cpu.v;
         if (d.widened) out["widened"] = true;
@@ -305,9 +315,11 @@ class Oracle {
         nb::list steps;
         for (nb::dict d : f.get<std::vector<nb::dict>>("steps")) {
             const Fields step(d);
-            const TaskId waker(static_cast<uint32_t>(step.number("waker"))), wakee(static_cast<uint32_t>(step.number("wakee")));
+            const TaskId waker(static_cast<uint32_t>(step.number("waker"))),
+                wakee(static_cast<uint32_t>(step.number("wakee")));
             for (TaskId task : {waker, wakee})
-                if (task.v >= 1u << 20) throw std::invalid_argument("task " + std::to_string(task.v) + " is out of range");
+                if (task.v >= 1u << 20)
+                    throw std::invalid_argument("task " + std::to_string(task.v) + " is out of range");
             if (!seen.contains(waker.v)) s.task(waker).decay_ts = start;
             seen.insert(waker.v);
             record_wakee(s, waker, wakee, static_cast<uint64_t>(step.number("jiffies")), hz);
@@ -329,7 +341,8 @@ class Oracle {
         Topology t;
         const auto llc_of = f.get<Numbers>("llc_of_cpu");
         t.n_cpus = static_cast<int>(llc_of.size());
-        if (t.n_cpus < 1 || t.n_cpus > kMaxCpus) throw std::invalid_argument("llc_of_cpu has " + std::to_string(t.n_cpus) + " entries");
+        if (t.n_cpus < 1 || t.n_cpus > kMaxCpus)
+            throw std::invalid_argument("llc_of_cpu has " + std::to_string(t.n_cpus) + " entries");
         std::map<int64_t, CpuMask> llcs;
         for (int c = 0; c < t.n_cpus; ++c) {
             t.online.set(Cpu(static_cast<uint16_t>(c)));
@@ -347,7 +360,9 @@ class Oracle {
             d.name = "MC";
             d.span = span;
             d.share_llc = true;
-            for_each_cpu(kMaskWords, [&](int i) { return span.w[i]; }, [&](Cpu c) { return t.llc_id[c.v] = first_of(span), false; });
+            for_each_cpu(
+                kMaskWords, [&](int i) { return span.w[i]; },
+                [&](Cpu c) { return t.llc_id[c.v] = first_of(span), false; });
             t.domains.push_back(std::move(d));
         }
         t.finish();
@@ -422,6 +437,7 @@ void bind_conformance(nb::module_& m) {
     nb::class_<Oracle>(m, "Oracle", "Runs conformance vectors on the machines of topologies.json.")
         .def(nb::init<const std::vector<nb::dict>&>(), nb::arg("topologies"))
         .def("run", &Oracle::run, nb::arg("policy"), nb::arg("vector"),
-             "What the policy decides and leaves behind, in the fields of the vector's `out` (sequences: `steps`). Raises Unsupported\n"
+             "What the policy decides and leaves behind, in the fields of the vector's `out` (sequences: `steps`). "
+             "Raises Unsupported\n"
              "when the policy has no such scope, ValueError for a malformed vector.");
 }

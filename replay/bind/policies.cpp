@@ -25,7 +25,8 @@ void bind_policies(nb::module_& m) {
                 d["name"] = p.name;
                 d["summary"] = p.summary;
                 d["source"] = p.source;
-                d["oracle_column"] = p.oracle_column.empty() ? nb::none() : nb::object(nb::str(p.oracle_column.c_str()));
+                d["oracle_column"] =
+                    p.oracle_column.empty() ? nb::none() : nb::object(nb::str(p.oracle_column.c_str()));
                 d["reference"] = p.reference;
                 d["params"] = params;
                 d["steps"] = nb::cast(p.steps);
@@ -34,7 +35,8 @@ void bind_policies(nb::module_& m) {
             }
             return all;
         },
-        "All policies: name, summary, source, oracle_column (None: no vectors), reference, params (name, value = default, meaning),\n"
+        "All policies: name, summary, source, oracle_column (None: no vectors), reference, params (name, value = "
+        "default, meaning),\n"
         "steps in order, deviations.");
     m.def(
         "branch_names",

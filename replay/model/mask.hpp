@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sets of CPUs as words of 64 bits, and the wrap iteration of policies.md section 0 over intersections without copying them.
+// Sets of CPUs as words of 64 bits, and the wrap iteration of policies.md section 0 over intersections without copying
+// them.
 //
-// A set is given word by word by a callable `word(i)`, so that `span & allowed & idle` needs no temporary. Every function costs
-// at most a few operations per word in use; `words` is Topology::words.
+// A set is given word by word by a callable `word(i)`, so that `span & allowed & idle` needs no temporary. Every
+// function costs at most a few operations per word in use; `words` is Topology::words.
 #pragma once
 
 #include <array>
@@ -24,7 +25,8 @@ constexpr int bit_count(uint64_t x) {
     return static_cast<int>((x * 0x0101010101010101u) >> 56);
 }
 
-/// Fixed-capacity CPU set. Operations touch all words; hot loops take `words` (Topology::words) to touch only those in use.
+/// Fixed-capacity CPU set. Operations touch all words; hot loops take `words` (Topology::words) to touch only those in
+/// use.
 struct CpuMask {
     std::array<uint64_t, kMaskWords> w{};
 
@@ -82,8 +84,8 @@ bool for_each_cpu(int words, Word word, F f) {
     return false;
 }
 
-/// Calls `f(Cpu)` for each CPU of the set in wrap order from `start`; `f` returns true to stop. Returns whether it stopped.
-/// A word is read when the walk enters it, so `f` must not change the set.
+/// Calls `f(Cpu)` for each CPU of the set in wrap order from `start`; `f` returns true to stop. Returns whether it
+/// stopped. A word is read when the walk enters it, so `f` must not change the set.
 template <class Word, class F>
 bool for_each_in_wrap(int words, unsigned start, Word word, F f) {
     const unsigned n = static_cast<unsigned>(words), sw = start >> 6 < n ? start >> 6 : 0;

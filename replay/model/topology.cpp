@@ -34,7 +34,8 @@ void fill_or_check(std::vector<T>& v, int n, const char* name, Default value) {
     if (v.empty())
         for (int c = 0; c < n; ++c) v.push_back(value(c));
     if (static_cast<int>(v.size()) != n)
-        contradiction(std::string(name) + " has " + std::to_string(v.size()) + " entries for " + std::to_string(n) + " CPUs");
+        contradiction(std::string(name) + " has " + std::to_string(v.size()) + " entries for " + std::to_string(n) +
+                      " CPUs");
 }
 
 void check_inputs(Topology& t) {
@@ -43,7 +44,8 @@ void check_inputs(Topology& t) {
     t.words = (t.n_cpus + 63) / 64;
     if (!t.online.any()) contradiction("no CPU is online");
     for_each(t.online, [&](Cpu c) {
-        if (c.v >= t.n_cpus) contradiction(cpu_name(c.v) + " is online, but there are only " + std::to_string(t.n_cpus));
+        if (c.v >= t.n_cpus)
+            contradiction(cpu_name(c.v) + " is online, but there are only " + std::to_string(t.n_cpus));
     });
     const int n = t.n_cpus;
     fill_or_check(t.smt, n, "smt", only);
@@ -97,7 +99,8 @@ void finish_nodes_and_capacity(Topology& t) {
     t.has_cluster.assign(t.n_cpus, false);
     for (int c = 0; c < t.n_cpus; ++c) {
         t.has_cluster[c] = t.cluster[c].any();
-        if (t.has_cluster[c] && !contains(t.cluster[c], only(c))) contradiction(cpu_name(c) + " is not in its own cluster");
+        if (t.has_cluster[c] && !contains(t.cluster[c], only(c)))
+            contradiction(cpu_name(c) + " is not in its own cluster");
     }
     t.clusters_active = std::find(t.has_cluster.begin(), t.has_cluster.end(), true) != t.has_cluster.end();
 }
@@ -110,7 +113,8 @@ void finish_stacks(Topology& t) {
         if (!d.cpus.any()) d.cpus = d.span;
         if (!contains(d.span, d.cpus)) contradiction("domain " + d.name + " belongs to a CPU outside its span");
     }
-    std::stable_sort(t.domains.begin(), t.domains.end(), [](const Domain& a, const Domain& b) { return a.weight < b.weight; });
+    std::stable_sort(t.domains.begin(), t.domains.end(),
+                     [](const Domain& a, const Domain& b) { return a.weight < b.weight; });
     t.stack.assign(t.n_cpus, {});
     t.asym_domain.assign(t.n_cpus, Topology::kNone);
     t.llc_level.assign(t.n_cpus, Topology::kNone);
@@ -137,7 +141,8 @@ void finish_stacks(Topology& t) {
             if (!stack.empty()) {
                 const Domain& child = t.domains[stack.back()];
                 if (!contains(d.span, child.span) || child.weight == d.weight)
-                    contradiction("domain " + d.name + " of " + cpu_name(c.v) + " does not extend domain " + child.name);
+                    contradiction("domain " + d.name + " of " + cpu_name(c.v) + " does not extend domain " +
+                                  child.name);
             }
             if (d.share_llc) t.llc_level[c.v] = static_cast<int>(stack.size());
             if (d.asym_full && t.asym_domain[c.v] == Topology::kNone) t.asym_domain[c.v] = i;
@@ -154,8 +159,10 @@ void finish_llcs(Topology& t) {
         const int id = t.llc_id[c];
         const bool domain = t.llc_level[c] != Topology::kNone;
         if (domain != t.has_llc_domain[c])
-            contradiction(cpu_name(c) + (domain ? " has a domain that shares its cache, but no LLC domain" : " has an LLC domain that is not in its stack"));
-        if (id > c || (!domain && id != c)) contradiction("llc_id of " + cpu_name(c) + " is not the lowest CPU of its LLC");
+            contradiction(cpu_name(c) + (domain ? " has a domain that shares its cache, but no LLC domain"
+                                                : " has an LLC domain that is not in its stack"));
+        if (id > c || (!domain && id != c))
+            contradiction("llc_id of " + cpu_name(c) + " is not the lowest CPU of its LLC");
         if (id == c) {
             t.llc[c] = Llc(static_cast<uint16_t>(t.llc_span.size()));
             t.llc_span.push_back(only(c));
@@ -168,7 +175,8 @@ void finish_llcs(Topology& t) {
     for (int c = 0; c < t.n_cpus; ++c)
         if (t.has_llc_domain[c]) {
             const Domain& d = t.domains[t.stack[c][t.llc_level[c]]];
-            if (!(d.span == t.llc_span[t.llc[c].v])) contradiction("domain " + d.name + " of " + cpu_name(c) + " is not its LLC");
+            if (!(d.span == t.llc_span[t.llc[c].v]))
+                contradiction("domain " + d.name + " of " + cpu_name(c) + " is not its LLC");
         }
 }
 

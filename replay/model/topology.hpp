@@ -25,14 +25,14 @@ struct Domain {
     std::string name;
     int imbalance_pct = 117;  ///< as recorded; a column may override it per level kind (A12 imb_pkg / imb_llc)
     bool numa = false;
-    bool share_llc = false;      ///< all its CPUs share the last-level cache (SD_SHARE_LLC)
-    bool wake_affine = true;     ///< SD_WAKE_AFFINE
-    bool balance_wake = false;   ///< SD_BALANCE_WAKE
+    bool share_llc = false;     ///< all its CPUs share the last-level cache (SD_SHARE_LLC)
+    bool wake_affine = true;    ///< SD_WAKE_AFFINE
+    bool balance_wake = false;  ///< SD_BALANCE_WAKE
     bool balance_fork = true;
     bool balance_exec = true;
     bool load_balance = true;
-    bool asym_full = false;      ///< spans every capacity of the system, which has several (derived)
-    int weight = 0;              ///< CPUs in the span
+    bool asym_full = false;  ///< spans every capacity of the system, which has several (derived)
+    int weight = 0;          ///< CPUs in the span
     std::optional<int> imb_numa_nr;
 };
 
@@ -41,7 +41,7 @@ struct Topology {
     int words = 1;   ///< mask words in use
     CpuMask online;
 
-    bool known = false;            ///< false: no topology came with the recording; every CPU is its own core, llc and node
+    bool known = false;  ///< false: no topology came with the recording; every CPU is its own core, llc and node
     bool smt_active = false;
     bool clusters_active = false;  ///< any CPU has a cluster domain
     bool asym = false;             ///< different capacities exist
@@ -58,11 +58,11 @@ struct Topology {
     std::vector<CpuMask> cluster;      ///< per CPU: cluster span (empty without a cluster level there)
     std::vector<bool> has_cluster;
 
-    std::vector<Domain> domains;             ///< all distinct domains, children before parents
-    std::vector<std::vector<int>> stack;     ///< per CPU: indices into `domains`, bottom-up
-    std::vector<int> asym_domain;            ///< per CPU: index of its lowest asym_full domain, or `kNone`
-    std::vector<int> llc_level;              ///< per CPU: index into its stack of sd_llc(c), or `kNone`
-    bool balance_wake = false;               ///< any domain has SD_BALANCE_WAKE
+    std::vector<Domain> domains;          ///< all distinct domains, children before parents
+    std::vector<std::vector<int>> stack;  ///< per CPU: indices into `domains`, bottom-up
+    std::vector<int> asym_domain;         ///< per CPU: index of its lowest asym_full domain, or `kNone`
+    std::vector<int> llc_level;           ///< per CPU: index into its stack of sd_llc(c), or `kNone`
+    bool balance_wake = false;            ///< any domain has SD_BALANCE_WAKE
     static constexpr int kNone = 0x7fffffff;
 
     std::vector<uint16_t> sibling;        ///< siblings of all CPUs, ascending within a CPU; see siblings()
@@ -79,10 +79,10 @@ struct Topology {
     }
     std::vector<int> llc_weight;  ///< per dense LLC: number of CPUs
 
-    /// Fills everything that follows from n_cpus, online, smt, node, cap_orig, llc_id, has_llc_domain, cluster and domains
-    /// (span, name, flags). A per-CPU vector left empty takes its neutral value: own core, node 0, capacity 1024, no LLC domain,
-    /// no cluster. Sorts `domains` children first and restricts `smt` to online CPUs, as cpu_smt_mask is.
-    /// Throws std::invalid_argument (one line for the user) when the inputs contradict each other.
+    /// Fills everything that follows from n_cpus, online, smt, node, cap_orig, llc_id, has_llc_domain, cluster and
+    /// domains (span, name, flags). A per-CPU vector left empty takes its neutral value: own core, node 0, capacity
+    /// 1024, no LLC domain, no cluster. Sorts `domains` children first and restricts `smt` to online CPUs, as
+    /// cpu_smt_mask is. Throws std::invalid_argument (one line for the user) when the inputs contradict each other.
     void finish();
 };
 

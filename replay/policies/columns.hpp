@@ -21,8 +21,8 @@ struct Column {
     const char* kernel;   ///< the kernel that was read
     bool flips_pre_core;  ///< record_wakee before the core asks the class
     Pinned pinned;
-    bool exiting_no_sync;   ///< sync is forced off while curr exits
-    bool stop_unbalanced;   ///< the domain walk ends at a level without LOAD_BALANCE
+    bool exiting_no_sync;  ///< sync is forced off while curr exits
+    bool stop_unbalanced;  ///< the domain walk ends at a level without LOAD_BALANCE
     AffineRule affine_rule;
     Imbalance imbalance;
     PrevOf x2_prev;

@@ -25,16 +25,25 @@ const Topology& asymmetric_machine() {
 void require_no_slow_path(const std::string& name, const Topology& t) {
     for (const Domain& d : t.domains)
         if (d.balance_wake)
-            throw std::invalid_argument(name + " has no slow path for wakeups, but domain " + d.name + " of this machine sets BALANCE_WAKE");
+            throw std::invalid_argument(name + " has no slow path for wakeups, but domain " + d.name +
+                                        " of this machine sets BALANCE_WAKE");
 }
 
 }  // namespace
 
-Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)) { state.hic.assign(t.llc_span.size(), 0); }
+Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)) {
+    state.hic.assign(t.llc_span.size(), 0);
+}
 
 Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
     const bool plain = c_.idle == IdlePred::idle;
-    return Ctx{.v = v, .w = w, .t = topo_, .s = state, .dirty = dirty, .idle = plain ? v.idle : v.avail, .soft = plain ? Ctx::none() : v.sidle};
+    return Ctx{.v = v,
+               .w = w,
+               .t = topo_,
+               .s = state,
+               .dirty = dirty,
+               .idle = plain ? v.idle : v.avail,
+               .soft = plain ? Ctx::none() : v.sidle};
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {
@@ -86,9 +95,11 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
-    for (const auto& step : compose(with_defaults(info, {}), asymmetric_machine()).steps) info.steps.push_back(step->text());
+    for (const auto& step : compose(with_defaults(info, {}), asymmetric_machine()).steps)
+        info.steps.push_back(step->text());
     PolicyEntry entry{info, nullptr};
-    entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t, uint64_t) -> std::unique_ptr<Policy> {
+    entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t,
+                                                      uint64_t) -> std::unique_ptr<Policy> {
         require_no_slow_path(info.name, t);
         return std::make_unique<Composed>(compose(with_defaults(info, given), t), t);
     };
@@ -104,7 +115,8 @@ PolicyParams with_defaults(const PolicyInfo& info, const PolicyParams& given) {
     }
     for (const auto& [name, value] : given) {
         if (!all.contains(name))
-            throw std::invalid_argument(info.name + " has no parameter '" + name + "'; it has " + (names.empty() ? "none" : names));
+            throw std::invalid_argument(info.name + " has no parameter '" + name + "'; it has " +
+                                        (names.empty() ? "none" : names));
         all[name] = value;
     }
     return all;

@@ -39,14 +39,15 @@ class Composed final : public Policy {
     Composition c_;
 };
 
-/// An entry of the registry: the description and the maker. `make` throws std::invalid_argument for a wrong parameter value.
+/// An entry of the registry: the description and the maker. `make` throws std::invalid_argument for a wrong parameter
+/// value.
 struct PolicyEntry {
     PolicyInfo info;
     std::function<std::unique_ptr<Policy>(const PolicyParams&, const Topology&, uint64_t seed)> make;
 };
 
-/// The entry of a composed policy. `compose` gets the parameters (all present, defaults filled in) and whether the machine is
-/// asymmetric; the description's steps are those of an asymmetric machine, which has all of them.
+/// The entry of a composed policy. `compose` gets the parameters (all present, defaults filled in) and whether the
+/// machine is asymmetric; the description's steps are those of an asymmetric machine, which has all of them.
 using Compose = std::function<Composition(const PolicyParams&, const Topology&)>;
 PolicyEntry composed_entry(PolicyInfo info, Compose compose);
 

@@ -14,9 +14,11 @@ namespace {
 class LlcLinearScan : public Step {
   public:
     LlcLinearScan(std::optional<int64_t> migration_cost, bool clock_now)
-        : Step(Stage::scan, std::string("lowest idle allowed CPU of target's LLC, unless cfs_nr(target) > 1 or p is hot (clock ") +
-                                (clock_now ? "now)" : "stale)")),
-          migration_cost_(migration_cost), clock_now_(clock_now) {}
+        : Step(Stage::scan,
+               std::string("lowest idle allowed CPU of target's LLC, unless cfs_nr(target) > 1 or p is hot (clock ") +
+                   (clock_now ? "now)" : "stale)")),
+          migration_cost_(migration_cost),
+          clock_now_(clock_now) {}
 
     bool run(Ctx& x) const override {
         if (!x.t.has_llc_domain[x.target.v]) return false;
@@ -53,13 +55,15 @@ std::optional<int64_t> cost_param(const std::string& value) {
     int64_t ns = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), ns);
     if (error != std::errc{} || end != value.data() + value.size() || ns < -1)
-        throw std::invalid_argument("migration_cost=" + value + ": nanoseconds (-1 and 0 as in the kernel) or 'recorded' expected");
+        throw std::invalid_argument("migration_cost=" + value +
+                                    ": nanoseconds (-1 and 0 as in the kernel) or 'recorded' expected");
     return ns;
 }
 
 Composition compose_seed(const PolicyParams& params, const Topology& t) {
     const std::string& clock = params.at("hot_clock");
-    if (clock != "stale" && clock != "now") throw std::invalid_argument("hot_clock=" + clock + ": stale or now expected");
+    if (clock != "stale" && clock != "now")
+        throw std::invalid_argument("hot_clock=" + clock + ": stale or now expected");
     Steps scan;
     scan.push_back(std::make_unique<ScanRing>(true));
     scan.push_back(std::make_unique<LlcLinearScan>(cost_param(params.at("migration_cost")), clock == "now"));
@@ -76,15 +80,18 @@ bool should_scan(const ShouldScan& in) {
 }
 
 PolicyEntry idle_thread_scan_entry() {
-    PolicyInfo info{.name = "idle-thread-scan",
-                    .summary = "Linux 4.5 that looks for an idle thread anywhere in the LLC when no idle core is found",
-                    .source = "Chris Mason, [PATCH v2] sched: tweak select_idle_sibling to look for idle threads, 2016-04-08",
-                    .oracle_column = "v4.5+seed1",
-                    .reference = false,
-                    .params = {{"migration_cost", "recorded", "ns below which p counts as cache hot; recorded: the machine's sysctl, 500000 when unknown"},
-                               {"hot_clock", "stale", "stale: the run queue clock that the patch reads; now: the time of the wakeup, its intent"}},
-                    .steps = {},
-                    .deviations = column_deviations()};
+    PolicyInfo info{
+        .name = "idle-thread-scan",
+        .summary = "Linux 4.5 that looks for an idle thread anywhere in the LLC when no idle core is found",
+        .source = "Chris Mason, [PATCH v2] sched: tweak select_idle_sibling to look for idle threads, 2016-04-08",
+        .oracle_column = "v4.5+seed1",
+        .reference = false,
+        .params = {{"migration_cost", "recorded",
+                    "ns below which p counts as cache hot; recorded: the machine's sysctl, 500000 when unknown"},
+                   {"hot_clock", "stale",
+                    "stale: the run queue clock that the patch reads; now: the time of the wakeup, its intent"}},
+        .steps = {},
+        .deviations = column_deviations()};
     info.deviations.push_back("cfs_nr is the number of queued fair tasks where cgroups are not known");
     return composed_entry(std::move(info), compose_seed);
 }

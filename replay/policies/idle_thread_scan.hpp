@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Seed 1: "sched: tweak select_idle_sibling to look for idle threads", Chris Mason, v2, 2016-04-08, on Linux 4.5 (policies.md B1).
+// Seed 1: "sched: tweak select_idle_sibling to look for idle threads", Chris Mason, v2, 2016-04-08, on Linux 4.5
+// (policies.md B1).
 #pragma once
 
 #include "replay/policies/composed.hpp"

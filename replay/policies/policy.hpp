@@ -16,19 +16,51 @@ namespace rewake {
 
 /// Which rule decided. The order is the code in the ledger; names in branch_name(). Codes only grow at the end.
 enum class Branch : uint8_t {
-    recorded, prev, waker, random_idle, oracle_idle,             // reference policies
-    x0, x1, x2, x3, x4, x5, x6,                                  // early exits of select-idle-sibling (A6)
-    core, cpu, smt, scan, ring, linear, target, prev_aff, recent_aff,  // the scan (A7)
-    slow, nosearch, pinned, fallback,                            // A8, A4, A2
+    recorded,
+    prev,
+    waker,
+    random_idle,
+    oracle_idle,  // reference policies
+    x0,
+    x1,
+    x2,
+    x3,
+    x4,
+    x5,
+    x6,  // early exits of select-idle-sibling (A6)
+    core,
+    cpu,
+    smt,
+    scan,
+    ring,
+    linear,
+    target,
+    prev_aff,
+    recent_aff,  // the scan (A7)
+    slow,
+    nosearch,
+    pinned,
+    fallback,  // A8, A4, A2
     count_
 };
 std::string_view branch_name(Branch b);
 
 /// Bits of inputs_assumed (forms.py INPUTS), as the set of inputs that a decision looked at.
 enum Input : uint32_t {
-    kSync = 1u << 0, kAllowed = 1u << 1, kLoad = 1u << 2, kUtil = 1u << 3, kFlips = 1u << 4, kRecent = 1u << 5,
-    kHasIdleCores = 1u << 6, kNrIdleScan = 1u << 7, kCfsNr = 1u << 8, kHotClock = 1u << 9, kIdlePolicy = 1u << 10,
-    kNr = 1u << 11, kCapacity = 1u << 12, kDomains = 1u << 13,
+    kSync = 1u << 0,
+    kAllowed = 1u << 1,
+    kLoad = 1u << 2,
+    kUtil = 1u << 3,
+    kFlips = 1u << 4,
+    kRecent = 1u << 5,
+    kHasIdleCores = 1u << 6,
+    kNrIdleScan = 1u << 7,
+    kCfsNr = 1u << 8,
+    kHotClock = 1u << 9,
+    kIdlePolicy = 1u << 10,
+    kNr = 1u << 11,
+    kCapacity = 1u << 12,
+    kDomains = 1u << 13,
 };
 
 /// Task-indexed and LLC-indexed state that a policy owns (State ownership, A13). Vectors grow on demand.
@@ -41,9 +73,9 @@ struct PolicyState {
         Cpu recent{};
         uint64_t decay_ts = 0;  ///< jiffies
     };
-    std::vector<Task> tasks;          ///< by TaskId
-    std::vector<uint8_t> hic;         ///< by dense Llc: has_idle_cores
-    std::vector<int64_t> scan_cost;   ///< by dense Llc: avg_scan_cost, ns
+    std::vector<Task> tasks;         ///< by TaskId
+    std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
+    std::vector<int64_t> scan_cost;  ///< by dense Llc: avg_scan_cost, ns
     Task& task(TaskId t) {
         if (t.v >= tasks.size()) tasks.resize(t.v + 1 + t.v / 2);
         return tasks[t.v];
@@ -52,22 +84,23 @@ struct PolicyState {
 
 /// What one decision came to.
 struct Decision {
-    Cpu cpu{};                       ///< after the core's validity check and fallback (A2)
-    Cpu class_cpu{};                 ///< what the fair class returned
+    Cpu cpu{};        ///< after the core's validity check and fallback (A2)
+    Cpu class_cpu{};  ///< what the fair class returned
     bool class_called = true;
-    bool widened = false;            ///< no allowed CPU was online
+    bool widened = false;  ///< no allowed CPU was online
     Branch branch = Branch::target;
-    uint16_t scanned = 0;            ///< CPUs examined by the idle search
-    uint32_t looked = 0;             ///< Input bits that the decision looked at
-    bool exposed = false;            ///< looked at a CPU in `dirty`
+    uint16_t scanned = 0;  ///< CPUs examined by the idle search
+    uint32_t looked = 0;   ///< Input bits that the decision looked at
+    bool exposed = false;  ///< looked at a CPU in `dirty`
 };
 
 /// One policy instance: parameters fixed, private state inside. Not thread-safe; one instance per replay.
 class Policy {
   public:
     virtual ~Policy() = default;
-    /// Decides `w` against `v` and updates the private state. `dirty`: CPUs that this policy's own earlier picks changed
-    /// (for Decision::exposed), or nullptr. `recorded` is the recorded choice (only the `recorded` policy may look at it).
+    /// Decides `w` against `v` and updates the private state. `dirty`: CPUs that this policy's own earlier picks
+    /// changed (for Decision::exposed), or nullptr. `recorded` is the recorded choice (only the `recorded` policy may
+    /// look at it).
     virtual Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) = 0;
     /// A CPU entered idle; `core_idle`: all *other* siblings are AVAIL at that moment (set side of has_idle_cores, A7).
     virtual void cpu_idle(const View&, Cpu, bool /*core_idle*/) {}
@@ -82,9 +115,11 @@ class Policy {
 struct PolicyInfo {
     std::string name, summary, source, oracle_column;  ///< oracle_column: "v6.1"; empty: no vectors
     bool reference = false;                            ///< recorded, prev, waker, random-idle, oracle-idle
-    struct Param { std::string name, value, meaning; };
+    struct Param {
+        std::string name, value, meaning;
+    };
     std::vector<Param> params;
-    std::vector<std::string> steps;                    ///< the composition, in order
+    std::vector<std::string> steps;  ///< the composition, in order
     std::vector<std::string> deviations;
 };
 
@@ -93,6 +128,7 @@ using PolicyParams = std::map<std::string, std::string>;
 /// All policies that exist, by name. One file per policy registers itself in registry.cpp's table.
 std::span<const PolicyInfo> all_policies();
 /// Throws std::invalid_argument (message for the user) for an unknown name, parameter or value.
-std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyParams& params, const Topology& topo, uint64_t seed);
+std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyParams& params, const Topology& topo,
+                                    uint64_t seed);
 
 }  // namespace rewake

@@ -33,7 +33,9 @@ class Reference : public Policy {
 class Recorded final : public Reference {
   public:
     using Reference::Reference;
-    Decision decide(const View&, const Wakeup&, const CpuMask*, Cpu recorded) override { return at(recorded, Branch::recorded); }
+    Decision decide(const View&, const Wakeup&, const CpuMask*, Cpu recorded) override {
+        return at(recorded, Branch::recorded);
+    }
 };
 
 class Prev final : public Reference {
@@ -62,7 +64,8 @@ class RandomIdle final : public Reference {
     Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) override {
         auto idle = [&](unsigned i) { return v.avail.w[i] & w.allowed->w[i] & t_.online.w[i]; };
         const uint64_t draw = mix(seed_ + kGolden * ++decisions_);
-        const uint64_t n = static_cast<uint64_t>(sum_in_range(0, t_.words * 64u - 1, idle, [](uint64_t b) { return bit_count(b); }));
+        const uint64_t n =
+            static_cast<uint64_t>(sum_in_range(0, t_.words * 64u - 1, idle, [](uint64_t b) { return bit_count(b); }));
         Decision d = at(w.prev, n ? Branch::random_idle : Branch::prev);
         uint64_t skip = ((draw >> 32) * n) >> 32;
         for (unsigned i = 0; n && i < static_cast<unsigned>(t_.words); ++i) {
@@ -93,7 +96,8 @@ class OracleIdle final : public Reference {
             return first_in_wrap(t_.words, 0, [&](unsigned i) { return idle(i) & near.w[i]; });
         };
         Decision d = at(w.prev, Branch::prev);
-        auto found = (v.avail.test(w.prev) && w.allowed->test(w.prev) && t_.online.test(w.prev)) ? std::optional(w.prev) : std::nullopt;
+        auto found = (v.avail.test(w.prev) && w.allowed->test(w.prev) && t_.online.test(w.prev)) ? std::optional(w.prev)
+                                                                                                 : std::nullopt;
         if (!found) found = nearest(t_.smt[w.prev.v]);
         if (!found) found = nearest(t_.llc_span[t_.llc[w.prev.v].v]);
         if (!found) found = nearest(t_.node_span[t_.node[w.prev.v]]);
@@ -111,7 +115,8 @@ PolicyEntry entry(std::string name, std::string summary) {
     info.source = "rewake";
     info.reference = true;
     info.steps = {info.summary};
-    auto make = [info](const PolicyParams& given, const Topology& t, [[maybe_unused]] uint64_t seed) -> std::unique_ptr<Policy> {
+    auto make = [info](const PolicyParams& given, const Topology& t,
+                       [[maybe_unused]] uint64_t seed) -> std::unique_ptr<Policy> {
         with_defaults(info, given);
         if constexpr (std::is_constructible_v<P, const Topology&, uint64_t>)
             return std::make_unique<P>(t, seed);
@@ -128,7 +133,9 @@ std::vector<PolicyEntry> reference_entries() {
             entry<Prev>("prev", "always the task's previous CPU (null)"),
             entry<Waker>("waker", "the waker's CPU where allowed, else prev"),
             entry<RandomIdle>("random-idle", "a random idle allowed CPU, prev when there is none (null)"),
-            entry<OracleIdle>("oracle-idle", "an idle allowed CPU, the nearest to prev (core, LLC, node, anywhere), else prev (unreachable)")};
+            entry<OracleIdle>(
+                "oracle-idle",
+                "an idle allowed CPU, the nearest to prev (core, LLC, node, anywhere), else prev (unreachable)")};
 }
 
 }  // namespace rewake

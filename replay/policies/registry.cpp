@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The table of all policies. A mainline kernel is a row of columns.cpp; every other policy is a file with an entry here.
+// The table of all policies. A mainline kernel is a row of columns.cpp; every other policy is a file with an entry
+// here.
 #include <algorithm>
 #include <stdexcept>
 
@@ -31,7 +32,8 @@ std::span<const PolicyInfo> all_policies() {
     return infos;
 }
 
-std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyParams& params, const Topology& topo, uint64_t seed) {
+std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyParams& params, const Topology& topo,
+                                    uint64_t seed) {
     std::string names;
     for (const PolicyEntry& e : entries()) {
         if (e.info.name == name) return e.make(params, topo, seed);
@@ -41,9 +43,10 @@ std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyParams&
 }
 
 std::string_view branch_name(Branch b) {
-    static constexpr std::string_view names[] = {"recorded", "prev", "waker", "random-idle", "oracle-idle", "X0", "X1", "X2", "X3",
-                                                 "X4", "X5", "X6", "CORE", "CPU", "SMT", "SCAN", "RING", "LINEAR", "TARGET", "PREV_AFF",
-                                                 "RECENT_AFF", "SLOW", "NOSEARCH", "PINNED", "FALLBACK"};
+    static constexpr std::string_view names[] = {
+        "recorded", "prev",     "waker",      "random-idle", "oracle-idle", "X0",     "X1",      "X2",   "X3",
+        "X4",       "X5",       "X6",         "CORE",        "CPU",         "SMT",    "SCAN",    "RING", "LINEAR",
+        "TARGET",   "PREV_AFF", "RECENT_AFF", "SLOW",        "NOSEARCH",    "PINNED", "FALLBACK"};
     static_assert(std::size(names) == static_cast<size_t>(Branch::count_));
     return names[static_cast<size_t>(b)];
 }

@@ -84,7 +84,9 @@ struct Scene {
         w.allowed = &allowed;
         w.n_allowed = allowed.count();
     }
-    Decision decide(Policy& p, const CpuMask& dirty = {}, int recorded = 0) { return p.decide(v, w, &dirty, cpu(recorded)); }
+    Decision decide(Policy& p, const CpuMask& dirty = {}, int recorded = 0) {
+        return p.decide(v, w, &dirty, cpu(recorded));
+    }
 };
 
 }  // namespace rewake::test

@@ -112,15 +112,19 @@ TEST(Topology, RefusesContradictions) {
     EXPECT_EQ(error([](Topology& t) { t.smt[1] = cpus({0, 4}); }), "topology: CPU 1 is not among its own siblings");
     EXPECT_EQ(error([](Topology& t) { t.smt[1] = cpus({1}); }), "topology: siblings of CPU 5 and CPU 1 differ");
     EXPECT_EQ(error([](Topology& t) { t.cap_orig.assign(8, 0); }), "topology: CPU 0 has capacity 0");
-    EXPECT_EQ(error([](Topology& t) { t.domains[0].span.clear(cpu(7)); }), "topology: domain MC of CPU 3 does not extend domain SMT");
+    EXPECT_EQ(error([](Topology& t) { t.domains[0].span.clear(cpu(7)); }),
+              "topology: domain MC of CPU 3 does not extend domain SMT");
     EXPECT_EQ(error([](Topology& t) { t.llc_id[7] = 7; }), "topology: domain MC of CPU 0 is not its LLC");
     EXPECT_EQ(error([](Topology& t) { t.domains[1].span = {}; }), "topology: domain SMT is empty");
     EXPECT_EQ(error([](Topology& t) { t.online.clear(cpu(7)); }), "topology: domain MC spans an offline CPU");
-    EXPECT_EQ(error([](Topology& t) { t.domains.push_back(t.domains[0]); }), "topology: domain MC of CPU 0 does not extend domain MC");
-    EXPECT_EQ(error([](Topology& t) { t.domains[1].cpus = cpus({7}); }), "topology: domain SMT belongs to a CPU outside its span");
+    EXPECT_EQ(error([](Topology& t) { t.domains.push_back(t.domains[0]); }),
+              "topology: domain MC of CPU 0 does not extend domain MC");
+    EXPECT_EQ(error([](Topology& t) { t.domains[1].cpus = cpus({7}); }),
+              "topology: domain SMT belongs to a CPU outside its span");
     EXPECT_EQ(error([](Topology& t) { t.has_llc_domain[3] = false; }),
               "topology: CPU 3 has a domain that shares its cache, but no LLC domain");
-    EXPECT_EQ(error([](Topology& t) { t.llc_id[2] = 3; }), "topology: llc_id of CPU 2 is not the lowest CPU of its LLC");
+    EXPECT_EQ(error([](Topology& t) { t.llc_id[2] = 3; }),
+              "topology: llc_id of CPU 2 is not the lowest CPU of its LLC");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What conformance vectors do not say about policies: parameters, reference policies, and what a decision reports about itself.
+// What conformance vectors do not say about policies: parameters, reference policies, and what a decision reports about
+// itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,7 +85,7 @@ TEST(Linux61, ReportsWhatItLookedAt) {
     for (int c = 0; c < 8; ++c) EXPECT_EQ(s.decide(*p, cpus({c})).exposed, c <= 2) << c;
 
     Scene idle(t, {0}, 1, 0);
-    EXPECT_EQ(idle.decide(*p).scanned, 0);  // WA_IDLE keeps prev, X1 takes it
+    EXPECT_EQ(idle.decide(*p).scanned, 0);            // WA_IDLE keeps prev, X1 takes it
     EXPECT_TRUE(idle.decide(*p, cpus({1})).exposed);  // the affine step looked at the waker's CPU
     EXPECT_FALSE(idle.decide(*p, cpus({2})).exposed);
 }
@@ -164,12 +165,14 @@ TEST(IdleThreadScan, HotClock) {  // H3: p's CPU, in another LLC, had its last e
     s.w.p_exec_start = 10'000'000;
     s.v.clock_task[5] = 10'000'000;
     s.v.now = 50'000'000;
-    const auto stale = make_policy("idle-thread-scan", {}, t, 0), now = make_policy("idle-thread-scan", {{"hot_clock", "now"}}, t, 0);
+    const auto stale = make_policy("idle-thread-scan", {}, t, 0),
+               now = make_policy("idle-thread-scan", {{"hot_clock", "now"}}, t, 0);
     // Without SMT the ring finds every idle CPU first: what differs is whether the linear scan is made at all.
     EXPECT_EQ(s.decide(*stale).scanned, 4);
     EXPECT_EQ(s.decide(*now).scanned, 8);
     EXPECT_EQ(s.decide(*make_policy("idle-thread-scan", {{"migration_cost", "0"}}, t, 0)).scanned, 8);
-    EXPECT_EQ(s.decide(*make_policy("idle-thread-scan", {{"hot_clock", "now"}, {"migration_cost", "-1"}}, t, 0)).scanned, 4);
+    EXPECT_EQ(
+        s.decide(*make_policy("idle-thread-scan", {{"hot_clock", "now"}, {"migration_cost", "-1"}}, t, 0)).scanned, 4);
     EXPECT_TRUE(s.decide(*stale).looked & kHotClock);
     s.v.cfs_nr[1] = 2;
     EXPECT_EQ(s.decide(*now).scanned, 4);
@@ -205,7 +208,8 @@ TEST(Reference, RandomIdleIsUniformAndRepeatable) {
     const Topology t = finished(machine(130));
     Scene s(t, {0, 3, 63, 64, 127, 129}, 1, 2);
     s.allow(cpus({2, 3, 63, 64, 129}));
-    const auto a = make_policy("random-idle", {}, t, 7), b = make_policy("random-idle", {}, t, 7), c = make_policy("random-idle", {}, t, 8);
+    const auto a = make_policy("random-idle", {}, t, 7), b = make_policy("random-idle", {}, t, 7),
+               c = make_policy("random-idle", {}, t, 8);
     std::map<int, int> seen;
     int differs = 0;
     for (int i = 0; i < 4000; ++i) {
@@ -239,11 +243,15 @@ TEST(Reference, TrivialRules) {
 
 TEST(Registry, RefusesWhatItDoesNotKnow) {
     const Topology t = finished(machine(4));
-    auto error = [&](const char* name, PolicyParams params) { return message([&] { make_policy(name, params, t, 0); }); };
-    EXPECT_EQ(error("linux-9", {}), "no policy 'linux-9'; there are recorded, prev, waker, random-idle, oracle-idle, linux-6.1, linux-4.5, "
-                                    "idle-thread-scan");
+    auto error = [&](const char* name, PolicyParams params) {
+        return message([&] { make_policy(name, params, t, 0); });
+    };
+    EXPECT_EQ(error("linux-9", {}),
+              "no policy 'linux-9'; there are recorded, prev, waker, random-idle, oracle-idle, linux-6.1, linux-4.5, "
+              "idle-thread-scan");
     EXPECT_EQ(error("prev", {{"x", "1"}}), "prev has no parameter 'x'; it has none");
-    EXPECT_EQ(error("idle-thread-scan", {{"hot", "1"}}), "idle-thread-scan has no parameter 'hot'; it has migration_cost, hot_clock");
+    EXPECT_EQ(error("idle-thread-scan", {{"hot", "1"}}),
+              "idle-thread-scan has no parameter 'hot'; it has migration_cost, hot_clock");
     EXPECT_EQ(error("idle-thread-scan", {{"hot_clock", "soon"}}), "hot_clock=soon: stale or now expected");
     EXPECT_NE(error("idle-thread-scan", {{"migration_cost", "1ms"}}), "no error");
     EXPECT_EQ(error("linux-6.1", {{"SIS_UTIL", "yes"}}), "SIS_UTIL=yes: 0 or 1 expected");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Conformance: the bundled vectors, the full set where it is at hand, and that a wrong engine or a bad file is found out."""
+"""Conformance: the bundled vectors, the full set where it is at hand; a wrong engine or bad file is found out."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ def test_plain_jsonl_equals_zstd(tmp_path: Path) -> None:
     ("name", "exit_branch", "field", "value"),
     [
         ("v6.1.wake", "SCAN", "cpu", 0), ("v6.1.wake", "SCAN", "class_cpu", 0), ("v6.1.wake", "X4", "p_recent", 63),
-        ("v6.1.wake", "X1", "curr_recent", 63), ("v6.1.wake", "X1", "curr_flips", 99), ("v6.1.wake", "X1", "curr_last_wakee", "none"),
-        ("v6.1.wake", "X1", "curr_decay_ts", 1), ("v6.1.sis", "SCAN", "hic", [1]), ("v6.1.sis", "SCAN", "unheard_of", 1),
+        ("v6.1.wake", "X1", "curr_recent", 63), ("v6.1.wake", "X1", "curr_flips", 99),
+        ("v6.1.wake", "X1", "curr_last_wakee", "none"), ("v6.1.wake", "X1", "curr_decay_ts", 1),
+        ("v6.1.sis", "SCAN", "hic", [1]), ("v6.1.sis", "SCAN", "unheard_of", 1),
         ("v4.5.wake", "RING", "cpu", 63), ("v4.5+seed1.sis", "LINEAR", "cpu", 63),
     ],
 )  # fmt: skip
@@ -129,7 +130,8 @@ def test_nothing_checked_is_not_ok(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"\x00\xff\xfe", "not JSON"), (b"[1]\n", "JSON object"), (b"{}\n", "field 'column' is missing"), (b'{"column": "v6.1"', "not JSON"),
+        (b"\x00\xff\xfe", "not JSON"), (b'{"column": "v6.1"', "not JSON"), (b"[1]\n", "JSON object"),
+        (b"{}\n", "field 'column' is missing"),
         (b'{"column":"v6.1","scope":"sis"}\n', "field topo is missing"),
         (b'{"column":"v6.1","scope":"sis","topo":"nowhere"}\n', "no topology 'nowhere'"),
         (b'{"column":"v6.1","scope":"sis","topo":"flat8","idle":[8]}\n', "no CPU 8"),

@@ -14,8 +14,9 @@ std::string text414(WakeAffineFeatures f) {
 }  // namespace
 
 DomainWalk::DomainWalk(bool stop_unbalanced)
-    : Step(Stage::walk, stop_unbalanced ? "lowest domain with WAKE_AFFINE that holds prev, below the first without LOAD_BALANCE"
-                                        : "lowest domain with WAKE_AFFINE that holds prev"),
+    : Step(Stage::walk, stop_unbalanced
+                            ? "lowest domain with WAKE_AFFINE that holds prev, below the first without LOAD_BALANCE"
+                            : "lowest domain with WAKE_AFFINE that holds prev"),
       stop_unbalanced_(stop_unbalanced) {}
 
 bool DomainWalk::run(Ctx& x) const {
@@ -36,7 +37,8 @@ bool DomainWalk::run(Ctx& x) const {
 Affine::Affine(std::string text, const Topology& t, const Imbalance& imb) : Step(Stage::affine, std::move(text)) {
     for (const Domain& d : t.domains) {
         bool one_core = true;
-        for_each_cpu(t.words, [&](int i) { return d.span.w[i]; }, [&](Cpu c) { return !(one_core = d.span == t.smt[c.v]); });
+        for_each_cpu(
+            t.words, [&](int i) { return d.span.w[i]; }, [&](Cpu c) { return !(one_core = d.span == t.smt[c.v]); });
         const int pct = !d.share_llc ? imb.pkg : one_core ? imb.smt : imb.llc;
         factor_.push_back(static_cast<int16_t>(100 + (pct - 100) / 2));
     }
@@ -50,7 +52,8 @@ bool Affine::run(Ctx& x) const {
     return false;
 }
 
-Affine45::Affine45(const Topology& t, const Imbalance& imb) : Affine("wake_affine: loads scaled by capacities", t, imb) {}
+Affine45::Affine45(const Topology& t, const Imbalance& imb)
+    : Affine("wake_affine: loads scaled by capacities", t, imb) {}
 
 bool Affine45::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;

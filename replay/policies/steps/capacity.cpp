@@ -22,7 +22,8 @@ Fit::Fit() : Filter("fits (asymmetric machines)") {}
 
 bool Fit::passes(Ctx& x, Cpu c) const { return util_fits_cpu(x, c) > 0; }
 
-AsymScan::AsymScan() : Step(Stage::probe, "X5 capacity scan of target's asymmetric domain, else target (asymmetric machines)") {}
+AsymScan::AsymScan()
+    : Step(Stage::probe, "X5 capacity scan of target's asymmetric domain, else target (asymmetric machines)") {}
 
 bool AsymScan::run(Ctx& x) const {
     const int domain = x.t.asym_domain[x.target.v];
@@ -33,20 +34,22 @@ bool AsymScan::run(Ctx& x) const {
     int best_fits = 0;
     int64_t best_cap = 0;
     Cpu best = x.target;
-    const bool fitting = for_each_in_wrap(x.t.words, x.target.v, [&](unsigned i) { return cpus(i) & x.usable_word(i); }, [&](Cpu c) {
-        const int fits = util_fits_cpu(x, c);
-        if (fits > 0) {
-            best = c;
-            return true;
-        }
-        const int64_t cap = fits < 0 ? x.t.cap_orig[c.v] - x.v.thermal[c.v] : x.v.cap[c.v];
-        if (fits < best_fits || (fits == best_fits && cap > best_cap)) {  // -1 ranks above 0
-            best_fits = fits;
-            best_cap = cap;
-            best = c;
-        }
-        return false;
-    });
+    const bool fitting = for_each_in_wrap(
+        x.t.words, x.target.v, [&](unsigned i) { return cpus(i) & x.usable_word(i); },
+        [&](Cpu c) {
+            const int fits = util_fits_cpu(x, c);
+            if (fits > 0) {
+                best = c;
+                return true;
+            }
+            const int64_t cap = fits < 0 ? x.t.cap_orig[c.v] - x.v.thermal[c.v] : x.v.cap[c.v];
+            if (fits < best_fits || (fits == best_fits && cap > best_cap)) {  // -1 ranks above 0
+                best_fits = fits;
+                best_cap = cap;
+                best = c;
+            }
+            return false;
+        });
     if (fitting)
         x.scanned(x.target.v, best, cpus);
     else

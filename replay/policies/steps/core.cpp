@@ -22,7 +22,8 @@ bool PinnedStep::run(Ctx& x) const {
     return x.decide(first.value_or(x.w.prev), Branch::pinned);
 }
 
-CoreCheck::CoreCheck() : Step(Stage::check, "not allowed or offline: lowest allowed CPU of the task's node, else of all") {}
+CoreCheck::CoreCheck()
+    : Step(Stage::check, "not allowed or offline: lowest allowed CPU of the task's node, else of all") {}
 
 bool CoreCheck::run(Ctx& x) const {
     Decision& d = x.d;

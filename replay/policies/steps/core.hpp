@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The core's wrapper around the class hook (policies.md A2): tasks with one CPU, and the validity check with its fallback.
+// The core's wrapper around the class hook (policies.md A2): tasks with one CPU, and the validity check with its
+// fallback.
 #pragma once
 
 #include "replay/policies/steps/step.hpp"
@@ -8,8 +9,8 @@ namespace rewake {
 
 /// What the core does without asking the class.
 enum class Pinned : uint8_t {
-    keep_prev,           ///< 4.5: one allowed CPU keeps prev
-    any_allowed,         ///< 5.11+: one allowed CPU, or migration disabled: the first allowed CPU
+    keep_prev,    ///< 4.5: one allowed CPU keeps prev
+    any_allowed,  ///< 5.11+: one allowed CPU, or migration disabled: the first allowed CPU
 };
 
 class PinnedStep : public Step {

@@ -21,7 +21,8 @@ bool TargetIdle::run(Ctx& x) const {
 }
 
 PrevIdle::PrevIdle(PrevOf source, Filters f)
-    : Probe(source == PrevOf::prev ? "X2 prev in target's LLC, usable" : "X2 task_cpu in target's LLC, usable", std::move(f)),
+    : Probe(source == PrevOf::prev ? "X2 prev in target's LLC, usable" : "X2 task_cpu in target's LLC, usable",
+            std::move(f)),
       source_(source) {}
 
 bool PrevIdle::run(Ctx& x) const {
@@ -41,7 +42,8 @@ bool KthreadWaker::run(Ctx& x) const {
     return x.v.nr[w.waker.v] <= 1 && passes(x, w.prev) && x.decide(w.prev, Branch::x3);
 }
 
-RecentIdle::RecentIdle(Filters f) : Probe("X4 recently used CPU in target's LLC, usable, allowed; recent = prev", std::move(f)) {}
+RecentIdle::RecentIdle(Filters f)
+    : Probe("X4 recently used CPU in target's LLC, usable, allowed; recent = prev", std::move(f)) {}
 
 bool RecentIdle::run(Ctx& x) const {
     PolicyState::Task& p = x.s.task(x.w.p);

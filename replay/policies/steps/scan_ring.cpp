@@ -35,39 +35,45 @@ CpuMask allowed_leaders(const Domain& d, const CpuMask& allowed, int words) {
 
 /// Whether a group whose leader is idle is idle as a whole and may be taken.
 bool acceptable(Ctx& x, const CpuMask& group, Cpu leader, bool target_counts) {
-    return !for_each_cpu(x.t.words, [&](int i) { return group.w[i]; }, [&](Cpu c) {
-        if (c != leader) {
-            ++x.d.scanned;
-            x.touch(c);
-        }
-        return !x.idle.test(c) || (c == x.target && !target_counts);
-    });
+    return !for_each_cpu(
+        x.t.words, [&](int i) { return group.w[i]; },
+        [&](Cpu c) {
+            if (c != leader) {
+                ++x.d.scanned;
+                x.touch(c);
+            }
+            return !x.idle.test(c) || (c == x.target && !target_counts);
+        });
 }
 
-/// One level: groups in ring order from the one whose lowest CPU is `start`. Groups without an allowed CPU are passed over unseen;
-/// the others are known by their leader, which is examined first.
+/// One level: groups in ring order from the one whose lowest CPU is `start`. Groups without an allowed CPU are passed
+/// over unseen; the others are known by their leader, which is examined first.
 bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool target_counts) {
     const int words = x.t.words;
     auto all = [&](unsigned i) { return leaders.w[i]; };
     const CpuMask* taken = nullptr;
     Cpu last{};
-    for_each_in_wrap(words, start, [&](unsigned i) { return leaders.w[i] & x.idle.w[i]; }, [&](Cpu leader) {
-        const CpuMask& g = group_of(d, leader);
-        if (!acceptable(x, g, leader, target_counts)) return false;
-        taken = &g;
-        last = leader;
-        return true;
-    });
+    for_each_in_wrap(
+        words, start, [&](unsigned i) { return leaders.w[i] & x.idle.w[i]; },
+        [&](Cpu leader) {
+            const CpuMask& g = group_of(d, leader);
+            if (!acceptable(x, g, leader, target_counts)) return false;
+            taken = &g;
+            last = leader;
+            return true;
+        });
     if (!taken) return x.scanned_all(all), false;
     x.scanned(start, last, all);
-    return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return taken->w[i] & x.w.allowed->w[i]; }), Branch::ring);
+    return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return taken->w[i] & x.w.allowed->w[i]; }),
+                    Branch::ring);
 }
 
 }  // namespace
 
 ScanRing::ScanRing(bool target_counts)
-    : Step(Stage::scan, std::string("ring: first wholly idle group from target's, LLC level down to target's siblings") +
-                            (target_counts ? "" : ", never target's own")),
+    : Step(Stage::scan,
+           std::string("ring: first wholly idle group from target's, LLC level down to target's siblings") +
+               (target_counts ? "" : ", never target's own")),
       target_counts_(target_counts) {}
 
 bool ScanRing::run(Ctx& x) const {
@@ -78,9 +84,11 @@ bool ScanRing::run(Ctx& x) const {
     const CpuMask& allowed = *x.w.allowed;
     for (int i = top; i >= 0; --i) {
         const Domain& d = x.t.domains[stack[i]];
-        const unsigned start = i > 0 ? x.t.domains[stack[i - 1]].first.v : x.target.v;  // lowest CPU of target's own group
-        if (within(d.span, allowed, x.t.words) ? level(x, d, start, d.leaders, target_counts_)
-                                               : level(x, d, start, allowed_leaders(d, allowed, x.t.words), target_counts_))
+        const unsigned start =
+            i > 0 ? x.t.domains[stack[i - 1]].first.v : x.target.v;  // lowest CPU of target's own group
+        if (within(d.span, allowed, x.t.words)
+                ? level(x, d, start, d.leaders, target_counts_)
+                : level(x, d, start, allowed_leaders(d, allowed, x.t.words), target_counts_))
             return true;
     }
     return false;

@@ -6,8 +6,9 @@
 
 namespace rewake {
 
-/// From sd_llc(target) down target's stack, the domain's groups in ring order from target's own: the first group whose CPUs are
-/// all idle gives its lowest allowed CPU. 4.5/4.6 reject a group that holds target; `target_counts` lifts that (seed 1).
+/// From sd_llc(target) down target's stack, the domain's groups in ring order from target's own: the first group whose
+/// CPUs are all idle gives its lowest allowed CPU. 4.5/4.6 reject a group that holds target; `target_counts` lifts that
+/// (seed 1).
 class ScanRing : public Step {
   public:
     explicit ScanRing(bool target_counts);

@@ -13,7 +13,8 @@ struct Candidates {
     void clear(Cpu c) { w[c.v >> 6] &= ~(uint64_t{1} << (c.v & 63)); }
 };
 
-/// select_idle_core: whether the whole core of `core` is idle. Otherwise removes it from `cpus` and may remember a thread of it.
+/// select_idle_core: whether the whole core of `core` is idle. Otherwise removes it from `cpus` and may remember a
+/// thread of it.
 bool idle_core(Ctx& x, Cpu core, Candidates& cpus, std::optional<Cpu>& remembered) {
     bool idle = true;
     for (uint16_t sibling : x.t.siblings(core)) {
@@ -54,8 +55,8 @@ bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr) {
     const int words = x.t.words;
     auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     const auto found = first_in_wrap(words, start, [&](unsigned i) { return cpus(i) & x.usable_word(i); });
-    const int examined =
-        found ? count_in_wrap(words, start, *found, cpus) : sum_in_range(0, words * 64u - 1, cpus, [](uint64_t b) { return bit_count(b); });
+    const int examined = found ? count_in_wrap(words, start, *found, cpus)
+                               : sum_in_range(0, words * 64u - 1, cpus, [](uint64_t b) { return bit_count(b); });
     x.d.scanned = static_cast<uint16_t>(x.d.scanned + std::min(examined, nr));
     if (x.dirty) {
         int left = nr;
@@ -67,8 +68,10 @@ bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr) {
 }  // namespace
 
 ScanU::ScanU(bool sis_util)
-    : Step(Stage::scan, std::string("siblings of prev without has_idle_cores; LLC from target + 1: idle cores with it, else usable CPUs") +
-                            (sis_util ? ", at most nr_idle_scan (SIS_UTIL)" : "")),
+    : Step(Stage::scan,
+           std::string(
+               "siblings of prev without has_idle_cores; LLC from target + 1: idle cores with it, else usable CPUs") +
+               (sis_util ? ", at most nr_idle_scan (SIS_UTIL)" : "")),
       sis_util_(sis_util) {}
 
 bool ScanU::run(Ctx& x) const {

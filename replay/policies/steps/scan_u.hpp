@@ -6,8 +6,8 @@
 
 namespace rewake {
 
-/// The siblings of prev while no idle core is promised, then one pass over LLC and allowed from target + 1: whole idle cores
-/// while has_idle_cores is set, else usable CPUs. `sis_util`: at most nr_idle_scan CPUs; 0 means no scan at all.
+/// The siblings of prev while no idle core is promised, then one pass over LLC and allowed from target + 1: whole idle
+/// cores while has_idle_cores is set, else usable CPUs. `sis_util`: at most nr_idle_scan CPUs; 0 means no scan at all.
 class ScanU : public Step {
   public:
     explicit ScanU(bool sis_util);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The parts that policies are made of (policies.md A13): a step reads the View and the policy's private state, and either
-// decides or leaves its result in the Ctx for the next one. Constants are fixed when the step is made.
+// The parts that policies are made of (policies.md A13): a step reads the View and the policy's private state, and
+// either decides or leaves its result in the Ctx for the next one. Constants are fixed when the step is made.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ struct Ctx {
     const CpuMask& idle;   ///< idle predicate of the kernel (IDLE or AVAIL)
     const CpuMask& soft;   ///< CPUs that count as usable besides (SIDLE), or the empty set
     Decision d{};
-    Cpu target{};               ///< `new` of A4, handed to select-idle-sibling
-    bool sync = false;          ///< WF_SYNC as the class sees it
+    Cpu target{};       ///< `new` of A4, handed to select-idle-sibling
+    bool sync = false;  ///< WF_SYNC as the class sees it
     bool want_affine = false;
     int affine_domain = Topology::kNone;  ///< lowest level that pulls: index into Topology::domains
 
@@ -47,7 +47,8 @@ struct Ctx {
     template <class Word>
     void scanned(unsigned start, Cpu stop, Word word) {
         d.scanned = static_cast<uint16_t>(d.scanned + count_in_wrap(t.words, start, stop, word));
-        if (dirty && any_in_wrap(t.words, start, stop, [&](unsigned i) { return word(i) & dirty->w[i]; })) d.exposed = true;
+        if (dirty && any_in_wrap(t.words, start, stop, [&](unsigned i) { return word(i) & dirty->w[i]; }))
+            d.exposed = true;
     }
     /// Notes that a scan met all of the set.
     template <class Word>

@@ -25,7 +25,8 @@ bool wake_wide(uint32_t curr_flips, uint32_t p_flips, int llc_size) {
 }
 
 RecordWakee::RecordWakee(bool pre_core)
-    : Step(pre_core ? Stage::book_in : Stage::gate, pre_core ? "record_wakee, before the core asks the class" : "record_wakee") {}
+    : Step(pre_core ? Stage::book_in : Stage::gate,
+           pre_core ? "record_wakee, before the core asks the class" : "record_wakee") {}
 
 bool RecordWakee::run(Ctx& x) const {
     record_wakee(x.s, x.w.curr, x.w.p, x.w.jiffies, x.w.hz);
@@ -41,7 +42,8 @@ bool Gate::run(Ctx& x) const {
     x.sync = x.w.sync && !(exiting_ && x.w.curr_exiting);
     x.look(kFlips);
     const uint32_t p_flips = x.s.task(x.w.p).flips;
-    x.want_affine = !wake_wide(x.s.task(x.w.curr).flips, p_flips, x.t.llc_size(x.w.waker)) && x.w.allowed->test(x.w.waker);
+    x.want_affine =
+        !wake_wide(x.s.task(x.w.curr).flips, p_flips, x.t.llc_size(x.w.waker)) && x.w.allowed->test(x.w.waker);
     return false;
 }
 

@@ -65,4 +65,5 @@ def column_of(
                 carried.append(f"{feature}={int(recorded)}")
         elif not recorded and feature != "SIS_PROP":
             notes.append(f"recorded with NO_{feature}, for which {name} has no parameter")
-    return Column(name + (":" + ",".join(carried) if carried else ""), tuple(notes))
+    # Parameters in the order in which an instance is named (replay/spec.py).
+    return Column(name + (":" + ",".join(sorted(carried)) if carried else ""), tuple(notes))

@@ -7,6 +7,7 @@ import pytest
 
 from rewake.analysis.columns import column_of
 from rewake.errors import FidelityError
+from rewake.replay.spec import parse
 
 EXIST = {
     "linux-6.1": {"SIS_UTIL": "1", "WA_IDLE": "1", "WA_WEIGHT": "1", "WA_BIAS": "1"},
@@ -49,6 +50,13 @@ def test_a_column_that_is_not_built_refuses() -> None:
 def test_recorded_features_become_parameters() -> None:
     features = {"SIS_UTIL": False, "WA_IDLE": True, "WA_WEIGHT": False, "TTWU_QUEUE": False}
     assert column_of("6.1.0", features, EXIST).instance == "linux-6.1:SIS_UTIL=0,WA_WEIGHT=0"
+
+
+def test_the_instance_is_spelled_as_the_grammar_spells_it() -> None:
+    """Else the run has a policy of another name than the one that is looked for."""
+    features = dict.fromkeys(("SIS_UTIL", "WA_IDLE", "WA_WEIGHT", "WA_BIAS"), False)
+    instance = column_of("6.1.0", features, EXIST).instance
+    assert [str(spec) for spec in parse(instance)] == [instance]
 
 
 def test_a_feature_that_the_column_cannot_follow_is_said() -> None:

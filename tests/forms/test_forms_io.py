@@ -181,6 +181,18 @@ def test_a_missing_table_and_an_empty_part_read_as_no_rows(tmp_path: Path) -> No
         recording.read_part("exit", 2)
 
 
+def test_what_stands_under_a_null_need_not_fit(tmp_path: Path) -> None:
+    null = np.array([True, False])
+    cpu: Columns = {c.name: (np.array([-1, 3]), null) for c in forms.TABLES["cpu"].columns[1:]}
+    with forms.RecordingWriter(tmp_path / "n.rewake") as writer:
+        writer.write("cpu", cpu | {"cpu": np.array([0, 1], np.uint16)})
+        assert forms.TABLES["cpu"].names == tuple(writer.read("cpu"))
+        values, absent = writer.read("cpu")["llc"]
+        assert (values[1], list(absent)) == (3, [True, False])
+    with forms.RunWriter(tmp_path / "n.run") as run:
+        run.write_ledger("prev", 0, {"cpu": (np.array([-1, 3]), null)})
+
+
 BAD: list[tuple[str, Columns, str]] = [
     ("comm", {"id": np.array([1]), "name": np.array(["a"], object), "x": np.array([1])}, "no column x"),
     ("comm", {"id": np.array([1])}, "comm.name is missing"),

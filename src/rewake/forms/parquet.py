@@ -75,11 +75,14 @@ def literal(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
-def exact(table: Table, column: Column, values: Array) -> Array:
+def exact(table: Table, column: Column, values: Array, null: Array | None) -> Array:
     """The values in the declared width; refuses anything that would not survive the change."""
     want = dtype_of(column)
     if values.ndim != 1:
         raise ValueError(f"{table.name}.{column.name}: {values.ndim} dimensions")
+    if null is not None and (values.dtype != want or want.kind == "O"):
+        values = values.copy()  # what stands under a NULL is arbitrary and need not fit
+        values[null] = None if values.dtype.kind == "O" else values.dtype.type()
     if values.dtype == want:
         return values
     if values.size == 0 or (want.kind == "O" and values.dtype.kind == "U"):
@@ -114,23 +117,18 @@ def checked(table: Table, columns: Columns) -> tuple[dict[str, Array], list[str]
             raise ValueError(f"{table.name}.{column.name}: {len(values)} rows, other columns have {rows}")
         if null is not None and not null.any():
             null = None
-        if null is not None:
-            if not column.nullable:
-                raise ValueError(f"{table.name}.{column.name} may not be NULL")
-            # What stands under a NULL is arbitrary; zero keeps the bytes of the file independent of it.
-            values = values.copy()
-            values[null] = None if values.dtype.kind == "O" else 0
-        arrays[column.name] = exact(table, column, values)
+        if null is not None and not column.nullable:
+            raise ValueError(f"{table.name}.{column.name} may not be NULL")
+        values = exact(table, column, values, null)
         if column.type == "VARCHAR":
-            absent = sum(1 for v in arrays[column.name] if v is None)
-            if absent and not column.nullable:
+            if not column.nullable and any(v is None for v in values):
                 raise ValueError(f"{table.name}.{column.name} may not be NULL")
             exprs.append(f"{column.name}::VARCHAR AS {column.name}")
-        elif null is not None:
-            arrays[f"{column.name}__null"] = np.asarray(null, dtype=np.bool_)
-            exprs.append(f"CASE WHEN {column.name}__null THEN NULL ELSE {column.name} END AS {column.name}")
         else:
             exprs.append(column.name)
+            if null is not None:
+                values = np.ma.MaskedArray(values, mask=np.asarray(null, np.bool_))
+        arrays[column.name] = values
     return arrays, exprs, rows or 0
 
 

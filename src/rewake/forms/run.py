@@ -65,7 +65,7 @@ class RunWriter(Writer):
                 given = (np.zeros(rows, dtype_of(column)), np.ones(rows, np.bool_))
             values, null = given if isinstance(given, tuple) else (given, np.zeros(rows, np.bool_))
             for name, array in (
-                (column.name, exact(spec, column, values)),
+                (column.name, exact(spec, column, values, null)),
                 (f"{column.name}.null", np.asarray(null, np.bool_)),
             ):
                 with open(folder / name, "ab") as file:

@@ -30,7 +30,7 @@ from rewake.analysis.report import Machine, Report
 from rewake.analysis.sql import Query, Rows
 from rewake.analysis.text import terminal
 
-_NAME = 40
+_NAME = 60
 _COLUMN_NAME = 20
 MOST_COLUMNS = 3
 """Alternatives up to which policies are columns."""

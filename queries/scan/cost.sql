@@ -11,13 +11,30 @@
 --   p50_cpus: median
 --   p99_cpus: 99th percentile
 --   max_cpus: largest
+WITH counted AS (
+    SELECT policy, cpus_scanned AS cpus, count(*) AS n
+    FROM placed
+    WHERE cpus_scanned IS NOT NULL
+    GROUP BY ALL
+),
+
+ranked AS (
+    SELECT
+        policy,
+        cpus,
+        n,
+        sum(n) OVER (PARTITION BY policy ORDER BY cpus) AS up_to,
+        sum(n) OVER (PARTITION BY policy) AS scans
+    FROM counted
+)
+
 SELECT
     policy,
-    count(cpus_scanned) AS scans,
-    avg(cpus_scanned) AS mean_cpus,
-    CASE WHEN enough(count(cpus_scanned), 0.5) THEN quantile_disc(cpus_scanned, 0.5) END AS p50_cpus,
-    CASE WHEN enough(count(cpus_scanned), 0.99) THEN quantile_disc(cpus_scanned, 0.99) END AS p99_cpus,
-    max(cpus_scanned) AS max_cpus
-FROM placed
+    sum(n)::BIGINT AS scans,
+    sum(n * cpus) / sum(n) AS mean_cpus,
+    CASE WHEN enough(sum(n), 0.5) THEN min(cpus) FILTER (WHERE up_to >= 0.5 * scans) END AS p50_cpus,
+    CASE WHEN enough(sum(n), 0.99) THEN min(cpus) FILTER (WHERE up_to >= 0.99 * scans) END AS p99_cpus,
+    max(cpus) AS max_cpus
+FROM ranked
 GROUP BY policy
 ORDER BY policy

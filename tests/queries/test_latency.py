@@ -113,3 +113,21 @@ def test_a_single_figure_only_where_everything_is_recorded(answers: Answers) -> 
     _, policy = answers([known(i) for i in range(1000)])
     assert policy["known_pct"] == 100.0
     assert policy["p99_lo_ns"] == policy["p99_hi_ns"]
+
+
+def test_scan_cost_is_ranked_the_same_way(make_table: Callable[..., None]) -> None:
+    """1,000 searches: 500 of 1 CPU, 490 of 2, 10 of 9. Ranks 500 and 990: 1 and 2."""
+    con = duckdb.connect()
+    make_table(con, "cpu", [{"cpu": 0}])
+    make_table(con, "decision", [])
+    make_table(con, "ledger", [], policy="VARCHAR", decision_id="BIGINT")
+    con.execute(
+        "INSERT INTO decision BY NAME SELECT range AS decision_id, 0 AS event_id, 0 AS ts_ns, 0 AS kind, 0 AS class,"
+        " 1 AS task, 120 AS prio, false AS censored, false AS low_confidence FROM range(1000)"
+    )
+    con.execute(
+        "INSERT INTO ledger BY NAME SELECT 'p' AS policy, range AS decision_id, 0 AS cpu,"
+        " CASE WHEN range < 500 THEN 1 WHEN range < 990 THEN 2 ELSE 9 END AS cpus_scanned FROM range(1000)"
+    )
+    sql.prepare(con)
+    assert sql.run(con, "scan/cost").rows == [("p", 1000, 1.57, 1, 2, 9)]

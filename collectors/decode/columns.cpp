@@ -18,7 +18,8 @@ Pool::Block Pool::take(size_t bytes) {
         // The closest fit; a far larger block stays for the column that needs it.
         size_t best = free_.size();
         for (size_t i = 0; i < free_.size(); ++i) {
-            if (free_[i].bytes >= bytes && free_[i].bytes / 4 <= bytes && (best == free_.size() || free_[i].bytes < free_[best].bytes)) {
+            if (free_[i].bytes >= bytes && free_[i].bytes / 4 <= bytes &&
+                (best == free_.size() || free_[i].bytes < free_[best].bytes)) {
                 best = i;
             }
         }

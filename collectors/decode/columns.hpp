@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The event tables as columns: one struct a table, in the order and with the types of rewake.forms EVENT_TABLES (a test
-// compares them). Memory is raw and comes from a pool: nothing is zero-filled, and a batch that was let go lends its pages,
-// already touched, to the next one.
+// compares them). Memory is raw and comes from a pool: nothing is zero-filled, and a batch that was let go lends its
+// pages, already touched, to the next one.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace rewake::decode {
 
 /// Blocks of memory that go round. Thread-safe: batches are let go by Python while the next one is decoded.
 class Pool {
- public:
+  public:
     Pool() = default;
     ~Pool();
     Pool(const Pool&) = delete;
@@ -32,7 +32,7 @@ class Pool {
     static Block grow(Block b, size_t bytes);
     void give(Block b);
 
- private:
+  private:
     static constexpr size_t kMost = 256;
     std::mutex lock_;
     std::vector<Block> free_;
@@ -88,8 +88,8 @@ struct SwitchTable : Head {
     Column<int16_t> next_prio;
     template <class F>
     void each(F&& f) {
-        head(f), f("prev_task", prev_task), f("prev_prio", prev_prio), f("prev_state", prev_state), f("next_task", next_task),
-            f("next_prio", next_prio);
+        head(f), f("prev_task", prev_task), f("prev_prio", prev_prio), f("prev_state", prev_state),
+            f("next_task", next_task), f("next_prio", next_prio);
     }
 };
 
@@ -102,7 +102,8 @@ struct WakingTable : Head {
     Column<uint16_t> target_cpu;
     template <class F>
     void each(F&& f) {
-        head(f), f("curr_task", curr_task), f("irq_ctx", irq_ctx), f("task", task), f("prio", prio), f("target_cpu", target_cpu);
+        head(f), f("curr_task", curr_task), f("irq_ctx", irq_ctx), f("task", task), f("prio", prio),
+            f("target_cpu", target_cpu);
     }
 };
 
@@ -125,8 +126,8 @@ struct MigrateTable : Head {
     Nullable<uint8_t> cause;  // worked out at import, after decode
     template <class F>
     void each(F&& f) {
-        head(f), f("curr_task", curr_task), f("irq_ctx", irq_ctx), f("task", task), f("prio", prio), f("orig_cpu", orig_cpu),
-            f("dest_cpu", dest_cpu), f("cause", cause);
+        head(f), f("curr_task", curr_task), f("irq_ctx", irq_ctx), f("task", task), f("prio", prio),
+            f("orig_cpu", orig_cpu), f("dest_cpu", dest_cpu), f("cause", cause);
     }
 };
 
@@ -237,15 +238,15 @@ struct ProbeTable : Head {
     template <class F>
     void each(F&& f) {
         head(f), f("curr_task", curr_task), f("phase", phase), f("task", task), f("prev_cpu", prev_cpu),
-            f("wake_flags", wake_flags), f("recent_cpu", recent_cpu), f("flips", flips), f("util", util), f("load", load),
-            f("nallowed", nallowed), f("nr_idle_scan", nr_idle_scan), f("has_idle_cores", has_idle_cores),
-            f("rq_load", rq_load), f("rq_nr", rq_nr), f("chosen_cpu", chosen_cpu);
+            f("wake_flags", wake_flags), f("recent_cpu", recent_cpu), f("flips", flips), f("util", util),
+            f("load", load), f("nallowed", nallowed), f("nr_idle_scan", nr_idle_scan),
+            f("has_idle_cores", has_idle_cores), f("rq_load", rq_load), f("rq_nr", rq_nr), f("chosen_cpu", chosen_cpu);
     }
 };
 
 /// One batch: all tables.
 class Batch {
- public:
+  public:
     /// `like`: rows per table of the batch before, a first guess of the room that is needed.
     explicit Batch(std::shared_ptr<Pool> pool, const Rows& like = {}) : pool_(std::move(pool)) {
         size_t i = 0;
@@ -272,8 +273,8 @@ class Batch {
 
     template <class F>
     void tables(F&& f) {
-        f(switch_), f(waking), f(wakeup), f(migrate), f(fork), f(exec), f(exit), f(irq), f(softirq), f(ipi), f(idle), f(freq),
-            f(loss), f(probe);
+        f(switch_), f(waking), f(wakeup), f(migrate), f(fork), f(exec), f(exit), f(irq), f(softirq), f(ipi), f(idle),
+            f(freq), f(loss), f(probe);
     }
 
     /// Index of a new row of `t`, a table of this batch.
@@ -292,7 +293,7 @@ class Batch {
     }
     [[nodiscard]] const std::shared_ptr<Pool>& pool() const { return pool_; }
 
- private:
+  private:
     static constexpr size_t kFirstRows = 4096;
 
     template <class T>
@@ -309,7 +310,9 @@ class Batch {
         });
         t.room = room;
     }
-    Pool::Block enlarge(Pool::Block b, size_t bytes) { return b.p == nullptr ? pool_->take(bytes) : Pool::grow(b, bytes); }
+    Pool::Block enlarge(Pool::Block b, size_t bytes) {
+        return b.p == nullptr ? pool_->take(bytes) : Pool::grow(b, bytes);
+    }
 
     std::shared_ptr<Pool> pool_;
 };

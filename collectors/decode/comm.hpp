@@ -34,13 +34,13 @@ using CommBytes = std::array<char, 16>;
 }
 
 class CommDictionary {
- public:
+  public:
     /// Dense number of the name, in order of first sight.
     uint32_t id(const CommBytes& bytes);
     /// Escaped names by number.
     [[nodiscard]] std::vector<std::string> names() const;
 
- private:
+  private:
     struct Hash {
         size_t operator()(const CommBytes& b) const {
             uint64_t a = 0, c = 0;

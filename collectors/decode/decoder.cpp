@@ -47,7 +47,10 @@ std::optional<uint32_t> only_cpu(Span mask, uint32_t long_size) {
 }  // namespace
 
 Decoder::Decoder(const std::string& path, size_t most)
-    : trace_(path), most_(std::max<size_t>(most, 2)), tasks_(trace_.container.n_cpus), counts_(trace_.formats.size()),
+    : trace_(path),
+      most_(std::max<size_t>(most, 2)),
+      tasks_(trace_.container.n_cpus),
+      counts_(trace_.formats.size()),
       losses_(trace_.container.n_cpus) {
     if (trace_.container.big_endian) {
         records_.emplace<Records<true>>(trace_);
@@ -198,7 +201,8 @@ void Decoder::table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
             return;
         }
         case Kind::migrate: {
-            const int64_t tid = get(slot::pid), prio = get(slot::prio), orig = get(slot::orig_cpu), dest = get(slot::dest_cpu);
+            const int64_t tid = get(slot::pid), prio = get(slot::prio), orig = get(slot::orig_cpu),
+                          dest = get(slot::dest_cpu);
             if (!tid_ok(tid) || !fits<int16_t>(prio) || !cpu_ok(orig) || !cpu_ok(dest)) [[unlikely]] {
                 return impossible(cpu, s.offset());
             }
@@ -315,8 +319,10 @@ void Decoder::table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
             return;
         }
         case Kind::probe_in:
-        case Kind::probe_out: return probe_row(s, plan, ns, b);
-        case Kind::none: return;
+        case Kind::probe_out:
+            return probe_row(s, plan, ns, b);
+        case Kind::none:
+            return;
     }
 }
 
@@ -326,7 +332,8 @@ void Decoder::probe_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
     const bool in = plan.kind == Kind::probe_in;
     auto& t = b.probe;
     const size_t i = head(b, t, ns, s.cpu());
-    t.curr_task.set(i, tasks_.see(static_cast<uint32_t>(value<Big>(trace_.formats.common_pid, s.record())), s.cpu(), ns));
+    t.curr_task.set(i,
+                    tasks_.see(static_cast<uint32_t>(value<Big>(trace_.formats.common_pid, s.record())), s.cpu(), ns));
     t.phase.set(i, in ? 0 : 1);
     const auto fill = [&](auto& column, bool wanted, uint8_t slot, auto&& ok) {
         using Value = typename std::remove_reference_t<decltype(column)>::Value;

@@ -17,14 +17,14 @@ namespace rewake::decode {
 
 /// Losses of one CPU.
 struct CpuLoss {
-    uint64_t lost = 0;       ///< events, where the number was stored
-    uint64_t gaps = 0;       ///< marks
-    int64_t blind_ns = 0;    ///< time between the events around the gaps
+    uint64_t lost = 0;     ///< events, where the number was stored
+    uint64_t gaps = 0;     ///< marks
+    int64_t blind_ns = 0;  ///< time between the events around the gaps
     int64_t last_ns = Tasks::kNever;
 };
 
 class Decoder {
- public:
+  public:
     /// `most`: events in a batch (at least 2). Throws Error.
     Decoder(const std::string& path, size_t most);
 
@@ -43,7 +43,7 @@ class Decoder {
     uint64_t wakeup_failed = 0;  ///< wakeups with success=0, dropped
     int64_t first_ns = Tasks::kNever, last_ns = Tasks::kNever;
 
- private:
+  private:
     template <bool Big>
     void visit(const Stream<Big>& s, Batch& b);
     template <bool Big>
@@ -71,7 +71,7 @@ class Decoder {
     bool more_ = true;
     int64_t next_id_ = 0;
     Tasks tasks_;
-    std::vector<uint64_t> counts_;    // by dense number of the event
+    std::vector<uint64_t> counts_;          // by dense number of the event
     std::map<uint16_t, uint64_t> unknown_;  // by common_type, types without a format
     std::vector<CpuLoss> losses_;
     std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();

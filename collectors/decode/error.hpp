@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Errors and counted degradation of the decoders. An Error ends the decode; a problem is counted and the decode goes on.
+// Errors and counted degradation of the decoders. An Error ends the decode; a problem is counted and the decode goes
+// on.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace rewake::decode {
 
 /// A trace that cannot be read: one line with file, offset, what is wrong and what to do.
 class Error : public std::runtime_error {
- public:
+  public:
     using std::runtime_error::runtime_error;
 };
 
@@ -21,7 +22,7 @@ class Error : public std::runtime_error {
 
 /// Counted degradation. One entry a kind of problem, so the list is bounded whatever the file holds.
 class Problems {
- public:
+  public:
     static constexpr size_t kMaxKinds = 64;
 
     /// `what` names the kind ("records with ..."); the first place it was seen is kept. O(kinds).
@@ -30,7 +31,7 @@ class Problems {
     /// One line a kind: "what: N times, first at where".
     [[nodiscard]] std::vector<std::string> lines() const;
 
- private:
+  private:
     struct Entry {
         std::string what, where;
         uint64_t n;

@@ -10,7 +10,7 @@ namespace rewake::decode {
 
 /// A regular file open for reading. Throws Error when it cannot be opened or is not a regular file.
 class File {
- public:
+  public:
     explicit File(const std::string& path);
     ~File();
     File(const File&) = delete;
@@ -22,7 +22,7 @@ class File {
     [[nodiscard]] uint64_t size() const { return size_; }
     [[nodiscard]] const std::string& path() const { return path_; }
 
- private:
+  private:
     std::string path_;
     int fd_ = -1;
     uint64_t size_ = 0;
@@ -31,7 +31,7 @@ class File {
 /// Sequential reader of header data. Every read is checked against the end; running over it is an Error that names the
 /// file, the offset and `what` was being read. Byte order is that of the file.
 class Cursor {
- public:
+  public:
     /// Over [begin, end) of the file, clipped to its size.
     Cursor(const File& file, uint64_t begin, uint64_t end, bool big);
     /// Over a decompressed block; `at` is where the block lies in the file, for messages.
@@ -54,12 +54,12 @@ class Cursor {
     [[nodiscard]] uint64_t offset() const { return in_memory_ ? at_ : pos_; }
     [[noreturn]] void bad(const std::string& what) const;
 
- private:
+  private:
     const File& file_;
     bool in_memory_, big_;
     uint64_t pos_, end_, at_ = 0;
-    std::vector<uint8_t> data_;       // the block, or the read-ahead window of the file
-    uint64_t window_ = 0;             // file offset of data_[0]
+    std::vector<uint8_t> data_;  // the block, or the read-ahead window of the file
+    uint64_t window_ = 0;        // file offset of data_[0]
 };
 
 }  // namespace rewake::decode

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// k-way merge of per-CPU streams into (time, cpu, sequence) order: a loser tree that stays on the winner while it is below
-// the runner-up, because events come in bursts of one CPU. Cost: one comparison an event within a burst, log2(k) at its end.
+// k-way merge of per-CPU streams into (time, cpu, sequence) order: a loser tree that stays on the winner while it is
+// below the runner-up, because events come in bursts of one CPU. Cost: one comparison an event within a burst, log2(k)
+// at its end.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,11 @@
 
 namespace rewake::decode {
 
-/// `Stream` has next() (false: at its end) and ts() below UINT64_MAX. Streams are given in ascending CPU order: equal times
-/// go to the lower index. A stream whose own time steps back is followed as it is.
+/// `Stream` has next() (false: at its end) and ts() below UINT64_MAX. Streams are given in ascending CPU order: equal
+/// times go to the lower index. A stream whose own time steps back is followed as it is.
 template <class Stream>
 class Merge {
- public:
+  public:
     explicit Merge(std::vector<Stream> streams) : streams_(std::move(streams)), key_(streams_.size()) {
         for (uint32_t i = 0; i < streams_.size(); ++i) {
             advance(i);
@@ -24,8 +25,8 @@ class Merge {
         }
     }
 
-    /// Calls `visit(stream)` for each record in order until it returns false or all are at their end. True: there is more;
-    /// the record that `visit` answered false for counts as visited.
+    /// Calls `visit(stream)` for each record in order until it returns false or all are at their end. True: there is
+    /// more; the record that `visit` answered false for counts as visited.
     template <class Visit>
     bool run(Visit&& visit) {
         if (streams_.empty()) {
@@ -48,7 +49,7 @@ class Merge {
         return false;
     }
 
- private:
+  private:
     static constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
 
     void advance(uint32_t i) { key_[i] = streams_[i].next() ? streams_[i].ts() : kEnd; }

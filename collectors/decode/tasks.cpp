@@ -6,8 +6,11 @@
 namespace rewake::decode {
 
 Tasks::Tasks(uint32_t n_cpus)
-    : n_cpus_(n_cpus), all_(n_cpus, Task{0, 0, kNoParent, Source::idle, false, kNever, kNever}), raw_(n_cpus, kUnnamed),
-      comm_(n_cpus, kNone), pages_(kTids >> kPageBits) {
+    : n_cpus_(n_cpus),
+      all_(n_cpus, Task{0, 0, kNoParent, Source::idle, false, kNever, kNever}),
+      raw_(n_cpus, kUnnamed),
+      comm_(n_cpus, kNone),
+      pages_(kTids >> kPageBits) {
     for (uint32_t cpu = 0; cpu < n_cpus; ++cpu) {
         all_[cpu].generation = cpu;  // (tid 0, generation) stays a key: one idle task a CPU
     }

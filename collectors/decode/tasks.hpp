@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Tasks of a recording: dense numbers for (tid, generation), and their names over time. Numbers 0..n_cpus-1 are the idle
-// tasks (tid 0, one a CPU). A tid gets a new generation when it is forked again, or when it is seen after its last
+// Tasks of a recording: dense numbers for (tid, generation), and their names over time. Numbers 0..n_cpus-1 are the
+// idle tasks (tid 0, one a CPU). A tid gets a new generation when it is forked again, or when it is seen after its last
 // switch-out (state X or Z).
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rewake::decode {
 inline constexpr uint32_t kTids = 1U << 22;  // PID_MAX_LIMIT: every tid is below
 
 class Tasks {
- public:
+  public:
     enum class Source : uint8_t { idle, fork, first_sight };  // codes of forms ENUMS["task_source"]
     static constexpr int64_t kNever = INT64_MIN;
     static constexpr uint32_t kNoParent = UINT32_MAX;
@@ -37,7 +37,7 @@ class Tasks {
     explicit Tasks(uint32_t n_cpus);
 
     /// The task with this tid, seen at `ns` on `cpu`; tid 0 is the idle task of `cpu`. tid < kTids, cpu < n_cpus.
-    [[nodiscard]] uint32_t see(uint32_t tid, uint32_t cpu, int64_t ns) {
+    [[nodiscard, gnu::always_inline]] uint32_t see(uint32_t tid, uint32_t cpu, int64_t ns) {
         if (tid == 0) {
             if (all_[cpu].first_ns == kNever) [[unlikely]] {
                 all_[cpu].first_ns = ns;
@@ -61,7 +61,7 @@ class Tasks {
     void dead(uint32_t task) { all_[task].dead = task >= n_cpus_; }
 
     /// The task had this name at `ns`. `p` holds at least `n` bytes; no more than 16 count.
-    void name(uint32_t task, const uint8_t* p, uint32_t n, int64_t ns) {
+    [[gnu::always_inline]] void name(uint32_t task, const uint8_t* p, uint32_t n, int64_t ns) {
         if (n == sizeof(CommBytes)) [[likely]] {
             if (std::memcmp(raw_[task].data(), p, sizeof(CommBytes)) == 0) [[likely]] {
                 return;
@@ -75,8 +75,9 @@ class Tasks {
     [[nodiscard]] const std::vector<Name>& names() const { return names_; }
     [[nodiscard]] const CommDictionary& comms() const { return comms_; }
 
- private:
-    static constexpr CommBytes kUnnamed = {'\0', '\xff', '\xff', '\xff'};  // no kernel name, so that even "" is a change
+  private:
+    static constexpr CommBytes kUnnamed = {'\0', '\xff', '\xff',
+                                           '\xff'};  // no kernel name, so that even "" is a change
     static constexpr uint32_t kPageBits = 12, kPage = 1U << kPageBits, kNone = UINT32_MAX;
 
     uint32_t start(uint32_t tid, uint32_t parent, Source source, int64_t ns);
@@ -84,8 +85,8 @@ class Tasks {
 
     uint32_t n_cpus_;
     std::vector<Task> all_;
-    std::vector<CommBytes> raw_;   // last bytes seen, with what follows the NUL: a cheap test for "same as before"
-    std::vector<uint32_t> comm_;   // number of the current name
+    std::vector<CommBytes> raw_;  // last bytes seen, with what follows the NUL: a cheap test for "same as before"
+    std::vector<uint32_t> comm_;  // number of the current name
     std::vector<std::unique_ptr<uint32_t[]>> pages_;  // tid to its newest task
     std::vector<Name> names_;
     CommDictionary comms_;

@@ -109,7 +109,8 @@ nb::dict header_of(const Container& c, const Formats& formats) {
     // "Linux NODE RELEASE MACHINE"
     const size_t node = c.uname.find(' '), release = c.uname.find(' ', node + 1);
     const bool has_release = node != std::string::npos && release != std::string::npos;
-    h["kernel"] = text_or_none(has_release ? c.uname.substr(release + 1, c.uname.find(' ', release + 1) - release - 1) : "");
+    h["kernel"] =
+        text_or_none(has_release ? c.uname.substr(release + 1, c.uname.find(' ', release + 1) - release - 1) : "");
     std::map<std::string, std::string> texts;  // an option may come once a CPU
     for (const auto& [name, text] : c.options) {
         texts[name] += (texts[name].empty() ? "" : "\n") + escape_lines(text);

@@ -31,20 +31,40 @@ struct Spec {
 /// Event to table. Order of the variants: forms ENUMS.
 const std::vector<Spec>& specs() {
     using namespace slot;
-    static const std::vector<Want> wake = {
-        {comm, "comm", Want::bytes}, {pid, "pid"}, {prio, "prio"}, {target_cpu, "target_cpu"}, {success, "success", Want::maybe_number}};
+    static const std::vector<Want> wake = {{comm, "comm", Want::bytes},
+                                           {pid, "pid"},
+                                           {prio, "prio"},
+                                           {target_cpu, "target_cpu"},
+                                           {success, "success", Want::maybe_number}};
     static const std::vector<Want> softirq = {{vec, "vec"}};
     static const std::vector<Spec> all = {
-        {"sched", "sched_switch", Kind::switch_, 0,
-         {{prev_comm, "prev_comm", Want::bytes}, {prev_pid, "prev_pid"}, {prev_prio, "prev_prio"}, {prev_state, "prev_state"},
-          {next_comm, "next_comm", Want::bytes}, {next_pid, "next_pid"}, {next_prio, "next_prio"}}},
+        {"sched",
+         "sched_switch",
+         Kind::switch_,
+         0,
+         {{prev_comm, "prev_comm", Want::bytes},
+          {prev_pid, "prev_pid"},
+          {prev_prio, "prev_prio"},
+          {prev_state, "prev_state"},
+          {next_comm, "next_comm", Want::bytes},
+          {next_pid, "next_pid"},
+          {next_prio, "next_prio"}}},
         {"sched", "sched_waking", Kind::waking, 0, wake},
         {"sched", "sched_wakeup", Kind::wakeup, 0, wake},
         {"sched", "sched_wakeup_new", Kind::wakeup, 1, wake},
-        {"sched", "sched_migrate_task", Kind::migrate, 0,
+        {"sched",
+         "sched_migrate_task",
+         Kind::migrate,
+         0,
          {{comm, "comm", Want::bytes}, {pid, "pid"}, {prio, "prio"}, {orig_cpu, "orig_cpu"}, {dest_cpu, "dest_cpu"}}},
-        {"sched", "sched_process_fork", Kind::fork, 0,
-         {{parent_comm, "parent_comm", Want::bytes}, {parent_pid, "parent_pid"}, {child_comm, "child_comm", Want::bytes}, {child_pid, "child_pid"}}},
+        {"sched",
+         "sched_process_fork",
+         Kind::fork,
+         0,
+         {{parent_comm, "parent_comm", Want::bytes},
+          {parent_pid, "parent_pid"},
+          {child_comm, "child_comm", Want::bytes},
+          {child_pid, "child_pid"}}},
         {"sched", "sched_process_exec", Kind::exec, 0, {{exec_pid, "pid"}}},
         {"sched", "sched_process_exit", Kind::exit, 0, {{comm, "comm", Want::bytes}, {pid, "pid"}, {prio, "prio"}}},
         {"irq", "irq_handler_entry", Kind::irq, 1, {{vector, "irq"}}},
@@ -59,12 +79,22 @@ const std::vector<Spec>& specs() {
         {"ipi", "ipi_exit", Kind::ipi, 2, {}},
         {"power", "cpu_idle", Kind::idle, 0, {{state, "state"}, {power_cpu, "cpu_id"}}},
         {"power", "cpu_frequency", Kind::freq, 0, {{state, "state"}, {power_cpu, "cpu_id"}}},
-        {"rewake", "select_in", Kind::probe_in, 0,
-         {{wakee, "pid", Want::maybe_number}, {prev_cpu, "prev", Want::maybe_number}, {flags, "flags", Want::maybe_number},
-          {recent, "recent", Want::maybe_number}, {flips, "flips", Want::maybe_number}, {util, "util", Want::maybe_number},
-          {slot::load, "load", Want::maybe_number}, {nallowed, "nallowed", Want::maybe_number},
-          {nr_idle_scan, "nis", Want::maybe_number}, {has_idle_cores, "hic", Want::maybe_number},
-          {rq_load, "qload", Want::maybe_number}, {rq_nr, "qnr", Want::maybe_number}}},
+        {"rewake",
+         "select_in",
+         Kind::probe_in,
+         0,
+         {{wakee, "pid", Want::maybe_number},
+          {prev_cpu, "prev", Want::maybe_number},
+          {flags, "flags", Want::maybe_number},
+          {recent, "recent", Want::maybe_number},
+          {flips, "flips", Want::maybe_number},
+          {util, "util", Want::maybe_number},
+          {slot::load, "load", Want::maybe_number},
+          {nallowed, "nallowed", Want::maybe_number},
+          {nr_idle_scan, "nis", Want::maybe_number},
+          {has_idle_cores, "hic", Want::maybe_number},
+          {rq_load, "qload", Want::maybe_number},
+          {rq_nr, "qnr", Want::maybe_number}}},
         {"rewake", "select_out", Kind::probe_out, 0, {{chosen, "cpu", Want::maybe_number}}},
     };
     return all;
@@ -72,8 +102,9 @@ const std::vector<Spec>& specs() {
 
 /// Interrupt vectors whose names forms ENUMS["irq_kind"] knows, from code 1 on; any other vector is the last code.
 constexpr std::string_view kVectors[] = {
-    "local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "thermal_apic", "threshold_apic",
-    "deferred_error_apic", "error_apic", "spurious_apic", "x86_platform_ipi",
+    "local_timer", "reschedule",    "call_function",    "call_function_single",
+    "irq_work",    "thermal_apic",  "threshold_apic",   "deferred_error_apic",
+    "error_apic",  "spurious_apic", "x86_platform_ipi",
 };
 
 std::optional<Spec> vector_spec(std::string_view event) {
@@ -84,7 +115,8 @@ std::optional<Spec> vector_spec(std::string_view event) {
     event.remove_suffix(entry ? 6 : 5);
     const auto* const found = std::find(std::begin(kVectors), std::end(kVectors), event);
     const auto code = static_cast<uint8_t>(1 + (found - std::begin(kVectors)));
-    return Spec{"irq_vectors", "", Kind::irq, static_cast<uint8_t>(code * 2 + (entry ? 1 : 0)), {{slot::vector, "vector"}}};
+    return Spec{
+        "irq_vectors", "", Kind::irq, static_cast<uint8_t>(code * 2 + (entry ? 1 : 0)), {{slot::vector, "vector"}}};
 }
 
 std::optional<Spec> find_spec(const std::string& system, const std::string& event) {
@@ -115,7 +147,7 @@ bool head_of(const std::string& text, std::string& name, uint32_t& id) {
 
 /// libtraceevent's parser, one handle for the file.
 class Parser {
- public:
+  public:
     Parser() : tep_(tep_alloc()) {}
     ~Parser() { tep_free(tep_); }
     Parser(const Parser&) = delete;
@@ -127,8 +159,8 @@ class Parser {
         tep_set_loglevel(TEP_LOG_NONE);
     }
 
-    /// Null when the text is not a format. The print format is cut off: only fields are wanted, and its parser is by far
-    /// the larger target for damaged text.
+    /// Null when the text is not a format. The print format is cut off: only fields are wanted, and its parser is by
+    /// far the larger target for damaged text.
     tep_event* parse(const FormatText& f, const std::string& name) {
         std::string text = f.text.substr(0, f.text.find("print fmt:"));
         text += "print fmt: \"\"\n";
@@ -138,7 +170,7 @@ class Parser {
         return tep_find_event_by_name(tep_, f.system.c_str(), name.c_str());
     }
 
- private:
+  private:
     tep_handle* tep_;
 };
 
@@ -218,7 +250,8 @@ Formats::Formats(const Container& c, Problems& problems) {
                 plan.field[w.slot] = *found;
                 plan.least = std::max(plan.least, found->offset + found->size);
             } else if (w.what == Want::number || w.what == Want::bytes) {
-                problems.add("event without field " + std::string(w.name) + ", its events skipped", f.system + ":" + name);
+                problems.add("event without field " + std::string(w.name) + ", its events skipped",
+                             f.system + ":" + name);
                 complete = false;
             }
         }
@@ -231,12 +264,14 @@ Formats::Formats(const Container& c, Problems& problems) {
         if (plan.kind == Kind::switch_) {
             prev_states_ = PrevStates(f.text);
             if (!prev_states_.known()) {
-                problems.add("sched_switch has no letters for prev_state in its print format; every state reads \"other\"", "");
+                problems.add(
+                    "sched_switch has no letters for prev_state in its print format; every state reads \"other\"", "");
             }
         }
     }
     if (!common_known) {
-        throw Error(c.path + ": no event format with the common fields; the recording holds no events that can be read");
+        throw Error(c.path +
+                    ": no event format with the common fields; the recording holds no events that can be read");
     }
     index_.assign(65536, static_cast<uint32_t>(plans_.size()));
     for (const auto& [id, dense] : ids) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From the format texts of a recording to field offsets, once per file. libtraceevent reads the texts; which events feed
-// which table, and which of their fields, is the table `kSpecs` in events.cpp.
+// From the format texts of a recording to field offsets, once per file. libtraceevent reads the texts; which events
+// feed which table, and which of their fields, is the table `kSpecs` in events.cpp.
 #pragma once
 
 #include <array>
@@ -17,7 +17,21 @@ namespace rewake::decode {
 
 /// What is done with an event. Several events may share one kind; `Plan::variant` tells them apart.
 enum class Kind : uint8_t {
-    none, switch_, waking, wakeup, migrate, fork, exec, exit, irq, softirq, ipi, idle, freq, probe_in, probe_out,
+    none,
+    switch_,
+    waking,
+    wakeup,
+    migrate,
+    fork,
+    exec,
+    exit,
+    irq,
+    softirq,
+    ipi,
+    idle,
+    freq,
+    probe_in,
+    probe_out,
 };
 
 /// Slots of Plan::field, per kind.
@@ -32,7 +46,19 @@ enum Softirq : uint8_t { vec };
 enum Ipi : uint8_t { cpu, mask };
 enum Power : uint8_t { state, power_cpu };
 enum Probe : uint8_t {
-    wakee, prev_cpu, flags, recent, flips, util, load, nallowed, nr_idle_scan, has_idle_cores, rq_load, rq_nr, chosen = 0,
+    wakee,
+    prev_cpu,
+    flags,
+    recent,
+    flips,
+    util,
+    load,
+    nallowed,
+    nr_idle_scan,
+    has_idle_cores,
+    rq_load,
+    rq_nr,
+    chosen = 0,
 };
 inline constexpr size_t kCount = 12;
 }  // namespace slot
@@ -56,14 +82,15 @@ struct Span {
 /// How to decode the records of one event.
 struct Plan {
     Kind kind = Kind::none;
-    uint8_t variant = 0;   ///< wakeup: is_new; irq: kind * 2 + entry; softirq, ipi: phase
-    uint32_t least = 0;    ///< shortest record that holds all fixed fields
+    uint8_t variant = 0;  ///< wakeup: is_new; irq: kind * 2 + entry; softirq, ipi: phase
+    uint32_t least = 0;   ///< shortest record that holds all fixed fields
     std::array<Field, slot::kCount> field{};
 };
 
-/// Value of an integer field, sign-extended when the format says so; `f` must be present and the record at least `least` long.
+/// Value of an integer field, sign-extended when the format says so; `f` must be present and the record at least
+/// `least` long.
 template <bool Big>
-[[nodiscard]] inline int64_t value(const Field& f, const uint8_t* rec) {
+[[nodiscard, gnu::always_inline]] inline int64_t value(const Field& f, const uint8_t* rec) {
     const uint8_t* p = rec + f.offset;
     if (f.size == 4) [[likely]] {
         const auto v = load<uint32_t, Big>(p);
@@ -81,7 +108,7 @@ template <bool Big>
 
 /// Bytes of an array or dynamic field; empty when they do not lie within the record of `length` bytes.
 template <bool Big>
-[[nodiscard]] inline Span bytes(const Field& f, const uint8_t* rec, uint32_t length) {
+[[nodiscard, gnu::always_inline]] inline Span bytes(const Field& f, const uint8_t* rec, uint32_t length) {
     if (f.where == Field::Where::fixed) [[likely]] {
         return {rec + f.offset, f.size};
     }
@@ -95,14 +122,17 @@ template <bool Big>
 
 /// All that the format texts say.
 class Formats {
- public:
-    /// Throws Error when the common fields cannot be found; an event of a table that lacks a field is left out and counted.
+  public:
+    /// Throws Error when the common fields cannot be found; an event of a table that lacks a field is left out and
+    /// counted.
     Formats(const Container& c, Problems& problems);
 
     /// Dense number of the event kind with this common_type; the last one stands for "no format in the file".
     [[nodiscard]] uint32_t index(uint16_t type) const { return index_[type]; }
     [[nodiscard]] const Plan& plan(uint32_t index) const { return plans_[index]; }
-    [[nodiscard]] const std::vector<std::string>& names() const { return names_; }  ///< by dense number, without the last
+    [[nodiscard]] const std::vector<std::string>& names() const {
+        return names_;
+    }  ///< by dense number, without the last
     [[nodiscard]] size_t size() const { return plans_.size(); }
     [[nodiscard]] const PrevStates& prev_states() const { return prev_states_; }
 
@@ -110,7 +140,7 @@ class Formats {
     Field common_flags, common_pid;
     uint32_t least = 8;  ///< shortest record that holds the common fields
 
- private:
+  private:
     std::vector<uint32_t> index_;
     std::vector<Plan> plans_;
     std::vector<std::string> names_;

@@ -10,7 +10,7 @@ namespace {
 
 /// Evaluates the constant masks of a print format: integers, + - | << and parentheses, with C's precedence.
 class Constant {
- public:
+  public:
     explicit Constant(std::string_view text) : s_(text) {}
 
     /// One unary operand (a number or a parenthesised expression) at the start of the text.
@@ -33,7 +33,7 @@ class Constant {
         return v;
     }
 
- private:
+  private:
     static constexpr int kMaxDepth = 64;
 
     std::optional<uint64_t> either() {
@@ -168,7 +168,8 @@ PrevState PrevStates::slow(uint64_t v) const {
     if (v == 0) {
         return PrevState::running;
     }
-    // Several letters (3.x prints D|K for killable, D|N for idle kthreads): a dead task stays dead, else the first known one.
+    // Several letters (3.x prints D|K for killable, D|N for idle kthreads): a dead task stays dead, else the first
+    // known one.
     PrevState first = PrevState::other;
     for (const auto& [bits, state] : letters_) {
         if ((v & bits) != bits) {

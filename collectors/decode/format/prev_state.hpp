@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Why a task left its CPU: sched_switch.prev_state by the letters of the event's own print format. The bits changed between
-// kernels (3.8: Z 16, X 32; now: X 16, Z 32, P 64, I 128; "+" above them), so none is written down here.
+// Why a task left its CPU: sched_switch.prev_state by the letters of the event's own print format. The bits changed
+// between kernels (3.8: Z 16, X 32; now: X 16, Z 32, P 64, I 128; "+" above them), so none is written down here.
 #pragma once
 
 #include <array>
@@ -13,12 +13,22 @@ namespace rewake::decode {
 
 /// Codes: index into forms ENUMS["prev_state"].
 enum class PrevState : uint8_t {
-    running, preempted, sleeping, disk, stopped, traced, dead, zombie, parked, idle, other,
+    running,
+    preempted,
+    sleeping,
+    disk,
+    stopped,
+    traced,
+    dead,
+    zombie,
+    parked,
+    idle,
+    other,
 };
 [[nodiscard]] constexpr bool is_dead(PrevState s) { return s == PrevState::dead || s == PrevState::zombie; }
 
 class PrevStates {
- public:
+  public:
     PrevStates() = default;
     /// Reads the print format of a sched_switch format text. `known()` is false when it has no flags for prev_state.
     explicit PrevStates(const std::string& format_text);
@@ -29,11 +39,11 @@ class PrevStates {
         return v < table_.size() ? table_[v] : slow(v);
     }
 
- private:
+  private:
     [[nodiscard]] PrevState slow(uint64_t v) const;
 
     bool known_ = false;
-    uint64_t mask_ = 0, preempted_ = 0;                   // bits with letters; bit that prints "+"
+    uint64_t mask_ = 0, preempted_ = 0;                    // bits with letters; bit that prints "+"
     std::vector<std::pair<uint64_t, PrevState>> letters_;  // in the order of the format
     std::array<PrevState, 4096> table_{};
 };

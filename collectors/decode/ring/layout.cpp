@@ -24,8 +24,7 @@ Field find_field(const std::string& text, const std::string& name) {
 
 }  // namespace
 
-PageLayout page_layout(const std::string& header_page, int long_size, uint32_t page_size,
-                       const std::string& path) {
+PageLayout page_layout(const std::string& header_page, int long_size, uint32_t page_size, const std::string& path) {
     PageLayout layout;
     if (header_page.empty()) {
         layout.long_size = static_cast<uint32_t>(long_size);
@@ -34,9 +33,12 @@ PageLayout page_layout(const std::string& header_page, int long_size, uint32_t p
     }
     const Field stamp = find_field(header_page, "timestamp"), commit = find_field(header_page, "commit"),
                 data = find_field(header_page, "data");
-    const auto inside = [&](const Field& f) { return f.offset >= 0 && f.offset < 256 && static_cast<uint32_t>(f.offset) + 8 <= page_size; };
-    if (!inside(stamp) || !inside(commit) || !inside(data) || stamp.size != 8 || (commit.size != 4 && commit.size != 8) ||
-        data.offset < commit.offset + commit.size || data.offset < stamp.offset + 8) {
+    const auto inside = [&](const Field& f) {
+        return f.offset >= 0 && f.offset < 256 && static_cast<uint32_t>(f.offset) + 8 <= page_size;
+    };
+    if (!inside(stamp) || !inside(commit) || !inside(data) || stamp.size != 8 ||
+        (commit.size != 4 && commit.size != 8) || data.offset < commit.offset + commit.size ||
+        data.offset < stamp.offset + 8) {
         throw Error(path + ": events/header_page does not describe a ring-buffer page; the file is damaged");
     }
     layout.timestamp = static_cast<uint32_t>(stamp.offset);

@@ -16,7 +16,6 @@ struct PageLayout {
 };
 
 /// `long_size`: of user space, used where the text is missing. Throws Error when the text cannot be right.
-PageLayout page_layout(const std::string& header_page, int long_size, uint32_t page_size,
-                       const std::string& path);
+PageLayout page_layout(const std::string& header_page, int long_size, uint32_t page_size, const std::string& path);
 
 }  // namespace rewake::decode

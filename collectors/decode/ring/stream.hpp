@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One CPU's records, in order, out of its ring-buffer pages. Record header (include/linux/ring_buffer.h): 5 bits type_len,
-// 27 bits time delta; type_len 1..28: payload of 4 * type_len bytes, 0: length in the next word, 29 padding, 30 time extend,
-// 31 absolute time. Nothing is copied: a record points into the page and is valid until next().
+// One CPU's records, in order, out of its ring-buffer pages. Record header (include/linux/ring_buffer.h): 5 bits
+// type_len, 27 bits time delta; type_len 1..28: payload of 4 * type_len bytes, 0: length in the next word, 29 padding,
+// 30 time extend, 31 absolute time. Nothing is copied: a record points into the page and is valid until next().
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace rewake::decode {
 /// `Big`: the pages are big-endian. `Pages`: PageSource, or anything with its next() and cpu().
 template <bool Big, class Pages = PageSource>
 class Stream {
- public:
+  public:
     /// Losses just before the current record.
     enum class Loss : uint8_t { none, unknown, counted };
 
     Stream(Pages pages, PageLayout layout, uint32_t type_offset, uint32_t least, Problems& problems)
         : pages_(std::move(pages)), layout_(layout), type_offset_(type_offset), least_(least), problems_(&problems) {}
 
-    /// Moves to the next record. False: the data are at their end. A loss after the last event comes as a record of its own
-    /// without data (record() is null).
+    /// Moves to the next record. False: the data are at their end. A loss after the last event comes as a record of its
+    /// own without data (record() is null).
     bool next() {
         loss_ = Loss::none;
         while (true) {
@@ -54,10 +54,10 @@ class Stream {
     [[nodiscard]] uint16_t type() const { return load<uint16_t, Big>(rec_ + type_offset_); }
     [[nodiscard]] uint16_t cpu() const { return static_cast<uint16_t>(pages_.cpu()); }
     [[nodiscard]] Loss loss() const { return loss_; }
-    [[nodiscard]] uint64_t lost() const { return lost_; }          ///< number of lost events when loss() is counted
+    [[nodiscard]] uint64_t lost() const { return lost_; }           ///< number of lost events when loss() is counted
     [[nodiscard]] uint64_t offset() const { return page_.offset; }  ///< of the page, in the file
 
- private:
+  private:
     static constexpr uint64_t kLatest = std::numeric_limits<int64_t>::max() - 1;
     static constexpr uint32_t kMissed = 1U << 31, kMissedStored = 1U << 30, kCommitMask = (1U << 27) - 1;
     static constexpr uint64_t kAbsoluteBits = 59;
@@ -125,7 +125,8 @@ class Stream {
         return true;
     }
 
-    /// The word holds 59 bits only; the top ones are those of the time so far, and a smaller result means that they wrapped.
+    /// The word holds 59 bits only; the top ones are those of the time so far, and a smaller result means that they
+    /// wrapped.
     void set_absolute(uint64_t low) {
         const uint64_t top = clock_ & kAbsoluteTop;
         uint64_t t = low;

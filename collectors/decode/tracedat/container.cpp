@@ -67,17 +67,20 @@ Container read_container(const File& file, Problems& problems) {
     Cursor in(file, 0, file.size(), false);
     static constexpr char kMagic[] = "\x17\x08\x44tracing";
     if (file.size() < 16 || in.text(10, 10, "magic") != std::string(kMagic, 10)) {
-        fail(file.path(), 0, "not a trace.dat file (no magic 17 08 44 \"tracing\"); give the file that `trace-cmd record -o` wrote");
+        fail(file.path(), 0,
+             "not a trace.dat file (no magic 17 08 44 \"tracing\"); give the file that `trace-cmd record -o` wrote");
     }
     const std::string version = in.cstr(8, "file version");
     if (version != "6" && version != "7") {
-        in.bad("trace.dat version " + version.substr(0, 4) + " is not known (6 and 7 are); convert it with `trace-cmd convert --file-version 6`");
+        in.bad("trace.dat version " + version.substr(0, 4) +
+               " is not known (6 and 7 are); convert it with `trace-cmd convert --file-version 6`");
     }
     c.version = version[0] - '0';
     const uint8_t endian = in.u8("byte order");
     c.long_size = in.u8("size of long");
     if (endian > 1 || (c.long_size != 4 && c.long_size != 8)) {
-        in.bad("byte order " + std::to_string(endian) + ", size of long " + std::to_string(c.long_size) + " are impossible; the file is damaged");
+        in.bad("byte order " + std::to_string(endian) + ", size of long " + std::to_string(c.long_size) +
+               " are impossible; the file is damaged");
     }
     c.big_endian = endian == 1;
     in.set_big(c.big_endian);

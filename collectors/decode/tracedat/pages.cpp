@@ -28,8 +28,15 @@ Budget::Budget(size_t streams, size_t page_size) {
 void PageSource::FreeContext::operator()(ZSTD_DCtx_s* ctx) const { ZSTD_freeDCtx(ctx); }
 
 PageSource::PageSource(const File& file, const Container& c, const CpuData& data, Budget budget, Problems& problems)
-    : file_(&file), problems_(&problems), compressed_(c.data_compressed), big_(c.big_endian), cpu_(data.cpu),
-      page_size_(c.page_size), budget_(budget), offset_(data.offset), end_(data.offset + data.size) {
+    : file_(&file),
+      problems_(&problems),
+      compressed_(c.data_compressed),
+      big_(c.big_endian),
+      cpu_(data.cpu),
+      page_size_(c.page_size),
+      budget_(budget),
+      offset_(data.offset),
+      end_(data.offset + data.size) {
     if (compressed_) {
         end_ = std::min(end_ + kChunkCount, file.size());  // trace-cmd's size leaves the number of chunks out
         zstd_.reset(ZSTD_createDCtx());
@@ -96,7 +103,9 @@ bool PageSource::packed_bytes(size_t n, const uint8_t** p) {
 
 bool PageSource::refill_zstd() {
     const uint8_t* p = nullptr;
-    const auto u32_at = [this](const uint8_t* at) { return big_ ? load<uint32_t, true>(at) : load<uint32_t, false>(at); };
+    const auto u32_at = [this](const uint8_t* at) {
+        return big_ ? load<uint32_t, true>(at) : load<uint32_t, false>(at);
+    };
     if (!started_) {
         started_ = true;
         if (!packed_bytes(4, &p)) {

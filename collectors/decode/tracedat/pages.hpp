@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ring-buffer pages of one CPU, in file order, through one re-used buffer. Plain data are read() in blocks, compressed
-// data chunk by chunk; memory is bounded by `Budget` whatever the file claims.
+// The ring-buffer pages of one CPU, in file order, through one re-used buffer. Plain data are read() in blocks,
+// compressed data chunk by chunk; memory is bounded by `Budget` whatever the file claims.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Budget {
 };
 
 class PageSource {
- public:
+  public:
     PageSource(const File& file, const Container& c, const CpuData& data, Budget budget, Problems& problems);
     ~PageSource();
     PageSource(PageSource&&) noexcept;
@@ -53,7 +53,7 @@ class PageSource {
     }
     [[nodiscard]] uint32_t cpu() const { return cpu_; }
 
- private:
+  private:
     bool refill();
     bool refill_plain();
     bool refill_zstd();

@@ -14,9 +14,23 @@ constexpr uint32_t kMaxSystems = 4096;
 constexpr uint32_t kMaxEvents = 65536, kMaxFtraceEvents = 256;  // the kernel has about 20 of the latter
 
 enum OptionId : uint16_t {
-    kDate = 1, kCpuStat = 2, kBuffer = 3, kTraceClock = 4, kUname = 5, kHook = 6, kOffset = 7, kCpuCount = 8,
-    kVersion = 9, kTraceId = 11, kTimeShift = 12, kGuest = 13, kTscToNs = 14, kHeaderInfo = 16, kFtraceEvents = 17,
-    kEventFormats = 18, kBufferText = 22,
+    kDate = 1,
+    kCpuStat = 2,
+    kBuffer = 3,
+    kTraceClock = 4,
+    kUname = 5,
+    kHook = 6,
+    kOffset = 7,
+    kCpuCount = 8,
+    kVersion = 9,
+    kTraceId = 11,
+    kTimeShift = 12,
+    kGuest = 13,
+    kTscToNs = 14,
+    kHeaderInfo = 16,
+    kFtraceEvents = 17,
+    kEventFormats = 18,
+    kBufferText = 22,
 };
 
 /// Text up to the first NUL, without trailing blanks and newlines.
@@ -105,24 +119,42 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
                  Problems& problems) {
     Cursor in(file, std::vector<uint8_t>(payload.begin(), payload.end()), at, c.big_endian);
     switch (id) {
-        case kDate: c.options.emplace_back("date", chomp(payload)); break;
-        case kCpuStat: c.options.emplace_back("cpustat", chomp(payload)); break;
-        case kHook: c.options.emplace_back("hook", chomp(payload)); break;
-        case kVersion: c.options.emplace_back("trace_cmd", chomp(payload)); break;
-        case kUname: c.uname = chomp(payload); break;
-        case kTraceClock: c.clock = clock_name(payload); break;
+        case kDate:
+            c.options.emplace_back("date", chomp(payload));
+            break;
+        case kCpuStat:
+            c.options.emplace_back("cpustat", chomp(payload));
+            break;
+        case kHook:
+            c.options.emplace_back("hook", chomp(payload));
+            break;
+        case kVersion:
+            c.options.emplace_back("trace_cmd", chomp(payload));
+            break;
+        case kUname:
+            c.uname = chomp(payload);
+            break;
+        case kTraceClock:
+            c.clock = clock_name(payload);
+            break;
         case kOffset: {
             c.options.emplace_back("offset", chomp(payload));
             c.ts_offset = std::strtoll(c.options.back().second.c_str(), nullptr, 0);
             break;
         }
-        case kCpuCount: c.n_cpus = std::max(c.n_cpus, in.u32("CPUCOUNT option")); break;
-        case kTraceId: c.options.emplace_back("trace_id", std::to_string(in.u64("TRACEID option"))); break;
+        case kCpuCount:
+            c.n_cpus = std::max(c.n_cpus, in.u32("CPUCOUNT option"));
+            break;
+        case kTraceId:
+            c.options.emplace_back("trace_id", std::to_string(in.u64("TRACEID option")));
+            break;
         case kTimeShift:
             c.is_guest = true;
             problems.add("guest trace: its time shifts to the host's clock are not applied", "");
             break;
-        case kGuest: c.guests.push_back(in.cstr(4096, "GUEST option")); break;
+        case kGuest:
+            c.guests.push_back(in.cstr(4096, "GUEST option"));
+            break;
         case kTscToNs:
             c.tsc_mult = in.u32("TSC2NSEC option");
             c.tsc_shift = in.u32("TSC2NSEC option");
@@ -130,12 +162,23 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
                 in.bad("TSC2NSEC option: shift " + std::to_string(c.tsc_shift) + " is impossible; the file is damaged");
             }
             break;
-        case kBuffer: places.buffers.push_back(read_buffer(in, c.version)); break;
-        case kHeaderInfo: places.header_info = in.u64("HEADER_INFO option"); break;
-        case kFtraceEvents: places.ftrace_events = in.u64("FTRACE_EVENTS option"); break;
-        case kEventFormats: places.event_formats = in.u64("EVENT_FORMATS option"); break;
-        case kBufferText: places.text_buffer = true; break;
-        default: break;  // kallsyms, printk, command lines, maps: nothing that the decode needs
+        case kBuffer:
+            places.buffers.push_back(read_buffer(in, c.version));
+            break;
+        case kHeaderInfo:
+            places.header_info = in.u64("HEADER_INFO option");
+            break;
+        case kFtraceEvents:
+            places.ftrace_events = in.u64("FTRACE_EVENTS option");
+            break;
+        case kEventFormats:
+            places.event_formats = in.u64("EVENT_FORMATS option");
+            break;
+        case kBufferText:
+            places.text_buffer = true;
+            break;
+        default:
+            break;  // kallsyms, printk, command lines, maps: nothing that the decode needs
     }
 }
 
@@ -144,8 +187,9 @@ void set_cpu_data(std::vector<CpuData> cpus, const File& file, Container& c, Pro
     for (size_t i = 0; i < cpus.size(); ++i) {
         CpuData& d = cpus[i];
         if (d.cpu >= kMaxFileCpus) {
-            fail(file.path(), d.offset, "data of CPU " + std::to_string(d.cpu) + " (at most " +
-                 std::to_string(kMaxFileCpus) + " CPUs are possible); the file is damaged");
+            fail(file.path(), d.offset,
+                 "data of CPU " + std::to_string(d.cpu) + " (at most " + std::to_string(kMaxFileCpus) +
+                     " CPUs are possible); the file is damaged");
         }
         if (i > 0 && cpus[i - 1].cpu == d.cpu) {
             fail(file.path(), d.offset, "CPU " + std::to_string(d.cpu) + " is listed twice; the file is damaged");
@@ -154,7 +198,8 @@ void set_cpu_data(std::vector<CpuData> cpus, const File& file, Container& c, Pro
         const uint64_t there = d.offset < file.size() ? file.size() - d.offset : 0;
         if (d.size > there) {
             problems.add("the file ends inside the data of a CPU (truncated)",
-                         place(d.cpu, d.offset) + ", " + std::to_string(there) + " of " + std::to_string(d.size) + " bytes there");
+                         place(d.cpu, d.offset) + ", " + std::to_string(there) + " of " + std::to_string(d.size) +
+                             " bytes there");
             d.size = there;
         }
         if (d.size > 0) {

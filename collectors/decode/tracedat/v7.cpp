@@ -29,7 +29,8 @@ Section section_at(uint64_t offset, uint16_t want, const char* what, const File&
     in.skip(4, what);  // description
     const uint64_t size = in.u64(what);
     if (id != want) {
-        fail(file.path(), offset, std::string("section ") + std::to_string(id) + " where " + what + " should be; the file is damaged");
+        fail(file.path(), offset,
+             std::string("section ") + std::to_string(id) + " where " + what + " should be; the file is damaged");
     }
     return {flags, offset + kSectionHeader, size};
 }
@@ -44,12 +45,14 @@ Cursor open_section(uint64_t offset, uint16_t want, const char* what, const File
         return raw;
     }
     if (c.compression != "zstd") {
-        fail(file.path(), offset, std::string(what) + " is compressed but the file names no compression; the file is damaged");
+        fail(file.path(), offset,
+             std::string(what) + " is compressed but the file names no compression; the file is damaged");
     }
     const uint32_t packed = raw.u32(what), plain = raw.u32(what);
     const std::string in = raw.text(packed, kMaxSection, what);
     if (plain > kMaxSection) {
-        fail(file.path(), offset, std::string(what) + " claims " + std::to_string(plain) + " bytes; the file is damaged");
+        fail(file.path(), offset,
+             std::string(what) + " claims " + std::to_string(plain) + " bytes; the file is damaged");
     }
     // A block that claims more than zstd can pack into its bytes would only cost memory.
     const unsigned long long content = ZSTD_getFrameContentSize(in.data(), in.size());
@@ -91,12 +94,14 @@ void read_v7(Cursor& in, const File& file, Container& c, Problems& problems) {
     c.compression = in.cstr(64, "compression name");
     (void)in.cstr(64, "compression version");
     if (c.compression != "none" && c.compression != "zstd") {
-        in.bad("compression \"" + c.compression.substr(0, 16) + "\" is not supported (none and zstd are); convert it with `trace-cmd convert --compression zstd`");
+        in.bad("compression \"" + c.compression.substr(0, 16) +
+               "\" is not supported (none and zstd are); convert it with `trace-cmd convert --compression zstd`");
     }
     Places places;
     read_options(in.u64("offset of the options"), file, c, places, problems);
     if (!places.header_info || !places.event_formats) {
-        fail(file.path(), in.offset(), "no event formats in the options; the recording did not end properly, record it again");
+        fail(file.path(), in.offset(),
+             "no event formats in the options; the recording did not end properly, record it again");
     }
     Cursor header = open_section(*places.header_info, 16, "header info section", file, c);
     read_header_info(header, c);
@@ -116,7 +121,8 @@ void read_v7(Cursor& in, const File& file, Container& c, Problems& problems) {
         }
     }
     if (main == nullptr) {
-        fail(file.path(), in.offset(), places.text_buffer
+        fail(file.path(), in.offset(),
+             places.text_buffer
                  ? "holds the text of a latency tracer, no events; record with `trace-cmd record -e sched`"
                  : "holds no event data of the main buffer; record without -B, or end the recording properly");
     }

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rewake.errors import RewakeError
-from rewake.replay import _engine
+import rewake.replay._engine as _engine
 
 Vector = dict[str, Any]
 

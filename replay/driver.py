@@ -14,7 +14,7 @@ import numpy as np
 
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
-from rewake.replay import _engine
+import rewake.replay._engine as _engine
 from rewake.replay.spec import PolicySpec
 
 Source = Recording | RecordingWriter
@@ -250,7 +250,7 @@ def replay(
     recorded = recorded_machine(recording)
     same, cross = _idle_ranges(recording)
     sysctl = recording.manifest.get("sysctl") or {}
-    cost = sysctl.get("migration_cost_ns")
+    cost = sysctl.get("debug.sched.migration_cost_ns")
     options = {
         "sync": sync,
         "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/divergence.hpp"
 
+#include <bit>
 #include <utility>
 
 namespace rewake {
 
-Divergence::Divergence(size_t policies, int n_cpus) : per_(policies) {
+Divergence::Divergence(size_t policies, int n_cpus) : per_(policies), active_words_((policies + 63) / 64) {
     for (PerPolicy& pp : per_) {
         pp.added.assign(static_cast<size_t>(n_cpus), 0);
         pp.removed.assign(static_cast<size_t>(n_cpus), 0);
@@ -26,11 +27,13 @@ void Divergence::diverge(size_t k, TaskId p, Cpu pick, Cpu recorded) {
         if (free_.empty()) {
             free_.push_back(static_cast<uint32_t>(picks_.size() / per_.size()));
             picks_.resize(picks_.size() + per_.size());
+            active_.resize(active_.size() + active_words_);
         }
         slot = free_.back();
         free_.pop_back();
     }
-    picks_[slot * per_.size() + k] = {pick.v, recorded.v, true};
+    picks_[slot * per_.size() + k] = {pick.v, recorded.v};
+    active_[slot * active_words_ + k / 64] |= uint64_t{1} << (k % 64);
     PerPolicy& pp = per_[k];
     const int was_pick = pp.added[pick.v] + pp.removed[pick.v];
     ++pp.added[pick.v];
@@ -42,18 +45,19 @@ void Divergence::diverge(size_t k, TaskId p, Cpu pick, Cpu recorded) {
 
 void Divergence::forget_slow(TaskId p) {
     const uint32_t slot = std::exchange(slots_[p.v], kNone);
-    for (size_t k = 0; k < per_.size(); ++k) {
-        Pick& x = picks_[slot * per_.size() + k];
-        if (!x.active) continue;
-        x.active = false;
-        PerPolicy& pp = per_[k];
-        const Cpu pick(x.pick), recorded(x.recorded);
-        const int was_pick = pp.added[pick.v] + pp.removed[pick.v];
-        --pp.added[pick.v];
-        touch(pp, pick, was_pick);
-        const int was_rec = pp.added[recorded.v] + pp.removed[recorded.v];
-        --pp.removed[recorded.v];
-        touch(pp, recorded, was_rec);
+    for (size_t word = 0; word < active_words_; ++word) {
+        for (uint64_t bits = std::exchange(active_[slot * active_words_ + word], 0); bits; bits &= bits - 1) {
+            const size_t k = word * 64 + static_cast<size_t>(std::countr_zero(bits));
+            const Pick x = picks_[slot * per_.size() + k];
+            PerPolicy& pp = per_[k];
+            const Cpu pick(x.pick), recorded(x.recorded);
+            const int was_pick = pp.added[pick.v] + pp.removed[pick.v];
+            --pp.added[pick.v];
+            touch(pp, pick, was_pick);
+            const int was_rec = pp.added[recorded.v] + pp.removed[recorded.v];
+            --pp.removed[recorded.v];
+            touch(pp, recorded, was_rec);
+        }
     }
     free_.push_back(slot);
 }

@@ -31,7 +31,6 @@ class Divergence {
     static constexpr uint32_t kNone = 0xffffffff;
     struct Pick {
         uint16_t pick = 0, recorded = 0;
-        bool active = false;
     };
     struct PerPolicy {
         CpuMask dirty;
@@ -43,6 +42,8 @@ class Divergence {
     std::vector<PerPolicy> per_;
     std::vector<uint32_t> slots_;  ///< per task: its slot in picks_, or kNone
     std::vector<Pick> picks_;      ///< slot * policies + k
+    std::vector<uint64_t> active_;  ///< slot * active_words_ + k / 64: policies whose pick for that task counts
+    size_t active_words_;
     std::vector<uint32_t> free_;
 };
 

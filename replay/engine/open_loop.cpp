@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace rewake {
 
@@ -20,35 +21,35 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       idle_latency_(std::move(idle_latency)),
       divergence_(policies.size(), topo.n_cpus),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
-      segment_(static_cast<size_t>(topo.n_cpus)),
+      segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
       running_(std::move(running)) {
     for (auto& p : policies) instances_.emplace_back().policy = std::move(p);
-    // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8)))
-    slice_k_ = 1 + std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8))) - 1;
+    // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
+    const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
+    for (size_t nr = 0; nr < slice_.size(); ++nr)
+        slice_[nr] = std::max(opt_.slice_base * k, opt_.slice_latency * k / static_cast<Ns>(nr + 1));
 }
 
 void OpenLoop::segments(const Batch& b, const SwitchColumns* next) {
-    std::vector<Segment> ahead(segment_.size());  // first switch of each CPU after the row under the cursor
+    std::vector<Ns> ahead(segment_.size(), kNoEnd);  // first switch of each CPU after the row under the cursor
     if (next) {
         size_t missing = ahead.size();
         for (size_t i = 0; i < next->n && missing > 0; ++i) {
             if (next->cpu[i] >= ahead.size()) continue;
-            Segment& a = ahead[next->cpu[i]];
-            if (a.known) continue;
-            a = {next->ts[i], true, !still_runnable(next->prev_state[i])};
+            Ns& a = ahead[next->cpu[i]];
+            if (a != kNoEnd) continue;
+            a = next->ts[i];
             --missing;
         }
     }
     ends_.resize(b.sw.n);
     for (size_t i = b.sw.n; i-- > 0;) {
         if (b.sw.cpu[i] >= ahead.size()) continue;
-        Segment& a = ahead[b.sw.cpu[i]];
-        ends_[i] = a;
-        a = {b.sw.ts[i], true, !still_runnable(b.sw.prev_state[i])};
+        ends_[i] = std::exchange(ahead[b.sw.cpu[i]], b.sw.ts[i]);
     }
     // What runs since an earlier part (or since before the recording) ends at the first switch met above.
     for (size_t c = 0; c < segment_.size(); ++c)
-        if (ahead[c].known) segment_[c] = ahead[c];
+        if (ahead[c] != kNoEnd) segment_[c] = ahead[c];
 }
 
 void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d) {
@@ -106,6 +107,23 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         }
     });
     if (row != d.n) throw std::invalid_argument("decision table does not match the events of its part");
+    count_latencies(d);
+}
+
+/// Fills the histograms from the part's columns: one column at a time, which the caches like better than one row at a time.
+void OpenLoop::count_latencies(const DecisionColumns& d) {
+    const auto wake = static_cast<uint8_t>(Kind::wake);
+    for (Instance& in : instances_)
+        for (size_t i = 0; i < d.n; ++i) {
+            if (in.out.undecided[i] || d.kind[i] != wake) continue;
+            if (!in.out.lo_null[i]) in.lo.add(in.out.lo[i]);
+            if (!in.out.hi_null[i]) in.hi.add(in.out.hi[i]);
+        }
+    for (size_t i = 0; i < d.n; ++i) {
+        const auto cls = static_cast<DecisionClass>(d.cls[i]);
+        const bool counted = cls == DecisionClass::moved || cls == DecisionClass::stayed;
+        if (counted && d.kind[i] == wake && !(d.latency_null && d.latency_null[i])) recorded_.add(d.latency[i]);
+    }
 }
 
 uint32_t OpenLoop::assumed(const Wakeup& w) const {
@@ -162,7 +180,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const uint32_t modelled = assumed(w);
-        if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null)) recorded_.add(d.latency[row]);
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
             if (!in.policy->has(kind)) {
@@ -230,20 +247,15 @@ void OpenLoop::write(Instance& in, size_t k, size_t row, const DecisionColumns& 
             }
         } else {
             // Busy: it waits at least for the running segment, at most one slice longer (model; policies.md D1).
-            const Segment& s = segment_[c.v];
             const int nr = v.nr[c.v];
-            lo_null = !s.known;
-            o.lo[row] = std::max<Ns>(s.end - v.now, 0);
-            const bool rt = machine_.runs_non_fair(c);
-            hi_null = !s.known || nr > 2 || rt;
-            o.hi[row] = o.lo[row] + std::max(opt_.slice_base * slice_k_, opt_.slice_latency * slice_k_ / (nr + 1));
+            lo_null = segment_[c.v] == kNoEnd;
+            o.lo[row] = std::max<Ns>(segment_[c.v] - v.now, 0);
+            hi_null = lo_null || nr > kMaxQueue || machine_.runs_non_fair(c);
+            if (!hi_null) o.hi[row] = o.lo[row] + slice_[static_cast<size_t>(nr)];
         }
     }
     o.lo_null[row] = lo_null;
     o.hi_null[row] = hi_null;
-    if (w.kind != Kind::wake) return;
-    if (!lo_null) in.lo.add(o.lo[row]);
-    if (!hi_null) in.hi.add(o.hi[row]);
 }
 
 }  // namespace rewake

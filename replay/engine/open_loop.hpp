@@ -2,6 +2,7 @@
 // Open loop: every recorded decision is decided again by every policy, all against the same View, in one pass.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -97,13 +98,10 @@ class OpenLoop {
     const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
 
   private:
-    struct Segment {  // what runs on a CPU, and for how long still, as recorded
-        Ns end = 0;
-        bool known = false;
-        bool blocks = false;
-    };
+    static constexpr Ns kNoEnd = -1;
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row);
+    void count_latencies(const DecisionColumns& d);
     void write(Instance& in, size_t k, size_t row, const DecisionColumns& d, const Wakeup& w, const Decision& dec,
                bool confident);
     uint32_t assumed(const Wakeup& w) const;
@@ -117,12 +115,13 @@ class OpenLoop {
     Histogram recorded_;
     Divergence divergence_;
     EventOrder order_;
-    std::vector<Segment> segment_;       ///< per CPU, at the current event
-    std::vector<Segment> ends_;          ///< per switch row of the batch: the segment it starts
+    std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
+    std::vector<Ns> ends_;     ///< per switch row of the batch: end of the segment it starts
     Running running_;
     bool primed_ = false;
     Ns start_ = 0;
-    Ns slice_k_ = 1;
+    static constexpr int kMaxQueue = 2;  ///< more tasks on a CPU leave the wait there unbounded (policies.md D1)
+    std::array<Ns, kMaxQueue + 1> slice_{};  ///< by nr: one fair slice with one task more
 };
 
 }  // namespace rewake

@@ -319,10 +319,8 @@ void Decoder::table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
             return;
         }
         case Kind::probe_in:
-        case Kind::probe_out:
-            return probe_row(s, plan, ns, b);
-        case Kind::none:
-            return;
+        case Kind::probe_out: return probe_row(s, plan, ns, b);
+        case Kind::none: return;
     }
 }
 

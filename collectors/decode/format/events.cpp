@@ -214,6 +214,7 @@ Formats::Formats(const Container& c, Problems& problems) {
         }
         ids.emplace_back(id, static_cast<uint32_t>(plans_.size()));
         names_.push_back(name);
+        n_ftrace_ += f.system == "ftrace" ? 1 : 0;
         Plan& plan = plans_.emplace_back();
         const auto spec = find_spec(f.system, name);
         if (!spec && common_known) {
@@ -265,7 +266,8 @@ Formats::Formats(const Container& c, Problems& problems) {
             prev_states_ = PrevStates(f.text);
             if (!prev_states_.known()) {
                 problems.add(
-                    "sched_switch has no letters for prev_state in its print format; every state reads \"other\"", "");
+                    "sched_switch has no letters for prev_state in its print format; every state but 0 reads \"other\"",
+                    "");
             }
         }
     }

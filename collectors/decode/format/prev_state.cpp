@@ -123,6 +123,8 @@ PrevStates::PrevStates(const std::string& format_text) {
     const std::string_view text(format_text);
     const size_t print = text.find("print fmt:");
     const size_t flags = text.find("__print_flags(REC->prev_state", print);
+    table_.fill(PrevState::other);
+    table_[0] = PrevState::running;
     if (print == std::string_view::npos || flags == std::string_view::npos) {
         return;
     }
@@ -150,7 +152,6 @@ PrevStates::PrevStates(const std::string& format_text) {
         preempted_ = Constant(text.substr(test + kAnd.size(), plus - test - kAnd.size())).operand().value_or(0);
     }
     const size_t masked = flags + std::string_view("__print_flags(REC->prev_state").size();
-    mask_ = ~uint64_t{0};
     if (text.substr(masked, 3) == " & ") {
         mask_ = Constant(text.substr(masked + 3)).operand().value_or(mask_);
     }

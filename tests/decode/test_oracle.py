@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Event for event what libtracecmd reads: written files, fixtures, foreign files, shared recordings if there are any."""
+"""Event for event what libtracecmd reads: written files, fixtures, foreign files, shared recordings where there are."""
 
 from __future__ import annotations
 

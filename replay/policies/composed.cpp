@@ -35,7 +35,7 @@ Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)
     state.hic.assign(t.llc_span.size(), 0);
 }
 
-Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
+Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d) {
     const bool plain = c_.idle == IdlePred::idle;
     return Ctx{.v = v,
                .w = w,
@@ -43,7 +43,8 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
                .s = state,
                .dirty = dirty,
                .idle = plain ? v.idle : v.avail,
-               .soft = plain ? Ctx::none() : v.sidle};
+               .soft = plain ? Ctx::none() : v.sidle,
+               .d = d};
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {
@@ -56,22 +57,25 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 }
 
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
-    Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr);
+    Decision d;
+    Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
     const auto check = c_.steps.end() - 1;
     for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
     (*check)->run(x);
-    return x.d;
+    return d;
 }
 
 Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {
-    Ctx x = context(v, w, nullptr);
+    Decision d;
+    Ctx x = context(v, w, nullptr, d);
     x.target = target;
     run(x, Stage::probe, Stage::fallback);
-    return x.d;
+    return d;
 }
 
 std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
-    Ctx x = context(v, w, nullptr);
+    Decision d;
+    Ctx x = context(v, w, nullptr, d);
     x.sync = w.sync;
     x.target = w.prev;
     for (int i : topo_.stack[w.waker.v])

@@ -24,6 +24,7 @@ class Composed final : public Policy {
     Composed(Composition c, const Topology& t);
     Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) override;
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
+    bool keeps_idle_cores() const override { return c_.idle_cores; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     bool has(Kind kind) const override { return kind == Kind::wake; }
 
@@ -33,7 +34,7 @@ class Composed final : public Policy {
     std::optional<Cpu> affine(const View& v, const Wakeup& w);
 
   private:
-    Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty);
+    Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d);
     void run(Ctx& x, Stage from, Stage to) const;
     const Topology& topo_;
     Composition c_;

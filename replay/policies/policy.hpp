@@ -104,6 +104,8 @@ class Policy {
     virtual Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) = 0;
     /// A CPU entered idle; `core_idle`: all *other* siblings are AVAIL at that moment (set side of has_idle_cores, A7).
     virtual void cpu_idle(const View&, Cpu, bool /*core_idle*/) {}
+    /// Whether cpu_idle() does anything.
+    virtual bool keeps_idle_cores() const { return false; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).

@@ -65,16 +65,16 @@ class PyOpenLoop {
 
     static nb::dict ledger(nb::handle_t<PyOpenLoop> self, size_t k) {
         LedgerColumns& o = nb::cast<PyOpenLoop&>(self).loop_.instances().at(k).out;
-        nb::object undecided = lend_bool(o.undecided, self);
+        nb::object undecided = lend(o.undecided, self);
         nb::dict d;
         d["cpu"] = nb::make_tuple(lend(o.cpu, self), undecided);
         d["branch"] = nb::make_tuple(lend(o.branch, self), undecided);
         d["cpus_scanned"] = nb::make_tuple(lend(o.cpus_scanned, self), undecided);
         d["inputs_assumed"] = nb::make_tuple(lend(o.inputs_assumed, self), undecided);
         d["outcome"] = nb::make_tuple(lend(o.outcome, self), undecided);
-        d["known"] = nb::make_tuple(lend_bool(o.known, self), undecided);
-        d["lo_ns"] = nb::make_tuple(lend(o.lo, self), lend_bool(o.lo_null, self));
-        d["hi_ns"] = nb::make_tuple(lend(o.hi, self), lend_bool(o.hi_null, self));
+        d["known"] = nb::make_tuple(lend(o.known, self), undecided);
+        d["lo_ns"] = nb::make_tuple(lend(o.lo, self), lend(o.lo_null, self));
+        d["hi_ns"] = nb::make_tuple(lend(o.hi, self), lend(o.hi_null, self));
         return d;
     }
 

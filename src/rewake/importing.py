@@ -44,6 +44,8 @@ def import_trace(
     machine = _machine_digest(where)
     key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest()])
 
+    written: list[RecordingWriter] = []
+
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
@@ -51,12 +53,14 @@ def import_trace(
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
+            written.append(writer)
 
     if out is not None:
         build(Path(out), strict)
-        return Recording(out)
-    found, _ = cache.fetch(f"{key}.rewake", build, Recording)
-    recording = Recording(found)
+        found = Path(out)
+    else:
+        found, _ = cache.fetch(f"{key}.rewake", build, Recording)
+    recording = Recording(found, recent=written[-1].recent if written else None)
     if strict:
         _refuse_degraded(recording.manifest, trace)
     return recording

@@ -219,7 +219,7 @@ void DecisionBuilder::scan(const Batch& b) {
             }
             case Event::loss:  // what waits for an event of this CPU may have lost it
                 for (Open& o : opens_) {
-                    if (!alive(o) || !pending_elsewhere(o, Cpu(b.loss.cpu[i]))) continue;
+                    if (!alive(o) || !awaits(o, Cpu(b.loss.cpu[i]))) continue;
                     row(o).censored = true;
                     resolve(o);
                 }

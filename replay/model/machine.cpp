@@ -103,7 +103,20 @@ void Machine::resync(Cpu c, Ns ts) {
     cpus_[c.v].unsure_until = ts + kUnsure;
 }
 
-void Machine::on_loss(Cpu c, Ns ts) { cpus_[c.v].unsure_until = ts + kUnsure; }
+void Machine::on_loss(Cpu c, Ns ts) {
+    resync(c, ts);
+    CpuState& cpu = cpus_[c.v];
+    for (Task& t : tasks_) {  // whatever was here may have left unseen
+        if (t.cpu != c || t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) continue;
+        drop_pending(t);
+        uncount(t);
+        t.next = t.prev = kNoTask;
+        t.state = State::unknown;
+    }
+    cpu.head = kNoTask;
+    cpu.curr_known = false;
+    refresh(c);
+}
 
 void Machine::prime(const Batch& b, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running) {
     std::vector<uint8_t> seen;  // tasks that had their first event

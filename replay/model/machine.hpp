@@ -18,7 +18,7 @@ namespace rewake {
 /// Counted departures from what the model expects; they stand in the quality card.
 struct MachineCounts {
     int64_t switches = 0;
-    int64_t resync = 0;            ///< a switch contradicted the model; the CPU was resynchronised
+    int64_t resync = 0;            ///< a CPU was resynchronised: a switch contradicted the model, or its events were lost
     int64_t throttled = 0;         ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
     std::vector<int64_t> throttled_by_cpu;
     std::vector<int64_t> throttled_by_cgroup;  ///< by cgroup id; tasks without one count in throttled only
@@ -56,6 +56,7 @@ class Machine {
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts);
     void on_exit(TaskId p);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
+    /// Events of `c` were lost: what ran, waited or was expected there is unknown until seen again.
     void on_loss(Cpu c, Ns ts);
 
     /// Brings the time-dependent parts of the View (now, the clock of `prev`, nr_idle_scan) to `ts`; call before a decision

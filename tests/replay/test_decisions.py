@@ -139,6 +139,23 @@ def test_losses_censor_what_waits_there() -> None:
     assert (row["censored"], row["latency_ns"]) == (True, None)
 
 
+def test_after_a_loss_nothing_is_known_of_that_cpu() -> None:
+    """A wakeup whose events were lost must not keep its CPU busy for ever, nor may the CPU count as idle before it is seen."""
+    w = asleep(World(4, 12), P, 2)
+    asleep(w, Q, 3, 1100)
+    asleep(w, R, 1, 1200)
+    w.waking(20_000, 0, P, 2, curr=11).add("loss", 30_000, 2, lost=5)
+    w.waking(40_000, 0, Q, 3, curr=11).migrate(40_100, 0, Q, 3, 2, curr=11).wakeup(40_200, 0, Q, 2)
+    w.runs(41_000, 2, 2, Q, "R").runs(50_000, 2, Q, 2)
+    w.waking(20_060_000, 0, R, 1, curr=11).migrate(20_060_100, 0, R, 1, 2, curr=11).wakeup(20_060_200, 0, R, 2)
+    decisions = w.decisions()
+    lost, unsure, sure = decisions.rows()
+    assert (lost["class"], lost["censored"]) == ("unclosed", True)
+    assert (unsure["chosen_idle"], unsure["low_confidence"]) == (False, True)
+    assert (sure["chosen_idle"], sure["low_confidence"]) == (True, False)
+    assert decisions.counts["resync"] == 1
+
+
 def test_throttled_task_leaves_its_cpu_idle() -> None:
     """A switch to pid 0 means that nothing runnable is eligible: the waiting task is throttled, the CPU is idle, no resync."""
     w = World(2, 12)

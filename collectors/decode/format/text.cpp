@@ -48,8 +48,8 @@ bool number(std::string_view s, T& out) {
     return error == std::errc() && end == s.data() + s.size();
 }
 
-/// A C declaration: words and asterisks, at most one pair of brackets with a word or nothing in them, a word as its name
-/// (the last one; brackets follow it, or stand before it in `__data_loc char[] name`), and a type before the name.
+/// A C declaration: words and asterisks, at most one pair of brackets with a word or nothing in them, a word as its
+/// name (the last one; brackets follow it, or stand before it in `__data_loc char[] name`), and a type before the name.
 bool declaration(std::string_view s) {
     int words = 0, brackets = 0;
     bool named = false;  // a word was the last thing but brackets

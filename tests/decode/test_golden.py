@@ -160,6 +160,17 @@ def test_header(tmp_path: Path) -> None:
     assert got.end["problems"] == ["guest trace: its time shifts to the host's clock are not applied"]
 
 
+@pytest.mark.parametrize("version", [6, 7])
+def test_other_trace_instances_are_counted(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "trace.dat"
+    page_size, no_cpus = (4096).to_bytes(4, "little"), bytes(4)
+    instance = bytes(8) + b"mine\0" + (b"local\0" + page_size + no_cpus if version == 7 else b"")
+    tracedat.write(path, ROWS[:3], version=version, machine=tracedat.Machine(3, options=((3, instance),)))
+    got = decode(path)
+    assert len(got.rows) == 3
+    assert got.end["problems"] == ["trace instance besides the main buffer, not decoded: mine"]
+
+
 def test_clock_cycles_become_ns(tmp_path: Path, oracle: Path) -> None:
     path = tmp_path / "trace.dat"
     tsc = (14, (3 << 20).to_bytes(4, "little") + (20).to_bytes(4, "little") + bytes(8))

@@ -3,6 +3,9 @@
 -- that the policy decided. Forks and execs, for which no policy has a path yet, are a bucket of their own
 -- (population/by_class). Needs a run; the population of a bare recording is in the same words, without the policy.
 -- A comparison with an unknown LLC or node is NULL, never false.
+CREATE OR REPLACE TEMP VIEW fair_wakeup AS
+FROM decision
+WHERE is_fair(class) AND kind = code_decision_kind('wake');
 
 -- What does not depend on the policy is looked up here, once per decision and not once per policy.
 CREATE OR REPLACE TEMP VIEW placeable AS
@@ -22,12 +25,10 @@ SELECT
     at_waker.llc AS waker_llc,
     at_waker.node AS waker_node,
     at_chosen.llc AS chosen_llc
-FROM decision
+FROM fair_wakeup AS decision
 LEFT JOIN cpu AS at_prev ON at_prev.cpu = decision.prev_cpu
 LEFT JOIN cpu AS at_waker ON at_waker.cpu = decision.waker_cpu
-LEFT JOIN cpu AS at_chosen ON at_chosen.cpu = decision.chosen_cpu
-WHERE is_fair(decision.class)
-    AND decision_kind_of(decision.kind) = 'wake';
+LEFT JOIN cpu AS at_chosen ON at_chosen.cpu = decision.chosen_cpu;
 
 -- One row per decision and policy.
 CREATE OR REPLACE TEMP VIEW placed AS
@@ -64,7 +65,14 @@ JOIN placeable ON placeable.decision_id = ledger.decision_id
 LEFT JOIN cpu AS at_cpu ON at_cpu.cpu = ledger.cpu
 WHERE ledger.cpu IS NOT NULL;
 
--- The same with equal rows counted (`n`): what every figure that is a count is read from, in one pass over the ledgers.
+-- The same without the machine, for the latencies.
+CREATE OR REPLACE TEMP VIEW awaited AS
+SELECT ledger.policy, ledger.known, ledger.lo_ns, ledger.hi_ns, decision.latency_ns, decision.censored
+FROM ledger
+JOIN fair_wakeup AS decision ON decision.decision_id = ledger.decision_id
+WHERE ledger.cpu IS NOT NULL;
+
+-- One row per decision and policy with equal rows counted (`n`): what every figure that is a count is read from, in one pass over the ledgers.
 CREATE OR REPLACE TEMP VIEW tallied AS
 SELECT
     * EXCLUDE (outcome, llc_known),

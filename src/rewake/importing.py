@@ -14,7 +14,7 @@ import numpy as np
 
 from rewake import __version__, cache, guest, tasks
 from rewake.errors import TraceError
-from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
+from rewake.forms import BATCH_EVENTS, SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
 
 Progress = Callable[[str], None]
@@ -114,7 +114,7 @@ def _write(
     from rewake.collectors import snapshot
     from rewake.replay.driver import build_decisions
 
-    reader = _decode.TraceDat(str(trace))
+    reader = _decode.TraceDat(str(trace), BATCH_EVENTS)
     header = dict(reader.header)
     seen = 0
     part = 0

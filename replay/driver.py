@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
-import rewake.replay._engine as _engine
 from rewake.replay.spec import PolicySpec
 
 Source = Recording | RecordingWriter
@@ -84,7 +84,9 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
-    kthread, observer, stopper, idle_policy, ext, allowed_recorded, policy_recorded = (np.zeros(n, np.bool_) for _ in range(7))
+    kthread, observer, stopper, idle_policy, ext, allowed_recorded, policy_recorded = (
+        np.zeros(n, np.bool_) for _ in range(7)
+    )
     cgroup, no_cgroup = np.zeros(n, np.uint32), np.ones(n, np.bool_)
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
@@ -115,7 +117,9 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     try:
         return _engine.Recorded(cpus, domains, tasks, list(masks))
     except ValueError as error:
-        raise TraceError(f"the recorded machine contradicts itself: {error}; import with --topology to replace it") from error
+        raise TraceError(
+            f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
+        ) from error
 
 
 def _running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
@@ -233,10 +237,10 @@ def replay(
     auto: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Re-decides every decision of `recording` under each policy, in one pass; fills `writer` (ledgers, buckets, manifest).
+    """Re-decides every decision of `recording` under each policy, in one pass.
 
-    `auto` names the instance that stands for the recorded kernel. Returns the manifest entries. UsageError for an unknown
-    policy or parameter.
+    Fills `writer` (ledgers, buckets, manifest). `auto` names the instance that stands for the recorded kernel. Returns
+    the manifest entries. UsageError for an unknown policy or parameter.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
@@ -307,5 +311,3 @@ def replay(
     summary: dict[str, Any] = {"policies": policies, "seed": seed, "sync": sync, "auto": auto, "options": options}
     writer.manifest |= summary
     return summary
-
-

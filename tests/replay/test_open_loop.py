@@ -18,7 +18,7 @@ def bit(name: str) -> int:
 
 
 def test_eight_cold_tasks_pile_up_on_cpu_0() -> None:
-    """Cores {i, i+16}, every core half busy: only the linear scan finds idle threads, and it always finds CPU 0 first."""
+    """Every core {i, i+16} half busy: only the linear scan finds idle threads, and always CPU 0 first."""
     w = World(32, 80, smt=2)
     busy = [c for c in range(32) if c >= 9]  # CPUs 0..8 idle, their siblings 16..24 busy
     for k, c in enumerate(busy):
@@ -47,7 +47,9 @@ def test_eight_cold_tasks_pile_up_on_cpu_0() -> None:
 def test_a_pick_stops_counting_when_its_task_sleeps() -> None:
     w = World(4, 12)
     w.runs(1000, 1, 8, 1).runs(1100, 2, 9, 2)
-    w.waking(10000, 0, 8, 1, curr=10).migrate(10100, 0, 8, 1, 3, curr=10).wakeup(10200, 0, 8, 3).runs(10300, 3, 3, 8, "R")
+    w.waking(10000, 0, 8, 1, curr=10).migrate(10100, 0, 8, 1, 3, curr=10).wakeup(10200, 0, 8, 3).runs(
+        10300, 3, 3, 8, "R"
+    )
     w.runs(20000, 3, 8, 3)  # asleep again: `waker` no longer has it on CPU 0
     w.waking(30000, 0, 9, 2, curr=10).wakeup(30200, 2, 9, 2)
     (waker,) = w.decisions().replay("waker").totals
@@ -129,6 +131,6 @@ def test_invariants_of_every_policy(world: World) -> None:
 
 
 def test_enumerations_of_the_engine_are_those_of_the_forms() -> None:
-    assert _engine.ENUMS == {name: list(ENUMS[name]) for name in _engine.ENUMS}
+    assert {name: list(ENUMS[name]) for name in _engine.ENUMS} == _engine.ENUMS
     assert list(_engine.INPUTS) == list(INPUTS)
     assert list(_engine.OUTCOMES) == list(OUTCOMES)

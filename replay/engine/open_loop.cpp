@@ -29,6 +29,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
         for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
+        in.load = in.policy->load_kind();
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
     }
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
@@ -170,7 +171,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr = TaskId(d.waker_task[row]);
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
-        machine_.advance(d.ts[row], w.prev);
+        machine_.advance(d.ts[row], w.prev, w.waker);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
@@ -186,9 +187,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr_one_cpu = table_.allowed(w.curr).n == 1;
         w.curr_exiting = machine_.task(w.curr).exiting;
         w.p_idle_policy = table_.info(p).idle_policy;
-        w.p_load = weight_of_prio(d.prio[row]);
-        w.p_blocked_load = w.p_load;
-        w.curr_load = w.curr_is_idle ? 0 : weight_of_prio(machine_.task(w.curr).prio);
         w.hz = opt_.hz;
         w.jiffies = static_cast<uint64_t>(d.ts[row]) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
@@ -196,11 +194,18 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         const uint32_t modelled = assumed(w);
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null)) recorded_.count(Histogram::bucket(d.latency[row]));
+        std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
             if (!in.has[static_cast<size_t>(kind)]) {
                 in.block->clear(slot);
                 continue;
+            }
+            if (in.load != kind_now) {
+                kind_now = in.load;
+                machine_.select_load(in.load);
+                w.p_load = machine_.task_load(before, w.prev, in.load);
+                w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row

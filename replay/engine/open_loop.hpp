@@ -117,6 +117,7 @@ class OpenLoop {
     struct Instance {
         std::unique_ptr<Policy> policy;
         LedgerColumns out;
+        LoadKind load{};
         std::array<bool, 3> has{};  ///< by Kind: the policy decides it
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;

@@ -76,7 +76,7 @@ std::vector<std::string> column_deviations() {
 }
 
 Composition compose(const Column& c, const PolicyParams& params, const Topology& t, Steps scan) {
-    Composition out{.steps = {}, .idle = c.idle_pred, .idle_cores = c.scan == Scan::u, .fork_recent = c.x4_recent};
+    Composition out{.steps = {}, .idle = c.idle_pred, .idle_cores = c.scan == Scan::u, .load = c.scan == Scan::u ? LoadKind::average : LoadKind::runnable, .fork_recent = c.x4_recent};
     Steps& s = out.steps;
     Filters fit;
     if (c.asym && t.asym) fit.push_back(std::make_shared<Fit>());

@@ -16,6 +16,7 @@ struct Composition {
     Steps steps;
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
+    LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
 
@@ -25,6 +26,7 @@ class Composed final : public Policy {
     Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) override;
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     bool keeps_idle_cores() const override { return c_.idle_cores; }
+    LoadKind load_kind() const override { return c_.load; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     bool has(Kind kind) const override { return kind == Kind::wake; }
 

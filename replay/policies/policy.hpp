@@ -106,6 +106,8 @@ class Policy {
     virtual void cpu_idle(const View&, Cpu, bool /*core_idle*/) {}
     /// Whether cpu_idle() does anything.
     virtual bool keeps_idle_cores() const { return false; }
+    /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
+    virtual LoadKind load_kind() const { return LoadKind::average; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).

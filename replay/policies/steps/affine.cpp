@@ -93,7 +93,7 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
         a -= w.curr_load;
     }
     a += w.p_load;
-    int64_t b = x.v.load[prev.v] + w.p_blocked_load - w.p_load;  // the sleeping p is still part of prev's load_avg
+    int64_t b = x.v.load[prev.v] - w.p_load;  // the sleeping p is still part of prev's load_avg
     if (f_.bias) {
         a *= 100;
         b *= factor;

@@ -60,7 +60,7 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     if (fair) {
         attach(t, c);
         accrue(c);
-        cpus_[c.v].runnable.load += t.pelt.load;
+        cpus_[c.v].pelt.runnable += t.pelt.load;
         load(LoadKind::weight)[c.v] += t.weight;
         publish(c);
     }
@@ -78,8 +78,8 @@ void Machine::uncount(Task& t) {
         accrue(c);
         t.pelt.accrue(now_, t.weight);
         const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
-        Pelt& runnable = cpus_[c.v].runnable;
-        runnable.load = left == 0 ? 0 : std::max(0.0, runnable.load - t.pelt.load);
+        double& runnable = cpus_[c.v].pelt.runnable;
+        runnable = left == 0 ? 0 : std::max(0.0, runnable - t.pelt.load);
         publish(c);
     }
     cpus_[c.v].idle_h -= t.sidle;
@@ -106,15 +106,13 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
 
 /// Brings the averages of `c` to the time of the event at hand.
 void Machine::accrue(Cpu c) {
-    const auto weight = static_cast<double>(load(LoadKind::weight)[c.v]);
-    cpus_[c.v].average.accrue(now_, weight);
-    cpus_[c.v].runnable.accrue(now_, weight);
+    cpus_[c.v].pelt.accrue(now_, static_cast<double>(load(LoadKind::weight)[c.v]));
     publish(c);
 }
 
 void Machine::publish(Cpu c) {
-    load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].runnable.load);
-    load(LoadKind::average)[c.v] = static_cast<int64_t>(cpus_[c.v].average.load);
+    load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.runnable);
+    load(LoadKind::average)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.average);
 }
 
 /// Moves what a fair task carries to the CPU where it now queues.
@@ -126,11 +124,11 @@ void Machine::attach(Task& t, Cpu c) {
         t.pelt.load = t.weight;  // as the kernel starts a new task; for others the start is not known
     } else {
         accrue(t.attached);
-        Pelt& from = cpus_[t.attached.v].average;
-        from.load = std::max(0.0, from.load - t.pelt.load);
+        double& from = cpus_[t.attached.v].pelt.average;
+        from = std::max(0.0, from - t.pelt.load);
         publish(t.attached);
     }
-    cpus_[c.v].average.load += t.pelt.load;
+    cpus_[c.v].pelt.average += t.pelt.load;
     t.attached = c;
     t.is_attached = true;
 }
@@ -139,7 +137,7 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (!prio_is_fair(t.prio)) return 0;
     if (kind == LoadKind::weight) return weight_of_prio(t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
-    const double queue = cpus_[c.v].average.load;
+    const double queue = cpus_[c.v].pelt.average;
     Pelt own = t.pelt;
     if (t.counted) own.accrue(now_, t.weight);
     return static_cast<int64_t>(own.load * queue / (queue + 1));

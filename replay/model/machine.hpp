@@ -109,7 +109,7 @@ class Machine {
         bool has_idle_state = false;
         uint32_t idle_state = 0;
         int32_t pending = 0;
-        Pelt average, runnable;  ///< load_avg and runnable_load_avg of the root cfs queue, as of its last change
+        QueuePelt pelt;  ///< of the root cfs queue, as of its last change
         int32_t idle_h = 0;
         Ns unsure_until = 0;
         uint32_t head = kNoTask;  ///< queued, not running tasks

@@ -23,7 +23,7 @@ inline double pelt_decay(Ns dt) {
     return e / static_cast<double>(uint64_t{1} << whole);
 }
 
-/// An average of a weight that is on or off.
+/// The average of a task's weight while it is runnable.
 struct Pelt {
     double load = 0;
     Ns at = 0;
@@ -32,6 +32,21 @@ struct Pelt {
         if (now <= at) return;
         const double keep = pelt_decay(now - at);
         load = load * keep + weight * (1 - keep);
+        at = now;
+    }
+};
+
+/// The sums of these averages over the tasks of a run queue.
+struct QueuePelt {
+    double average = 0;   ///< load_avg: tasks that went to sleep here included
+    double runnable = 0;  ///< runnable_load_avg: queued tasks only
+    Ns at = 0;
+    /// As Pelt::accrue; `weight`: sum of the queued weights.
+    void accrue(Ns now, double weight) {
+        if (now <= at) return;
+        const double keep = pelt_decay(now - at), on = weight * (1 - keep);
+        average = average * keep + on;
+        runnable = runnable * keep + on;
         at = now;
     }
 };

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewake import __version__, cache, guest, tasks
+from rewake import __version__, cache, tasks
 from rewake.errors import TraceError
 from rewake.forms import BATCH_EVENTS, SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
@@ -140,7 +140,6 @@ def _write(
     if machine.topology_xml is not None:
         writer.put_file("topology.xml", machine.topology_xml)
 
-    is_guest, steal_pct = guest.read(where)
     kernel = header.get("kernel") or machine.kernel
     if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
@@ -174,8 +173,8 @@ def _write(
         "features": dict(sorted(machine.features.items())),
         "sysctl": dict(sorted(machine.sysctl.items())),
         "hz": machine.hz,
-        "guest": True if header.get("is_guest") else is_guest,
-        "steal_pct": steal_pct,
+        "guest": True if header.get("is_guest") else machine.guest,
+        "steal_pct": machine.steal_pct,
         **_states(kernel, uname),
     }  # fmt: skip
     report("decisions")

@@ -158,6 +158,7 @@ View read_view(const Fields& f, const Topology& t) {
         v.avail.assign(c, v.idle.test(c) && !stolen.test(c));
         v.sidle.assign(c, v.nr[i] > 0 && idle_h[i] == v.nr[i]);
     }
+    v.scan_base_ns = v.scan_cpu_ns = 0;  // the clock that measures scans was frozen
     v.nr_idle_scan.assign(t.llc_span.size(), 0);
     if (f.has("nr_idle_scan"))
         for (const Numbers& pair : f.get<std::vector<Numbers>>("nr_idle_scan"))
@@ -204,6 +205,7 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     s.tasks.clear();
     s.hic.assign(t.llc_span.size(), 0);
     for (int64_t id : f.get<Numbers>("hic", {})) s.hic[t.llc[Fields::checked(id, t.n_cpus, "hic").v].v] = 1;
+    s.scan_cost.assign(t.llc_span.size(), f.number("avg_scan_cost", 0));
     auto recent = [&](TaskId task, const char* name) {
         if (!f.has(name)) return;
         s.task(task).has_recent = true;
@@ -220,7 +222,7 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     curr.last_wakee = last == "p" ? roles.p : roles.other;
 }
 
-void write_state(nb::dict& out, const Topology& t, const Roles& roles, PolicyState& s) {
+void write_state(nb::dict& out, const Topology& t, const Roles& roles, Cpu waker, PolicyState& s) {
     nb::list hic;
     for (int c = 0; c < t.n_cpus; ++c)
         if (t.llc_id[c] == c && s.hic[t.llc[c].v]) hic.append(c);
@@ -228,6 +230,7 @@ void write_state(nb::dict& out, const Topology& t, const Roles& roles, PolicySta
     const PolicyState::Task p = s.task(roles.p), curr = s.task(roles.curr);
     out["p_recent"] = p.has_recent ? nb::object(nb::int_(p.recent.v)) : nb::none();
     out["curr_recent"] = curr.has_recent ? nb::object(nb::int_(curr.recent.v)) : nb::none();
+    out["waker_scan_cost"] = s.scan_cost[t.llc[waker.v].v];
     out["curr_flips"] = curr.flips;
     out["curr_last_wakee"] = !curr.has_last_wakee ? "none" : curr.last_wakee == roles.p ? "p" : "other";
     out["curr_decay_ts"] = curr.decay_ts;
@@ -302,7 +305,7 @@ class Oracle {
         out["cpu"] = d.cpu.v;
         if (scope == "wake" && d.class_called) out["class_cpu"] = d.class_cpu.v;
         if (d.widened) out["widened"] = true;
-        write_state(out, t, roles, c.state);
+        write_state(out, t, roles, w.waker, c.state);
         out["exit"] = std::string(branch_name(d.branch));
         return out;
     }

@@ -32,6 +32,9 @@ struct View {
     std::vector<Ns> clock_task;     ///< rq clock_task as of the CPU's last scheduler event (the stale clock of B1)
     std::vector<int64_t> avg_idle;  ///< rq avg_idle, ns
 
+    /// Model of the clock that measures an idle scan (SIS_PROP, policies.md C1): ns per scan and per CPU examined.
+    Ns scan_base_ns = 1000, scan_cpu_ns = 40;
+
     // Per dense LLC.
     std::vector<int32_t> nr_idle_scan;  ///< as the balancer last wrote it (SIS_UTIL)
 };

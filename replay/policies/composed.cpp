@@ -33,17 +33,19 @@ void require_no_slow_path(const std::string& name, const Topology& t) {
 
 Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)) {
     state.hic.assign(t.llc_span.size(), 0);
+    state.scan_cost.assign(t.llc_span.size(), 0);
 }
 
 Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
-    const bool plain = c_.idle == IdlePred::idle;
+    const bool soft = c_.idle == IdlePred::avail_or_sidle ||
+                      (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
     return Ctx{.v = v,
                .w = w,
                .t = topo_,
                .s = state,
                .dirty = dirty,
-               .idle = plain ? v.idle : v.avail,
-               .soft = plain ? Ctx::none() : v.sidle};
+               .idle = c_.idle == IdlePred::idle ? v.idle : v.avail,
+               .soft = soft ? v.sidle : Ctx::none()};
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {

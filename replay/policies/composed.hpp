@@ -9,7 +9,12 @@
 namespace rewake {
 
 /// Which CPUs count as idle (policies.md section 0).
-enum class IdlePred : uint8_t { idle, avail_or_sidle };
+enum class IdlePred : uint8_t {
+    idle,                              ///< IDLE (until 4.18)
+    avail,                             ///< AVAIL (4.19)
+    avail_or_sidle,                    ///< and CPUs with idle-policy tasks only (5.4+)
+    avail_or_sidle_unless_idle_policy  ///< not these for a task of idle policy (7.2)
+};
 
 /// A composition for one machine: the steps in order of their stages, and the state rules that no step carries.
 struct Composition {

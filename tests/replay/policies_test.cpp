@@ -247,8 +247,9 @@ TEST(Registry, RefusesWhatItDoesNotKnow) {
         return message([&] { make_policy(name, params, t, 0); });
     };
     EXPECT_EQ(error("linux-9", {}),
-              "no policy 'linux-9'; there are recorded, prev, waker, random-idle, oracle-idle, linux-6.1, linux-4.5, "
-              "idle-thread-scan");
+              "no policy 'linux-9'; there are recorded, prev, waker, random-idle, oracle-idle, linux-3.8, linux-3.10, "
+              "linux-4.5, linux-4.12, linux-4.12.3, linux-4.19, linux-5.4, linux-5.9, linux-5.10, linux-5.15, linux-6.0, "
+              "linux-6.1, linux-6.8, linux-6.12, linux-7.2, idle-thread-scan");
     EXPECT_EQ(error("prev", {{"x", "1"}}), "prev has no parameter 'x'; it has none");
     EXPECT_EQ(error("idle-thread-scan", {{"hot", "1"}}),
               "idle-thread-scan has no parameter 'hot'; it has migration_cost, hot_clock");

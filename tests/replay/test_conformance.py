@@ -172,7 +172,8 @@ def test_machines_come_from_beside_the_vectors(tmp_path: Path) -> None:
 def test_policies_describe_themselves() -> None:
     policies = {p["name"]: p for p in _engine.policies()}
     assert list(policies)[:5] == ["recorded", "prev", "waker", "random-idle", "oracle-idle"]
-    assert all(p["reference"] == (p["oracle_column"] is None) for p in policies.values())
+    without = [p["name"] for p in policies.values() if p["oracle_column"] is None and not p["reference"]]
+    assert without == ["linux-3.10"]  # no vectors exist of it: the golden examples stand for them
     assert [p["name"] for p in policies["linux-6.1"]["params"]] == ["WA_IDLE", "WA_WEIGHT", "WA_BIAS", "SIS_UTIL"]
     assert "2016-04-08" in policies["idle-thread-scan"]["source"]
     assert all(p["steps"] for p in policies.values())

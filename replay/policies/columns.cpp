@@ -19,6 +19,16 @@ constexpr WakeAffineRules kAffine612{.delayed = true};
 
 constexpr ScanURules kScan515{.waker_llc = true, .prev_itself = true, .remember_in_scan = false};
 
+constexpr SlowRules kSlow38{.group = GroupRule::gl,
+                            .from_waker = true,
+                            .at_waker = false,
+                            .walk_needs_balance = true,
+                            .walk_38 = true,
+                            .idle_states = false,
+                            .single_cpu = false,
+                            .tie_waker = true,
+                            .soft = SlowRules::Soft::none};
+
 /// 3.8, and by its older tests also 3.10.
 constexpr Column kLinux38{.name = "linux-3.8",
                           .oracle = "v3.8",
@@ -36,7 +46,8 @@ constexpr Column kLinux38{.name = "linux-3.8",
                           .asym = Asym::none,
                           .x6_no_llc = false,
                           .idle_pred = IdlePred::idle,
-                          .scan = Scan::ring_all};
+                          .scan = Scan::ring_all,
+                          .slow = kSlow38};
 
 /// A later kernel is the one before it with what changed in between.
 constexpr Column later(Column c, const char* name, const char* oracle, const char* kernel, auto change) {
@@ -60,6 +71,10 @@ constexpr Column kLinux45 = later(kLinux310, "linux-4.5", "v4.5", "4.5", [](Colu
     c.search_without_affine = true;
     c.affine_rule = AffineRule::a45_task_cpu;
     c.imbalance = kImbalance45;
+    c.slow.from_waker = false;
+    c.slow.walk_stops = true;
+    c.slow.walk_38 = false;
+    c.slow.idle_states = true;
 });
 constexpr Column kLinux412 = later(kLinux45, "linux-4.12", "v4.12.0", "4.12.0", [](Column& c) {
     c.flips = Flips::in_class;
@@ -70,6 +85,9 @@ constexpr Column kLinux412 = later(kLinux45, "linux-4.12", "v4.12.0", "4.12.0", 
     c.x6_no_llc = true;
     c.scan = Scan::three;
     c.scan_3 = {.sis_prop = false};
+    c.slow.group = GroupRule::gs;
+    c.slow.util_est = false;
+    c.slow.single_cpu = true;
 });
 constexpr Column kLinux4123 = later(kLinux412, "linux-4.12.3", "v4.12.3", "4.12.3", [](Column& c) {
     c.affine_rule = AffineRule::a412;
@@ -81,11 +99,19 @@ constexpr Column kLinux419 = later(kLinux4123, "linux-4.19", "v4.19", "4.19.1", 
     c.affine = kAffine419;
     c.x4_recent = X4::old;
     c.idle_pred = IdlePred::avail;
+    c.slow.late_gs = true;
+    c.slow.util_est = true;
+    c.slow.est_removed = false;
+    c.slow.est_odd = true;
+    c.slow.at_waker = true;
+    c.slow.tie_waker = false;
 });
 constexpr Column kLinux54 = later(kLinux419, "linux-5.4", "v5.4", "5.4.59", [](Column& c) {
     c.gate = WakeGate::wide_cap_est;
     c.idle_pred = IdlePred::avail_or_sidle;
     c.scan_3 = {.counts_disallowed = false, .soft_last = true};
+    c.slow.est_removed = true;
+    c.slow.soft = SlowRules::Soft::last;
 });
 constexpr Column kLinux59 = later(kLinux54, "linux-5.9", "v5.9", "5.9.2", [](Column& c) {
     c.gate = WakeGate::wide;
@@ -95,6 +121,7 @@ constexpr Column kLinux59 = later(kLinux54, "linux-5.9", "v5.9", "5.9.2", [](Col
     c.asym = Asym::first;
     c.fit = FitRule::clamp_odd;
     c.scan_3 = {.counts_disallowed = false, .siblings_in_llc = true};
+    c.slow = {.numa = NumaRule::local_idle, .allowed_only = false, .partial_asym = false, .est_odd = true};
 });
 constexpr Column kLinux510 = later(kLinux59, "linux-5.10", "v5.10.7", "5.10.7", [](Column& c) {
     c.imbalance = {};
@@ -108,19 +135,26 @@ constexpr Column kLinux515 = later(kLinux510, "linux-5.15", "v5.15", "5.15.100",
     c.fit = FitRule::bounds;
     c.scan = Scan::u;
     c.scan_u = kScan515;
+    c.slow = {.numa = NumaRule::quarter_busy, .allowed_only = false};
 });
-constexpr Column kLinux60 = later(kLinux515, "linux-6.0", "v6.0", "6.0.1", [](Column& c) { c.fit = FitRule::clamp; });
+constexpr Column kLinux60 = later(kLinux515, "linux-6.0", "v6.0", "6.0.1", [](Column& c) {
+    c.fit = FitRule::clamp;
+    c.slow.numa = NumaRule::imb_numa_nr;
+});
 constexpr Column kLinux61 = later(kLinux60, "linux-6.1", "v6.1", "6.1.192 (Debian 12)", [](Column& c) {
     c.x4_recent = X4::checked;
     c.fit = FitRule::boost;
     c.scan_u = {};
+    c.slow.allowed_only = true;
 });
 constexpr Column kLinux68 = later(kLinux61, "linux-6.8", "v6.8", "6.8.1", [](Column& c) {
     c.scan_u = {.siblings_in_llc = false, .remember_in_scan = false, .clusters = true};
+    c.slow.allowed_only = false;
 });
 constexpr Column kLinux612 = later(kLinux68, "linux-6.12", "v6.12", "6.12.107", [](Column& c) {
     c.affine = kAffine612;
     c.scan_u = {.clusters = true};
+    c.slow.allowed_only = true;
 });
 constexpr Column kLinux72 = later(kLinux612, "linux-7.2", "v7.2", "7.2.13", [](Column& c) {
     c.ranked_asym = true;
@@ -138,6 +172,9 @@ void add(Steps& s, Args&&... args) {
 void append(Steps& s, Steps more) {
     for (auto& step : more) s.push_back(std::move(step));
 }
+
+/// Loads and capacities are all that the slow path reads; later kernels also read utilisation and cpuidle states.
+bool slow_known(const Column& c) { return c.slow.group == GroupRule::gl && !c.slow.idle_states; }
 
 void add_gate(Steps& s, const Column& c, const Topology& t) {
     if (c.gate == WakeGate::allowed) return add<GateAllowed>(s);
@@ -227,7 +264,9 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
 
 std::vector<std::string> column_deviations(const Column& c) {
     std::vector<std::string> d{
-        "wake path only: no fork, exec or BALANCE_WAKE slow path",
+        slow_known(c) ? "forks and execs: a CPU's load is the weight of what is queued there"
+                      : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
+                        "the utilisation and cpuidle states that they read",
         "energy-aware placement and core scheduling are not modelled",
         "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
@@ -238,9 +277,13 @@ std::vector<std::string> column_deviations(const Column& c) {
 
 Composition compose(const Column& row, const PolicyParams& params, const Topology& t, Parts parts) {
     Column c = row;
+    c.slow.imbalance = c.imbalance;
+    c.slow.fit = c.fit;
     if (params.contains("SIS_UTIL")) c.scan_u.sis_util = flag_param(params, "SIS_UTIL");
     if (params.contains("SIS_PROP")) c.scan_3.sis_prop = flag_param(params, "SIS_PROP");
     Composition out{.steps = {},
+                    .slow = {},
+                    .slow_known = slow_known(c),
                     .idle = c.idle_pred,
                     .idle_cores = c.scan == Scan::three || c.scan == Scan::u,
                     .fork_recent = c.x4_recent != X4::none};
@@ -249,7 +292,9 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
     add<PinnedStep>(s, c.pinned);
     if (c.flips == Flips::in_class) add<RecordWakee>(s, false);
     add_gate(s, c, t);
-    if (c.search_without_affine)
+    if (t.balance_wake)
+        add<SlowWalk>(s, c.slow);
+    else if (c.search_without_affine)
         add<DomainWalk>(s, c.stop_unbalanced);
     else
         add<DomainWalk38>(s);
@@ -259,6 +304,7 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
         add_affine(s, c, params, t);
     else
         append(s, std::move(parts.affine));
+    if (t.balance_wake) add<SlowPath>(s, c.slow, t);
     add_probes(s, c, t, parts.clean);
     if (parts.scan.empty())
         add_scan(s, c, t);
@@ -266,6 +312,11 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
         append(s, std::move(parts.scan));
     add<ReturnTarget>(s);
     add<CoreCheck>(s);
+
+    add<PinnedStep>(out.slow, c.pinned);
+    add<SlowWalk>(out.slow, c.slow);
+    add<SlowPath>(out.slow, c.slow, t);
+    add<CoreCheck>(out.slow);
     return out;
 }
 

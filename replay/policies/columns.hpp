@@ -11,6 +11,7 @@
 #include "replay/policies/steps/probes.hpp"
 #include "replay/policies/steps/scan_3.hpp"
 #include "replay/policies/steps/scan_u.hpp"
+#include "replay/policies/steps/slow_path.hpp"
 
 namespace rewake {
 
@@ -58,6 +59,7 @@ struct Column {
     Scan scan = Scan::u;
     Scan3Rules scan_3{};
     ScanURules scan_u{};
+    SlowRules slow{};  ///< forks, execs, and wakeups where domains set BALANCE_WAKE; its imbalance and fit are the row's
 };
 
 std::span<const Column> columns();

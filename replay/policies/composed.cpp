@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "replay/policies/steps/scan_u.hpp"
+#include "replay/policies/steps/slow_path.hpp"
 
 namespace rewake {
 namespace {
@@ -20,13 +21,6 @@ const Topology& asymmetric_machine() {
         return a;
     }();
     return t;
-}
-
-void require_no_slow_path(const std::string& name, const Topology& t) {
-    for (const Domain& d : t.domains)
-        if (d.balance_wake)
-            throw std::invalid_argument(name + " has no slow path for wakeups, but domain " + d.name +
-                                        " of this machine sets BALANCE_WAKE");
 }
 
 }  // namespace
@@ -59,9 +53,22 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
     Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr);
+    if (w.kind != Kind::wake) return decide_slow(x);
     const auto check = c_.steps.end() - 1;
     for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
     (*check)->run(x);
+    return x.d;
+}
+
+/// An exec calls the class directly: neither the core's shortcut for one allowed CPU nor its check.
+Decision Composed::decide_slow(Ctx& x) const {
+    const bool exec = x.w.kind == Kind::exec;
+    bool decided = false;
+    for (const auto& step : c_.slow) {
+        if (exec && (step->stage() == Stage::admission || step->stage() == Stage::check)) continue;
+        if (!decided || step->stage() == Stage::check) decided = step->run(x);
+    }
+    if (exec) x.d.class_cpu = x.d.cpu;
     return x.d;
 }
 
@@ -85,6 +92,13 @@ std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
     return std::nullopt;
 }
 
+std::optional<Cpu> Composed::idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group) {
+    Ctx x = context(v, w, nullptr);
+    for (const auto& step : c_.slow)
+        if (const auto* slow = dynamic_cast<const SlowPath*>(step.get())) return slow->idlest_cpu(x, group, w.waker);
+    return std::nullopt;
+}
+
 void Composed::cpu_idle(const View&, Cpu c, bool core_idle) {
     if (c_.idle_cores) update_idle_core(state, topo_, c, core_idle);
 }
@@ -97,12 +111,13 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
-    for (const auto& step : compose(with_defaults(info, {}), asymmetric_machine()).steps)
-        info.steps.push_back(step->text());
+    const Composition all = compose(with_defaults(info, {}), asymmetric_machine());
+    for (const auto& step : all.steps) info.steps.push_back(step->text());
+    for (const auto& step : all.slow)
+        if (step->stage() == Stage::slow) info.steps.push_back("fork, exec: " + step->text());
     PolicyEntry entry{info, nullptr};
     entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t,
                                                       uint64_t) -> std::unique_ptr<Policy> {
-        require_no_slow_path(info.name, t);
         return std::make_unique<Composed>(compose(with_defaults(info, given), t), t);
     };
     return entry;

@@ -19,6 +19,8 @@ enum class IdlePred : uint8_t {
 /// A composition for one machine: the steps in order of their stages, and the state rules that no step carries.
 struct Composition {
     Steps steps;
+    Steps slow;                ///< forks and execs
+    bool slow_known = false;   ///< a recording gives all that `slow` reads
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
@@ -30,16 +32,20 @@ class Composed final : public Policy {
     Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) override;
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
-    bool has(Kind kind) const override { return kind == Kind::wake; }
+    bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
+    bool replays_balance_wake() const override { return c_.slow_known; }
 
     /// select-idle-sibling alone, without the core's check.
     Decision select_idle_sibling(const View& v, const Wakeup& w, Cpu target);
     /// The affine step alone, at the lowest domain of the waker's CPU that holds prev. Nothing when there is none.
     std::optional<Cpu> affine(const View& v, const Wakeup& w);
+    /// The idlest CPU of a group alone, searched from the waker's CPU.
+    std::optional<Cpu> idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group);
 
   private:
     Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty);
     void run(Ctx& x, Stage from, Stage to) const;
+    Decision decide_slow(Ctx& x) const;
     const Topology& topo_;
     Composition c_;
 };

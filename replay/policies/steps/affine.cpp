@@ -38,14 +38,19 @@ bool DomainWalk::run(Ctx& x) const {
     return false;
 }
 
-Affine::Affine(std::string text, const Topology& t, const Imbalance& imb) : Step(Stage::affine, std::move(text)) {
+std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb) {
+    std::vector<int16_t> pct;
     for (const Domain& d : t.domains) {
         bool one_core = true;
         for_each_cpu(
             t.words, [&](int i) { return d.span.w[i]; }, [&](Cpu c) { return !(one_core = d.span == t.smt[c.v]); });
-        const int pct = !d.share_llc ? imb.pkg : one_core ? imb.smt : imb.llc;
-        factor_.push_back(static_cast<int16_t>(100 + (pct - 100) / 2));
+        pct.push_back(static_cast<int16_t>(!d.share_llc ? imb.pkg : one_core ? imb.smt : imb.llc));
     }
+    return pct;
+}
+
+Affine::Affine(std::string text, const Topology& t, const Imbalance& imb) : Step(Stage::affine, std::move(text)) {
+    for (int pct : level_imbalance(t, imb)) factor_.push_back(static_cast<int16_t>(100 + (pct - 100) / 2));
 }
 
 bool Affine::run(Ctx& x) const {

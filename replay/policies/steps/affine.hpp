@@ -11,6 +11,9 @@ struct Imbalance {
     int smt = 110, llc = 117, pkg = 117;
 };
 
+/// imbalance_pct per domain of the machine.
+std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb);
+
 /// Finds the affine level of a wakeup. `stop_unbalanced`: the walk ends at a level without LOAD_BALANCE (4.5 - 5.4).
 /// For machines where no domain sets BALANCE_WAKE; SlowWalk (slow_path.hpp) serves the others.
 class DomainWalk : public Step {

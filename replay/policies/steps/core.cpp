@@ -12,7 +12,8 @@ std::string pinned_text(Pinned rule) {
 
 }  // namespace
 
-PinnedStep::PinnedStep(Pinned rule) : Step(Stage::admission, pinned_text(rule)), rule_(rule) {}
+PinnedStep::PinnedStep(Pinned rule)
+    : Step(rule == Pinned::class_prev ? Stage::gate : Stage::admission, pinned_text(rule)), rule_(rule) {}
 
 bool PinnedStep::run(Ctx& x) const {
     x.look(kAllowed);

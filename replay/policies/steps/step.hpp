@@ -13,7 +13,7 @@
 namespace rewake {
 
 /// Stages of A13; the steps of a policy are ordered by them, and conformance runs parts of a policy by them.
-enum class Stage : uint8_t { book_in, admission, gate, walk, affine, probe, scan, fallback, check };
+enum class Stage : uint8_t { book_in, admission, gate, walk, affine, slow, probe, scan, fallback, check };
 
 /// One decision on its way through the steps.
 struct Ctx {

@@ -116,6 +116,7 @@ Topology read_topology(const Fields& f) {
             d.share_llc = name == "SMT" || name == "CLS" || name == "MC";
             d.wake_affine = d.balance_fork = d.balance_exec = !(d.numa && f.flag("numa_far"));
             d.balance_wake = f.flag("balance_wake");
+            if (d.numa) d.imb_numa_nr = static_cast<int>(f.number("imb_numa_nr", 0));
             if (name == "CLS")
                 for (int64_t c : cpus) t.cluster[c] = d.span;
             t.domains.push_back(std::move(d));
@@ -132,7 +133,8 @@ struct Roles {
         const auto n = static_cast<uint32_t>(t.n_cpus);
         p = TaskId(n);
         other = TaskId(n + 1);
-        curr = f.get<std::string>("curr") == "idle" ? TaskId(waker.v) : TaskId(n + 2);
+        const auto who = f.get<std::string>("curr");
+        curr = who == "idle" ? TaskId(waker.v) : who == "p" ? p : TaskId(n + 2);
     }
 };
 
@@ -158,6 +160,7 @@ View read_view(const Fields& f, const Topology& t) {
         v.avail.assign(c, v.idle.test(c) && !stolen.test(c));
         v.sidle.assign(c, v.nr[i] > 0 && idle_h[i] == v.nr[i]);
     }
+    v.scan_base_ns = v.scan_cpu_ns = 0;  // the clock that measures scans was frozen
     v.nr_idle_scan.assign(t.llc_span.size(), 0);
     if (f.has("nr_idle_scan"))
         for (const Numbers& pair : f.get<std::vector<Numbers>>("nr_idle_scan"))
@@ -166,13 +169,32 @@ View read_view(const Fields& f, const Topology& t) {
     return v;
 }
 
+SlowInputs read_slow(const Fields& f, const Topology& t, const View& v) {
+    const std::vector<int32_t> zeros(t.n_cpus, 0);
+    SlowInputs s;
+    if (f.has("pending")) s.pending = f.set("pending", t.n_cpus);
+    s.blocked_load = f.per_cpu("blocked_load", v.load);
+    s.util = f.per_cpu("util", zeros);
+    s.util_est = f.per_cpu("util_est", zeros);
+    s.runnable = f.per_cpu("runnable", zeros);
+    s.exit_latency = f.per_cpu("exit_latency", std::vector<int32_t>(t.n_cpus, -1));
+    s.idle_stamp = f.per_cpu("idle_stamp", std::vector<Ns>(t.n_cpus, 0));
+    return s;
+}
+
 Wakeup read_wakeup(const Fields& f, const Topology& t, const Roles& roles, const CpuMask& allowed) {
     Wakeup w;
+    const auto kind = f.get<std::string>("kind", "wake");
+    if (kind != "wake" && kind != "fork" && kind != "exec") throw std::invalid_argument("unknown kind " + kind);
+    w.kind = kind == "wake" ? Kind::wake : kind == "fork" ? Kind::fork : Kind::exec;
     w.p = roles.p;
     w.curr = roles.curr;
     w.waker = f.cpu("waker", t.n_cpus);
-    w.prev = f.cpu("prev", t.n_cpus);
-    w.task_cpu = f.cpu("task_cpu", t.n_cpus);
+    w.prev = w.task_cpu = w.waker;
+    if (f.get<std::string>("scope") != "idlest_cpu") {
+        w.prev = f.cpu("prev", t.n_cpus);
+        w.task_cpu = f.cpu("task_cpu", t.n_cpus);
+    }
     w.allowed = &allowed;
     w.n_allowed = allowed.count();
     w.sync = f.flag("sync");
@@ -187,6 +209,9 @@ Wakeup read_wakeup(const Fields& f, const Topology& t, const Roles& roles, const
     w.curr_load = f.number("curr_load", 0);
     w.p_util = static_cast<int32_t>(f.number("p_util", 0));
     w.p_util_est = static_cast<int32_t>(f.number("p_util_est", 0));
+    w.p_runnable = static_cast<int32_t>(f.number("p_runnable", 0));
+    w.numa_preferred = static_cast<int16_t>(f.number("p_numa_preferred", -1));
+    w.hint = static_cast<uint8_t>(f.number("hint", 0));
     w.uclamp_used = f.has("uclamp");
     if (w.uclamp_used) {
         const auto clamp = f.get<Numbers>("uclamp");
@@ -204,13 +229,14 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     s.tasks.clear();
     s.hic.assign(t.llc_span.size(), 0);
     for (int64_t id : f.get<Numbers>("hic", {})) s.hic[t.llc[Fields::checked(id, t.n_cpus, "hic").v].v] = 1;
+    s.scan_cost.assign(t.llc_span.size(), f.number("avg_scan_cost", 0));
     auto recent = [&](TaskId task, const char* name) {
         if (!f.has(name)) return;
         s.task(task).has_recent = true;
         s.task(task).recent = f.cpu(name, t.n_cpus);
     };
-    recent(roles.p, "p_recent");
     recent(roles.curr, "curr_recent");
+    recent(roles.p, "p_recent");  // last: an exec's curr is p
     s.task(roles.p).flips = static_cast<uint32_t>(f.number("p_flips", 0));
     PolicyState::Task& curr = s.task(roles.curr);
     curr.flips = static_cast<uint32_t>(f.number("curr_flips", 0));
@@ -220,7 +246,7 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     curr.last_wakee = last == "p" ? roles.p : roles.other;
 }
 
-void write_state(nb::dict& out, const Topology& t, const Roles& roles, PolicyState& s) {
+void write_state(nb::dict& out, const Topology& t, const Roles& roles, Cpu waker, PolicyState& s) {
     nb::list hic;
     for (int c = 0; c < t.n_cpus; ++c)
         if (t.llc_id[c] == c && s.hic[t.llc[c].v]) hic.append(c);
@@ -228,6 +254,7 @@ void write_state(nb::dict& out, const Topology& t, const Roles& roles, PolicySta
     const PolicyState::Task p = s.task(roles.p), curr = s.task(roles.curr);
     out["p_recent"] = p.has_recent ? nb::object(nb::int_(p.recent.v)) : nb::none();
     out["curr_recent"] = curr.has_recent ? nb::object(nb::int_(curr.recent.v)) : nb::none();
+    out["waker_scan_cost"] = s.scan_cost[t.llc[waker.v].v];
     out["curr_flips"] = curr.flips;
     out["curr_last_wakee"] = !curr.has_last_wakee ? "none" : curr.last_wakee == roles.p ? "p" : "other";
     out["curr_decay_ts"] = curr.decay_ts;
@@ -252,7 +279,8 @@ class Oracle {
     nb::dict run(const std::string& policy, nb::dict vector) {
         const Fields f(std::move(vector));
         const auto scope = f.get<std::string>("scope");
-        if (scope == "wake" || scope == "sis" || scope == "wake_affine") return decision(policy, scope, f);
+        if (scope == "wake" || scope == "sis" || scope == "wake_affine" || scope == "fork_exec" || scope == "idlest_cpu")
+            return decision(policy, scope, f);
         const auto what = f.get<std::string>("what", "");
         if (what == "record_wakee") return wakee_sequence(f);
         if (what == "has_idle_cores") return idle_core_sequence(policy, f);
@@ -261,31 +289,24 @@ class Oracle {
     }
 
   private:
-    /// The policy on that machine, made once. Parts of a policy run on machines that the whole refuses (BALANCE_WAKE).
-    Composed& composed(const std::string& policy, const std::string& name, bool whole) {
+    /// The policy on that machine, made once.
+    Composed& composed(const std::string& policy, const std::string& name) {
         const auto t = topologies_.find(name);
         if (t == topologies_.end()) throw std::invalid_argument("no topology '" + name + "'");
-        auto& slot = policies_[{policy, name, whole}];
-        if (!slot.policy) {
-            slot.topology = std::make_unique<Topology>(t->second);
-            if (!whole)
-                for (Domain& d : slot.topology->domains) d.balance_wake = false;
-            try {
-                slot.policy = make_policy(policy, {}, *slot.topology, 0);
-            } catch (const std::invalid_argument& e) {
-                throw Unsupported(e.what());
-            }
-        }
-        auto* c = dynamic_cast<Composed*>(slot.policy.get());
+        auto& made = policies_[{policy, name}];
+        if (!made) made = make_policy(policy, {}, t->second, 0);
+        auto* c = dynamic_cast<Composed*>(made.get());
         if (!c) throw Unsupported(policy + " has no parts");
         return *c;
     }
 
     nb::dict decision(const std::string& policy, const std::string& scope, const Fields& f) {
         const auto name = f.get<std::string>("topo");
-        Composed& c = composed(policy, name, scope == "wake");
+        Composed& c = composed(policy, name);
         const Topology& t = topologies_.at(name);
-        const View v = read_view(f, t);
+        View v = read_view(f, t);
+        const SlowInputs slow = read_slow(f, t, v);
+        v.slow = &slow;
         const CpuMask allowed = f.has("allowed") ? f.set("allowed", t.n_cpus) : t.online;
         const Roles roles(t, f, f.cpu("waker", t.n_cpus));
         const Wakeup w = read_wakeup(f, t, roles, allowed);
@@ -297,12 +318,17 @@ class Oracle {
             out["cpu"] = cpu->v;
             return out;
         }
+        if (scope == "idlest_cpu") {
+            const auto cpu = c.idlest_cpu(v, w, f.set("group", t.n_cpus));
+            out["cpu"] = cpu ? int{cpu->v} : -1;
+            return out;
+        }
         const Decision d =
             scope == "sis" ? c.select_idle_sibling(v, w, f.cpu("target", t.n_cpus)) : c.decide(v, w, nullptr, Cpu{});
         out["cpu"] = d.cpu.v;
-        if (scope == "wake" && d.class_called) out["class_cpu"] = d.class_cpu.v;
+        if (scope != "sis" && d.class_called) out["class_cpu"] = d.class_cpu.v;
         if (d.widened) out["widened"] = true;
-        write_state(out, t, roles, c.state);
+        write_state(out, t, roles, w.waker, c.state);
         out["exit"] = std::string(branch_name(d.branch));
         return out;
     }
@@ -420,12 +446,8 @@ class Oracle {
         return out;
     }
 
-    struct Made {
-        std::unique_ptr<Topology> topology;
-        std::unique_ptr<Policy> policy;
-    };
     std::map<std::string, Topology> topologies_;
-    std::map<std::tuple<std::string, std::string, bool>, Made> policies_;
+    std::map<std::pair<std::string, std::string>, std::unique_ptr<Policy>> policies_;
 };
 
 }  // namespace

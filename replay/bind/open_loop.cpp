@@ -107,7 +107,12 @@ class PyOpenLoop {
   private:
     static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo, uint64_t seed) {
         std::vector<std::unique_ptr<Policy>> all;
-        for (const auto& [name, params] : specs) all.push_back(make_policy(name, params, topo, seed));
+        for (const auto& [name, params] : specs) {
+            all.push_back(make_policy(name, params, topo, seed));
+            if (topo.balance_wake && !all.back()->replays_balance_wake())
+                throw std::invalid_argument(name + " cannot be replayed: a domain of this machine sets BALANCE_WAKE, and "
+                                                   "the recording does not give what its slow path reads");
+        }
         return all;
     }
     static ReplayOptions read_options(const nb::dict& o) {

@@ -112,6 +112,8 @@ class Policy {
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
     virtual bool has(Kind) const = 0;
+    /// Whether a recording gives what it needs for wakeups where domains set BALANCE_WAKE.
+    virtual bool replays_balance_wake() const { return true; }
     PolicyState state;
 };
 

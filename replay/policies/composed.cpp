@@ -82,6 +82,7 @@ Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu targe
 std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
     Ctx x = context(v, w, nullptr);
     x.sync = w.sync;
+    x.related = true;  // the test itself, not the condition on it
     x.target = w.prev;
     for (int i : topo_.stack[w.waker.v])
         if (topo_.domains[i].span.test(w.prev)) {
@@ -108,6 +109,9 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
     copy.has_recent = c_.fork_recent;
     copy.recent = cpu;
     state.task(child) = copy;
+    if (state.buddies.empty()) return;
+    const PolicyState::Buddy buddy = state.buddy(parent);
+    state.buddy(child) = buddy;
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {

@@ -162,8 +162,8 @@ constexpr Column kLinux72 = later(kLinux612, "linux-7.2", "v7.2", "7.2.13", [](C
     c.scan_u.empty_keeps_flag = true;
 });
 
-constexpr Column kColumns[] = {kLinux38, kLinux310, kLinux45, kLinux412, kLinux4123, kLinux419, kLinux54, kLinux59,
-                               kLinux510, kLinux515, kLinux60, kLinux61, kLinux68, kLinux612, kLinux72};
+constexpr Column kColumns[] = {kLinux38,  kLinux310, kLinux45, kLinux412, kLinux4123, kLinux419, kLinux54, kLinux59,
+                               kLinux510, kLinux515, kLinux60, kLinux61,  kLinux68,   kLinux612, kLinux72};
 
 template <class S, class... Args>
 void add(Steps& s, Args&&... args) {
@@ -210,8 +210,8 @@ void add_probes(Steps& s, const Column& c, const Topology& t, const Filters& cle
     if (asym && c.asym != Asym::first) fit.push_back(std::make_shared<Fit>(c.fit, c.ranked_asym));
     Filters first = fit;
     first.insert(first.end(), clean.begin(), clean.end());
-    AsymScan::Rules scan{.exit = Branch::x5, .fit = c.fit, .bounded = c.ranked_asym && c.scan_u.sis_util,
-                         .ranks_cores = c.ranked_asym};
+    AsymScan::Rules scan{
+        .exit = Branch::x5, .fit = c.fit, .bounded = c.ranked_asym && c.scan_u.sis_util, .ranks_cores = c.ranked_asym};
     if (asym && c.asym == Asym::first) {
         scan.exit = Branch::x0;
         add<AsymScan>(s, scan);
@@ -270,11 +270,14 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
 
 std::vector<std::string> column_deviations(const Column& c) {
     std::vector<std::string> d{
-        slow_known(c) ? "forks and execs: decided by load alone, as 3.8 does"
-                      : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
-                        "the utilisation and cpuidle states that they read",
+        slow_known(c)
+            ? "forks and execs: decided by load alone, as 3.8 does"
+            : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
+              "the utilisation and cpuidle states that they read",
         "energy-aware placement and core scheduling are not modelled",
         "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
+    if (c.asym != Asym::none || c.gate == WakeGate::wide_cap_avg || c.gate == WakeGate::wide_cap_est)
+        d.push_back("asymmetric machines: p's utilisation is taken as 0 in replay, so p fits every CPU");
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
     if (c.scan == Scan::three && c.scan_3.sis_prop)
         d.push_back("SIS_PROP: avg_idle is taken as 1 ms, and a scan to cost 1 us and 40 ns per CPU examined");
@@ -299,6 +302,7 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
     add<PinnedStep>(s, c.pinned);
     if (c.flips == Flips::in_class) add<RecordWakee>(s, false);
     add_gate(s, c, t);
+    append(s, std::move(parts.gate));
     if (t.balance_wake)
         add<SlowWalk>(s, c.slow);
     else if (c.search_without_affine)
@@ -321,6 +325,7 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
     add<CoreCheck>(s);
 
     add<PinnedStep>(out.slow, c.pinned);
+    append(out.slow, std::move(parts.slow_gate));
     add<SlowWalk>(out.slow, c.slow);
     add<SlowPath>(out.slow, c.slow, t);
     add<CoreCheck>(out.slow);
@@ -335,7 +340,8 @@ PolicyEntry column_entry(const Column& c) {
                     .reference = false,
                     .params = column_params(c),
                     .steps = {},
-                    .deviations = column_deviations(c)};
+                    .deviations = column_deviations(c),
+                    .needs = {}};
     return composed_entry(std::move(info), [&c](const PolicyParams& p, const Topology& t) { return compose(c, p, t); });
 }
 

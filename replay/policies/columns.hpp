@@ -59,7 +59,8 @@ struct Column {
     Scan scan = Scan::u;
     Scan3Rules scan_3{};
     ScanURules scan_u{};
-    SlowRules slow{};  ///< forks, execs, and wakeups where domains set BALANCE_WAKE; its imbalance and fit are the row's
+    SlowRules
+        slow{};  ///< forks, execs, and wakeups where domains set BALANCE_WAKE; its imbalance and fit are the row's
 };
 
 std::span<const Column> columns();
@@ -68,10 +69,12 @@ const Column& column(const std::string& name);
 
 /// What a seed puts into a column. Empty parts leave the column's own.
 struct Parts {
-    Steps hint;    ///< before the affine step
-    Steps affine;  ///< replaces the affine step
-    Filters clean; ///< filters added to X1 and X2
-    Steps scan;    ///< replaces the scan steps
+    Steps gate;       ///< before the domain walk of a wakeup
+    Steps slow_gate;  ///< before the domain walk of a fork or exec
+    Steps hint;       ///< before the affine step
+    Steps affine;     ///< replaces the affine step
+    Filters clean;    ///< filters added to X1 and X2
+    Steps scan;       ///< replaces the scan steps
 };
 
 /// Policy parameters of a column: its scheduler features.

@@ -86,6 +86,7 @@ std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
     Decision d;
     Ctx x = context(v, w, nullptr, d);
     x.sync = w.sync;
+    x.related = true;  // the test itself, not the condition on it
     x.target = w.prev;
     for (int i : topo_.stack[w.waker.v])
         if (topo_.domains[i].span.test(w.prev)) {
@@ -113,6 +114,9 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
     copy.has_recent = c_.fork_recent;
     copy.recent = cpu;
     state.task(child) = copy;
+    if (state.buddies.empty()) return;
+    const PolicyState::Buddy buddy = state.buddy(parent);
+    state.buddy(child) = buddy;
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {

@@ -73,12 +73,23 @@ struct PolicyState {
         Cpu recent{};
         uint64_t decay_ts = 0;  ///< jiffies
     };
+    /// Whom a task woke last and who woke it, and how often in a row since (seed 2).
+    struct Buddy {
+        static constexpr TaskId kNobody{0xffffffff};
+        TaskId waker = kNobody, wakee = kNobody;
+        uint32_t waker_ref = 0, wakee_ref = 0;
+    };
     std::vector<Task> tasks;         ///< by TaskId
+    std::vector<Buddy> buddies;      ///< by TaskId; empty for policies without buddies
     std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
     std::vector<int64_t> scan_cost;  ///< by dense Llc: avg_scan_cost, ns
     Task& task(TaskId t) {
         if (t.v >= tasks.size()) tasks.resize(t.v + 1 + t.v / 2);
         return tasks[t.v];
+    }
+    Buddy& buddy(TaskId t) {
+        if (t.v >= buddies.size()) buddies.resize(t.v + 1 + t.v / 2);
+        return buddies[t.v];
     }
 };
 
@@ -127,6 +138,7 @@ struct PolicyInfo {
     std::vector<Param> params;
     std::vector<std::string> steps;  ///< the composition, in order
     std::vector<std::string> deviations;
+    std::string needs;  ///< what no recording gives and it cannot decide without; empty: it can be replayed
 };
 
 using PolicyParams = std::map<std::string, std::string>;

@@ -68,8 +68,9 @@ def test_plain_jsonl_equals_zstd(tmp_path: Path) -> None:
         ("v6.1.wake", "X1", "curr_recent", 63), ("v6.1.wake", "X1", "curr_flips", 99),
         ("v6.1.wake", "X1", "curr_last_wakee", "none"), ("v6.1.wake", "X1", "curr_decay_ts", 1),
         ("v6.1.sis", "SCAN", "hic", [1]), ("v6.1.sis", "SCAN", "unheard_of", 1),
-        ("v4.5.wake", "RING", "cpu", 63), ("v4.5+seed1.sis", "LINEAR", "cpu", 63), ("v5.9.sis", "CPU", "waker_scan_cost", -1),
-        ("v5.10.7.fork_exec", "SLOW", "cpu", 63), ("v4.19.wake", "X4", "p_recent", 63),
+        ("v4.5.wake", "RING", "cpu", 63), ("v4.5+seed1.sis", "LINEAR", "cpu", 63),
+        ("v5.9.sis", "CPU", "waker_scan_cost", -1), ("v5.10.7.fork_exec", "SLOW", "cpu", 63),
+        ("v4.19.wake", "X4", "p_recent", 63), ("v3.8+seed2.wake", "RING", "p_waker_ref", 77),
     ],
 )  # fmt: skip
 def test_wrong_decision_fails(tmp_path: Path, name: str, exit_branch: str, field: str, value: Any) -> None:
@@ -94,10 +95,17 @@ def test_a_vector_that_asks_the_class_must_say_so(tmp_path: Path) -> None:
     assert conformance.check([_write(tmp_path, vector)]).failures[0].fields == ("class_cpu",)
 
 
-@pytest.mark.parametrize(("what", "key"), [("record_wakee", "waker_flips"), ("has_idle_cores", "hic")])
-def test_wrong_sequence_fails(tmp_path: Path, what: str, key: str) -> None:
-    vector = _first(f"v6.1.{what}.sequence.jsonl.zst")
-    vector["steps"][3][key] = [7] if key == "hic" else 77
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("v6.1.record_wakee.sequence", "waker_flips", 77), ("v6.1.has_idle_cores.sequence", "hic", [7]),
+        ("v3.8+seed2.buddy.sequence", "waker_after", {}), ("v4.12.0+seed3.estimator", "buckets", [1]),
+        ("v4.12.0+seed3.estimator", "intrload", 94), ("v4.12.0+seed3.estimator", "threshold", 7),
+    ],
+)  # fmt: skip
+def test_wrong_sequence_fails(tmp_path: Path, name: str, key: str, value: Any) -> None:
+    vector = _first(f"{name}.jsonl.zst")
+    vector["steps"][3][key] = value
     assert conformance.check([_write(tmp_path, vector)]).failures[0].fields == ("steps[3]",)
 
 
@@ -173,6 +181,7 @@ def test_policies_describe_themselves() -> None:
     assert list(policies)[:5] == ["recorded", "prev", "waker", "random-idle", "oracle-idle"]
     without = [p["name"] for p in policies.values() if p["oracle_column"] is None and not p["reference"]]
     assert without == ["linux-3.10"]  # no vectors exist of it: the golden examples stand for them
+    assert [name for name, p in policies.items() if p["needs"]] == ["irq-aware"]
     assert [p["name"] for p in policies["linux-6.1"]["params"]] == ["WA_IDLE", "WA_WEIGHT", "WA_BIAS", "SIS_UTIL"]
     assert "2016-04-08" in policies["idle-thread-scan"]["source"]
     assert all(p["steps"] for p in policies.values())

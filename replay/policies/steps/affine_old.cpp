@@ -25,8 +25,8 @@ bool wake_affine_38(Ctx& x, int64_t factor) {
     const Wakeup& w = x.w;
     x.look(kLoad | kSync | kCapacity | kNr);
     const int64_t here = x.v.load[w.waker.v] - (x.sync ? w.curr_load : 0), there = x.v.load[w.prev.v];
-    const bool balanced = here <= 0 || 100 * int64_t{x.v.cap[w.prev.v]} * (here + w.p_load) <=
-                                           factor * x.v.cap[w.waker.v] * there;
+    const bool balanced =
+        here <= 0 || 100 * int64_t{x.v.cap[w.prev.v]} * (here + w.p_load) <= factor * x.v.cap[w.waker.v] * there;
     if (balanced) return true;
     const int64_t nr = x.v.nr[w.waker.v];
     return here <= there && here + there <= (nr ? x.v.load[w.waker.v] / nr : 0);

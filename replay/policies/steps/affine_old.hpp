@@ -14,7 +14,8 @@ class DomainWalk38 : public Step {
     bool run(Ctx&) const override;
 };
 
-/// "Pull to the waker?" of 3.8 by instantaneous loads; shared with the buddy rule (seed 2). `factor` as in Affine::pulls.
+/// "Pull to the waker?" of 3.8 by instantaneous loads; shared with the buddy rule (seed 2). `factor` as in
+/// Affine::pulls.
 bool wake_affine_38(Ctx& x, int64_t factor);
 
 /// 3.8 - 3.10.

@@ -90,8 +90,8 @@ bool AsymScan::run(Ctx& x) const {
     return x.decide(best, rules_.exit);
 }
 
-/// 7.2: a bound, and on SMT machines while has_idle_cores is set a rank: fitting idle core, then fitting but boosted and
-/// not fitting idle cores, then the same of busy cores.
+/// 7.2: a bound, and on SMT machines while has_idle_cores is set a rank: fitting idle core, then fitting but boosted
+/// and not fitting idle cores, then the same of busy cores.
 bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
     const uint16_t llc = x.t.llc[x.target.v].v;
     const bool cores = rules_.ranks_cores && x.t.smt_active && x.s.hic[llc];

@@ -27,7 +27,8 @@ std::string cpu_text(const Scan3Rules& r) {
 
 }  // namespace
 
-CorePass::CorePass() : Step(Stage::scan, "core pass while has_idle_cores: first wholly idle core from target") {}
+CorePass::CorePass(const std::string& more)
+    : Step(Stage::scan, "core pass while has_idle_cores: first wholly idle core from target" + more) {}
 
 bool CorePass::run(Ctx& x) const {
     if (!x.t.smt_active) return false;
@@ -46,7 +47,7 @@ bool CorePass::run(Ctx& x) const {
             ++x.d.scanned;
             if (!(idle = x.idle.test(c))) break;
         }
-        if (idle) return x.decide(*core, Branch::core);
+        if (idle) return x.decide(pick(x, *core), Branch::core);
         for (uint16_t s : x.t.siblings(*core)) cpus[s >> 6] &= ~(uint64_t{1} << (s & 63));
     }
     x.s.hic[llc] = 0;

@@ -14,12 +14,16 @@ struct Scan3Rules {
     bool siblings_in_llc = false;   ///< the sibling pass stays in the LLC domain (5.9.2+)
 };
 
-/// Pass 1: the first wholly idle core of LLC and allowed in wrap order from target, while has_idle_cores is set; clears it
-/// otherwise.
+/// Pass 1: the first wholly idle core of LLC and allowed in wrap order from target, while has_idle_cores is set;
+/// clears it otherwise.
 class CorePass : public Step {
   public:
-    CorePass();
-    bool run(Ctx&) const override;
+    explicit CorePass(const std::string& more = {});
+    bool run(Ctx&) const final;
+
+  protected:
+    /// Which CPU of the idle core whose sibling `first` was met to take.
+    virtual Cpu pick(const Ctx&, Cpu first) const { return first; }
 };
 
 /// Pass 2: the first usable CPU from target. Writes the average scan cost of the waker's LLC.

@@ -76,16 +76,18 @@ bool search_clusters(Ctx& x, const CpuMask& span, unsigned start, int nr, bool i
     int left = nr + 1;
     bool found = false, stopped = false;
     auto visit = [&](Cpu c) {
-        if (idle_cores) return found = idle_core(x, c, cpus, remembered, !rules.remember_in_scan) &&
-                                       x.decide(c, Branch::scan);
+        if (idle_cores)
+            return found = idle_core(x, c, cpus, remembered, !rules.remember_in_scan) && x.decide(c, Branch::scan);
         if (--left <= 0) return stopped = true;
         ++x.d.scanned;
         return found = x.usable(c) && x.decide(c, Branch::scan);
     };
-    for_each_in_wrap(words, start, [&](unsigned i) { return cluster.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
+    for_each_in_wrap(
+        words, start, [&](unsigned i) { return cluster.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
     if (!found && !stopped) {
         for (int i = 0; i < words; ++i) cpus.w[i] &= ~cluster.w[i];
-        for_each_in_wrap(words, start, [&](unsigned i) { return span.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
+        for_each_in_wrap(
+            words, start, [&](unsigned i) { return span.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
     }
     if (found || !idle_cores) return found;
     x.s.hic[x.t.llc[x.target.v].v] = 0;
@@ -131,8 +133,7 @@ bool ScanU::run(Ctx& x) const {
         !first_in_wrap(x.t.words, 0, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; }))
         return false;
     const unsigned start = x.target.v + 1u;
-    if (rules_.clusters && x.t.has_cluster[x.target.v])
-        return search_clusters(x, span, start, nr, idle_cores, rules_);
+    if (rules_.clusters && x.t.has_cluster[x.target.v]) return search_clusters(x, span, start, nr, idle_cores, rules_);
     return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr);
 }
 

@@ -12,7 +12,8 @@ struct ScanURules {
     bool waker_llc = false;        ///< nothing is scanned when the waker's CPU has no LLC domain (until 6.0)
     bool prev_itself = false;      ///< prev counts among its siblings (until 6.0)
     bool siblings_in_llc = true;   ///< siblings of prev must be in the LLC domain (not in 6.8.1)
-    bool remember_in_scan = true;  ///< a thread is remembered only if it may be scanned, not just allowed (6.1.192, 6.12+)
+    bool remember_in_scan =
+        true;  ///< a thread is remembered only if it may be scanned, not just allowed (6.1.192, 6.12+)
     bool clusters = false;         ///< target's cluster is scanned first (6.8+)
     bool empty_keeps_flag = false; ///< LLC without allowed CPU: no search, has_idle_cores stays (7.2)
 };

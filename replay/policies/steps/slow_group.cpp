@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which group of a domain is the idlest: GL, GS and GT of policies.md A8. Loads are unsigned and wrap as the kernel's do.
+// Which group of a domain is the idlest: GL, GS and GT of policies.md A8. Loads are unsigned and wrap as the kernel's
+// do.
 #include <algorithm>
 #include <limits>
 
@@ -217,7 +218,7 @@ const CpuMask* idlest_group_gt(Ctx& x, const SlowRules& r, const Domain& d, int 
         case misfit: return local.max_cap >= best.max_cap ? nullptr : best.group;
         case has_spare: break;
     }
-    const int hint = r.fork_hints ? x.w.hint & (kForkAffine | kForkSpread) : 0;
+    const int hint = r.fork_hints ? (x.w.hint | r.hint) & (kForkAffine | kForkSpread) : 0;
     if (d.numa && !hint)
         if (const Stats* s = numa_choice(x, r, d, local, best, c)) return s == &local ? nullptr : best.group;
     if ((hint & kForkAffine) && local.idle > local.weight / 2) return nullptr;

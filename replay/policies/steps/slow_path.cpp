@@ -113,7 +113,8 @@ const CpuMask* SlowPath::idlest_group(Ctx& x, const Domain& d, int pct, bool asy
 
 std::optional<Cpu> SlowPath::idlest_cpu(Ctx& x, const CpuMask& group, Cpu c) const {
     const int words = x.t.words;
-    if (rules_.single_cpu && group.count(words) == 1) return first_in_wrap(words, 0, [&](unsigned i) { return group.w[i]; });
+    if (rules_.single_cpu && group.count(words) == 1)
+        return first_in_wrap(words, 0, [&](unsigned i) { return group.w[i]; });
     std::optional<Cpu> least, shallowest, soft, backup;
     if (rules_.idle_states) least = c;
     int64_t least_load = std::numeric_limits<int64_t>::max(), best_latency = least_load;

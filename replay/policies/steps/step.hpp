@@ -28,6 +28,7 @@ struct Ctx {
     Cpu target{};       ///< `new` of A4, handed to select-idle-sibling
     bool sync = false;  ///< WF_SYNC as the class sees it
     bool want_affine = false;
+    bool related = false;  ///< seed 2: p and curr are wakeup buddies; after the affine step: and p is pulled
     int affine_domain = Topology::kNone;  ///< lowest level that pulls: index into Topology::domains
     int slow_domain = Topology::kNone;    ///< level where the slow path starts (A4.5): index into Topology::domains
     std::optional<Cpu> prev_aff{}, recent_aff{};  ///< idle prev and recent CPU outside target's cluster (6.8+)

@@ -26,7 +26,8 @@ class GateAllowed : public Step {
     bool run(Ctx&) const override;
 };
 
-/// Sets Ctx::sync. want_affine = waker's CPU allowed and not wake_wide. `exiting`: sync is forced off while curr exits (4.19+).
+/// Sets Ctx::sync. want_affine = waker's CPU allowed and not wake_wide. `exiting`: sync is forced off while curr exits
+/// (4.19+).
 class Gate : public Step {
   public:
     explicit Gate(bool exiting);
@@ -36,8 +37,8 @@ class Gate : public Step {
     bool exiting_;
 };
 
-/// After Gate, on machines with different capacities (4.8 - 5.4): no affine wakeup when p needs more than the smaller of
-/// the two CPUs has, unless that is within an eighth of the largest of the root domain.
+/// After Gate, on machines with different capacities (4.8 - 5.4): no affine wakeup when p needs more than the smaller
+/// of the two CPUs has, unless that is within an eighth of the largest of the root domain.
 class WakeCap : public Step {
   public:
     enum class Rule : uint8_t {

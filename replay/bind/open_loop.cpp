@@ -179,7 +179,8 @@ void bind_codes(nb::module_& m) {
     m.attr("INPUTS") = by_code({{bit(kSync), "sync"}, {bit(kAllowed), "allowed"}, {bit(kLoad), "load"}, {bit(kUtil), "util"},
         {bit(kFlips), "flips"}, {bit(kRecent), "recent"}, {bit(kHasIdleCores), "has_idle_cores"},
         {bit(kNrIdleScan), "nr_idle_scan"}, {bit(kCfsNr), "cfs_nr"}, {bit(kHotClock), "hot_clock"},
-        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"}});
+        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"},
+        {bit(kIrqLoad), "irq_load"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"}, {bit(kIdleMissedLlc), "idle_missed_llc"},
         {bit(kIdleMissedMachine), "idle_missed_machine"}, {bit(kStacked), "stacked"}, {bit(kExposed), "exposed"},
         {bit(kSelfCollision), "self_collision"}, {bit(kLowConfidence), "low_confidence"}});

@@ -22,7 +22,7 @@ struct SlowInputs {
     std::vector<Ns> idle_stamp;
 };
 
-/// Hardirq load of each CPU as seed 3 estimates it (policies.md B3). A recording does not give it.
+/// Hardirq load of each CPU as seed 3 estimates it (policies.md B3).
 struct IrqLoad {
     std::vector<int32_t> intrload;  ///< per CPU, 0..93
     int32_t threshold = 1000;

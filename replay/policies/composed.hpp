@@ -23,6 +23,7 @@ struct Composition {
     bool slow_known = false;   ///< a recording gives all that `slow` reads
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
+    bool irq_load = false;     ///< reads View::irq
     LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
@@ -34,6 +35,7 @@ class Composed final : public Policy {
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
+    bool reads_irq_load() const override { return c_.irq_load; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
     bool replays_balance_wake() const override { return c_.slow_known; }

@@ -81,7 +81,7 @@ def test_bounds_of_a_busy_and_an_idle_target() -> None:
     [(1200, 4), (300, 2)],  # of each 4 ms tick: 27 of 93 is heavy, 6 is not
 )
 def test_irq_aware_passes_over_a_heavy_cpu(busy_us: int, expected: int) -> None:
-    """policies.md E4 I1 from events: CPUs 2 and 4 idle, prev 2. Threshold after the warm-up: 7 of 8 CPUs clean, so 10."""
+    """policies.md E4 I1 from events: CPUs 2 and 4 idle, prev 2. 7 of 8 CPUs are clean, so the threshold is 10."""
     w = World(8, 24)
     for cpu in range(8):
         w.runs(1000 + cpu, cpu, cpu, 10 + cpu, "R")

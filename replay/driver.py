@@ -37,8 +37,10 @@ _MIN_RANGE = 100
 """Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
 
 
-def _batch(source: Source, index: int) -> dict[str, Columns]:
-    return {name: source.read_part(name, index, columns) for name, columns in _MODEL_TABLES.items()}
+def _batch(source: Source, index: int, irq: bool = False) -> dict[str, Columns]:
+    """The tables that the model reads; `irq`: with the interrupts."""
+    tables = {**_MODEL_TABLES, "irq": ("id", "ts_ns", "cpu", "entry")} if irq else _MODEL_TABLES
+    return {name: source.read_part(name, index, columns) for name, columns in tables.items()}
 
 
 def _with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
@@ -218,7 +220,7 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
 
 def _inferred(recording: Recording, topology_known: bool) -> int:
     """INPUTS that this recording leaves to inference or to a model, as bits."""
-    always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity"}
+    always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity", "irq_load"}
     names = always if topology_known else always | {"domains"}
     return sum(1 << INPUTS.index(name) for name in names)
 
@@ -267,7 +269,8 @@ def replay(
         engine = _engine.OpenLoop(recorded, policies_wanted, seed, options, same, cross, running)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    batches = (_batch(recording, k) for k in range(recording.n_parts))
+    irq = any(info[s.name]["reads_irq"] for s in specs)
+    batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
     for k, (batch, following) in enumerate(_with_next(batches)):
         decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
         try:

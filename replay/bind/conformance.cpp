@@ -3,75 +3,16 @@
 // that its scope names, and hands back what it decided and left behind. Comparing is Python's (replay/conformance.py).
 #include "replay/bind/conformance.hpp"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
-#include <nanobind/stl/vector.h>
 
 #include <map>
-#include <set>
-#include <stdexcept>
 
+#include "replay/bind/fields.hpp"
+#include "replay/bind/sequences.hpp"
 #include "replay/policies/composed.hpp"
-#include "replay/policies/idle_thread_scan.hpp"
-#include "replay/policies/steps/wakee.hpp"
-
-namespace nb = nanobind;
 
 namespace rewake::bind {
 namespace {
-
-/// The policy has no such scope, or not on that machine.
-struct Unsupported : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-using Numbers = std::vector<int64_t>;
-
-/// Fields of one JSON object. Throws std::invalid_argument naming the field.
-class Fields {
-  public:
-    explicit Fields(nb::dict d) : d_(std::move(d)) {}
-    bool has(const char* name) const { return d_.contains(name); }
-    template <class T>
-    T get(const char* name) const {
-        if (!has(name)) throw std::invalid_argument(std::string("field ") + name + " is missing");
-        T value;
-        if (!nb::try_cast(d_[name], value))
-            throw std::invalid_argument(std::string("field ") + name + " has another type");
-        return value;
-    }
-    template <class T>
-    T get(const char* name, T otherwise) const {
-        return has(name) ? get<T>(name) : otherwise;
-    }
-    int64_t number(const char* name) const { return get<int64_t>(name); }
-    int64_t number(const char* name, int64_t otherwise) const { return get<int64_t>(name, otherwise); }
-    bool flag(const char* name) const { return number(name, 0) != 0; }
-    Cpu cpu(const char* name, int n_cpus) const { return checked(number(name), n_cpus, name); }
-    CpuMask set(const char* name, int n_cpus) const { return mask(get<Numbers>(name), n_cpus, name); }
-    /// Array over all CPUs; `otherwise` when missing.
-    template <class T>
-    std::vector<T> per_cpu(const char* name, const std::vector<T>& otherwise) const {
-        if (!has(name)) return otherwise;
-        const auto all = get<Numbers>(name);
-        if (all.size() != otherwise.size())
-            throw std::invalid_argument(std::string("field ") + name + " has another length");
-        return {all.begin(), all.end()};
-    }
-    static Cpu checked(int64_t c, int n_cpus, const char* name) {
-        if (c < 0 || c >= n_cpus)
-            throw std::invalid_argument(std::string("field ") + name + ": no CPU " + std::to_string(c));
-        return Cpu(static_cast<uint16_t>(c));
-    }
-    static CpuMask mask(const Numbers& cpus, int n_cpus, const char* name) {
-        CpuMask m;
-        for (int64_t c : cpus) m.set(checked(c, n_cpus, name));
-        return m;
-    }
-
-  private:
-    nb::dict d_;
-};
 
 Topology read_topology(const Fields& f) {
     Topology t;
@@ -116,6 +57,7 @@ Topology read_topology(const Fields& f) {
             d.share_llc = name == "SMT" || name == "CLS" || name == "MC";
             d.wake_affine = d.balance_fork = d.balance_exec = !(d.numa && f.flag("numa_far"));
             d.balance_wake = f.flag("balance_wake");
+            if (d.numa) d.imb_numa_nr = static_cast<int>(f.number("imb_numa_nr", 0));
             if (name == "CLS")
                 for (int64_t c : cpus) t.cluster[c] = d.span;
             t.domains.push_back(std::move(d));
@@ -132,7 +74,8 @@ struct Roles {
         const auto n = static_cast<uint32_t>(t.n_cpus);
         p = TaskId(n);
         other = TaskId(n + 1);
-        curr = f.get<std::string>("curr") == "idle" ? TaskId(waker.v) : TaskId(n + 2);
+        const auto who = f.get<std::string>("curr");
+        curr = who == "idle" ? TaskId(waker.v) : who == "p" ? p : TaskId(n + 2);
     }
 };
 
@@ -158,6 +101,7 @@ View read_view(const Fields& f, const Topology& t) {
         v.avail.assign(c, v.idle.test(c) && !stolen.test(c));
         v.sidle.assign(c, v.nr[i] > 0 && idle_h[i] == v.nr[i]);
     }
+    v.scan_base_ns = v.scan_cpu_ns = 0;  // the clock that measures scans was frozen
     v.nr_idle_scan.assign(t.llc_span.size(), 0);
     if (f.has("nr_idle_scan"))
         for (const Numbers& pair : f.get<std::vector<Numbers>>("nr_idle_scan"))
@@ -166,13 +110,37 @@ View read_view(const Fields& f, const Topology& t) {
     return v;
 }
 
+SlowInputs read_slow(const Fields& f, const Topology& t, const View& v) {
+    const std::vector<int32_t> zeros(t.n_cpus, 0);
+    SlowInputs s;
+    if (f.has("pending")) s.pending = f.set("pending", t.n_cpus);
+    s.blocked_load = f.per_cpu("blocked_load", v.load);
+    s.util = f.per_cpu("util", zeros);
+    s.util_est = f.per_cpu("util_est", zeros);
+    s.runnable = f.per_cpu("runnable", zeros);
+    s.exit_latency = f.per_cpu("exit_latency", std::vector<int32_t>(t.n_cpus, -1));
+    s.idle_stamp = f.per_cpu("idle_stamp", std::vector<Ns>(t.n_cpus, 0));
+    return s;
+}
+
+IrqLoad read_irq(const Fields& f, const Topology& t) {
+    return {.intrload = f.per_cpu("intrload", std::vector<int32_t>(t.n_cpus, 0)),
+            .threshold = static_cast<int32_t>(f.number("intr_threshold", 1000))};
+}
+
 Wakeup read_wakeup(const Fields& f, const Topology& t, const Roles& roles, const CpuMask& allowed) {
     Wakeup w;
+    const auto kind = f.get<std::string>("kind", "wake");
+    if (kind != "wake" && kind != "fork" && kind != "exec") throw std::invalid_argument("unknown kind " + kind);
+    w.kind = kind == "wake" ? Kind::wake : kind == "fork" ? Kind::fork : Kind::exec;
     w.p = roles.p;
     w.curr = roles.curr;
     w.waker = f.cpu("waker", t.n_cpus);
-    w.prev = f.cpu("prev", t.n_cpus);
-    w.task_cpu = f.cpu("task_cpu", t.n_cpus);
+    w.prev = w.task_cpu = w.waker;
+    if (f.get<std::string>("scope") != "idlest_cpu") {
+        w.prev = f.cpu("prev", t.n_cpus);
+        w.task_cpu = f.cpu("task_cpu", t.n_cpus);
+    }
     w.allowed = &allowed;
     w.n_allowed = allowed.count();
     w.sync = f.flag("sync");
@@ -187,6 +155,9 @@ Wakeup read_wakeup(const Fields& f, const Topology& t, const Roles& roles, const
     w.curr_load = f.number("curr_load", 0);
     w.p_util = static_cast<int32_t>(f.number("p_util", 0));
     w.p_util_est = static_cast<int32_t>(f.number("p_util_est", 0));
+    w.p_runnable = static_cast<int32_t>(f.number("p_runnable", 0));
+    w.numa_preferred = static_cast<int16_t>(f.number("p_numa_preferred", -1));
+    w.hint = static_cast<uint8_t>(f.number("hint", 0));
     w.uclamp_used = f.has("uclamp");
     if (w.uclamp_used) {
         const auto clamp = f.get<Numbers>("uclamp");
@@ -204,13 +175,14 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     s.tasks.clear();
     s.hic.assign(t.llc_span.size(), 0);
     for (int64_t id : f.get<Numbers>("hic", {})) s.hic[t.llc[Fields::checked(id, t.n_cpus, "hic").v].v] = 1;
+    s.scan_cost.assign(t.llc_span.size(), f.number("avg_scan_cost", 0));
     auto recent = [&](TaskId task, const char* name) {
         if (!f.has(name)) return;
         s.task(task).has_recent = true;
         s.task(task).recent = f.cpu(name, t.n_cpus);
     };
-    recent(roles.p, "p_recent");
     recent(roles.curr, "curr_recent");
+    recent(roles.p, "p_recent");  // last: an exec's curr is p
     s.task(roles.p).flips = static_cast<uint32_t>(f.number("p_flips", 0));
     PolicyState::Task& curr = s.task(roles.curr);
     curr.flips = static_cast<uint32_t>(f.number("curr_flips", 0));
@@ -218,9 +190,23 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     const auto last = f.get<std::string>("curr_last_wakee", "none");
     curr.has_last_wakee = last != "none";
     curr.last_wakee = last == "p" ? roles.p : roles.other;
+    s.buddies.clear();
+    auto buddy = [&](TaskId task, const std::string& of) {
+        auto who = [&](const std::string& name) {
+            const auto role = f.get<std::string>(name.c_str(), "none");
+            return role == "p"       ? roles.p
+                   : role == "curr"  ? roles.curr
+                   : role == "other" ? roles.other
+                                     : PolicyState::Buddy::kNobody;
+        };
+        auto ref = [&](const std::string& name) { return static_cast<uint32_t>(f.number(name.c_str(), 0)); };
+        s.buddy(task) = {who(of + "_waker"), who(of + "_wakee"), ref(of + "_waker_ref"), ref(of + "_wakee_ref")};
+    };
+    buddy(roles.curr, "curr");
+    buddy(roles.p, "p");
 }
 
-void write_state(nb::dict& out, const Topology& t, const Roles& roles, PolicyState& s) {
+void write_state(nb::dict& out, const Topology& t, const Roles& roles, Cpu waker, PolicyState& s) {
     nb::list hic;
     for (int c = 0; c < t.n_cpus; ++c)
         if (t.llc_id[c] == c && s.hic[t.llc[c].v]) hic.append(c);
@@ -228,6 +214,21 @@ void write_state(nb::dict& out, const Topology& t, const Roles& roles, PolicySta
     const PolicyState::Task p = s.task(roles.p), curr = s.task(roles.curr);
     out["p_recent"] = p.has_recent ? nb::object(nb::int_(p.recent.v)) : nb::none();
     out["curr_recent"] = curr.has_recent ? nb::object(nb::int_(curr.recent.v)) : nb::none();
+    out["waker_scan_cost"] = s.scan_cost[t.llc[waker.v].v];
+    const PolicyState::Buddy p_buddy = s.buddy(roles.p), curr_buddy = s.buddy(roles.curr);
+    auto role = [&](TaskId who) {
+        return who == PolicyState::Buddy::kNobody ? "none"
+               : who == roles.p                   ? "p"
+               : who == roles.curr                ? "curr"
+                                                  : "other";
+    };
+    out["p_waker"] = role(p_buddy.waker);
+    out["p_wakee"] = role(p_buddy.wakee);
+    out["p_waker_ref"] = p_buddy.waker_ref;
+    out["p_wakee_ref"] = p_buddy.wakee_ref;
+    out["curr_wakee"] = role(curr_buddy.wakee);
+    out["curr_waker_ref"] = curr_buddy.waker_ref;
+    out["curr_wakee_ref"] = curr_buddy.wakee_ref;
     out["curr_flips"] = curr.flips;
     out["curr_last_wakee"] = !curr.has_last_wakee ? "none" : curr.last_wakee == roles.p ? "p" : "other";
     out["curr_decay_ts"] = curr.decay_ts;
@@ -252,40 +253,40 @@ class Oracle {
     nb::dict run(const std::string& policy, nb::dict vector) {
         const Fields f(std::move(vector));
         const auto scope = f.get<std::string>("scope");
-        if (scope == "wake" || scope == "sis" || scope == "wake_affine") return decision(policy, scope, f);
+        if (scope == "wake" || scope == "sis" || scope == "wake_affine" || scope == "fork_exec" ||
+            scope == "idlest_cpu")
+            return decision(policy, scope, f);
         const auto what = f.get<std::string>("what", "");
         if (what == "record_wakee") return wakee_sequence(f);
         if (what == "has_idle_cores") return idle_core_sequence(policy, f);
-        if (what == "should_scan" && policy == "idle-thread-scan") return estimate(f);
+        if (what == "should_scan" && policy == "idle-thread-scan") return scan_estimate(f);
+        if (what == "buddy" && policy == "wakeup-buddy") return buddy_sequence(f);
+        if (what == "intrload" && policy == "irq-aware") return irq_sequence(f);
+        if (what == "threshold" && policy == "irq-aware") return irq_threshold(f);
         throw Unsupported(policy + " has no scope " + scope + (what.empty() ? "" : " " + what));
     }
 
   private:
-    /// The policy on that machine, made once. Parts of a policy run on machines that the whole refuses (BALANCE_WAKE).
-    Composed& composed(const std::string& policy, const std::string& name, bool whole) {
+    /// The policy on that machine, made once.
+    Composed& composed(const std::string& policy, const std::string& name) {
         const auto t = topologies_.find(name);
         if (t == topologies_.end()) throw std::invalid_argument("no topology '" + name + "'");
-        auto& slot = policies_[{policy, name, whole}];
-        if (!slot.policy) {
-            slot.topology = std::make_unique<Topology>(t->second);
-            if (!whole)
-                for (Domain& d : slot.topology->domains) d.balance_wake = false;
-            try {
-                slot.policy = make_policy(policy, {}, *slot.topology, 0);
-            } catch (const std::invalid_argument& e) {
-                throw Unsupported(e.what());
-            }
-        }
-        auto* c = dynamic_cast<Composed*>(slot.policy.get());
+        auto& made = policies_[{policy, name}];
+        if (!made) made = make_policy(policy, {}, t->second, 0);
+        auto* c = dynamic_cast<Composed*>(made.get());
         if (!c) throw Unsupported(policy + " has no parts");
         return *c;
     }
 
     nb::dict decision(const std::string& policy, const std::string& scope, const Fields& f) {
         const auto name = f.get<std::string>("topo");
-        Composed& c = composed(policy, name, scope == "wake");
+        Composed& c = composed(policy, name);
         const Topology& t = topologies_.at(name);
-        const View v = read_view(f, t);
+        View v = read_view(f, t);
+        const SlowInputs slow = read_slow(f, t, v);
+        v.slow = &slow;
+        const IrqLoad irq = read_irq(f, t);
+        v.irq = &irq;
         const CpuMask allowed = f.has("allowed") ? f.set("allowed", t.n_cpus) : t.online;
         const Roles roles(t, f, f.cpu("waker", t.n_cpus));
         const Wakeup w = read_wakeup(f, t, roles, allowed);
@@ -297,139 +298,29 @@ class Oracle {
             out["cpu"] = cpu->v;
             return out;
         }
+        if (scope == "idlest_cpu") {
+            const auto cpu = c.idlest_cpu(v, w, f.set("group", t.n_cpus));
+            out["cpu"] = cpu ? int{cpu->v} : -1;
+            return out;
+        }
         const Decision d =
             scope == "sis" ? c.select_idle_sibling(v, w, f.cpu("target", t.n_cpus)) : c.decide(v, w, nullptr, Cpu{});
         out["cpu"] = d.cpu.v;
-        if (scope == "wake" && d.class_called) out["class_cpu"] = d.class_cpu.v;
+        if (scope != "sis" && d.class_called) out["class_cpu"] = d.class_cpu.v;
         if (d.widened) out["widened"] = true;
-        write_state(out, t, roles, c.state);
+        write_state(out, t, roles, w.waker, c.state);
         out["exit"] = std::string(branch_name(d.branch));
         return out;
     }
 
-    static nb::dict wakee_sequence(const Fields& f) {
-        PolicyState s;
-        const auto start = static_cast<uint64_t>(f.number("initial_decay_ts"));
-        const auto hz = static_cast<uint32_t>(f.number("hz"));
-        std::set<uint32_t> seen;
-        nb::list steps;
-        for (nb::dict d : f.get<std::vector<nb::dict>>("steps")) {
-            const Fields step(d);
-            const TaskId waker(static_cast<uint32_t>(step.number("waker"))),
-                wakee(static_cast<uint32_t>(step.number("wakee")));
-            for (TaskId task : {waker, wakee})
-                if (task.v >= 1u << 20)
-                    throw std::invalid_argument("task " + std::to_string(task.v) + " is out of range");
-            if (!seen.contains(waker.v)) s.task(waker).decay_ts = start;
-            seen.insert(waker.v);
-            record_wakee(s, waker, wakee, static_cast<uint64_t>(step.number("jiffies")), hz);
-            const uint32_t p_flips = s.task(wakee).flips;
-            const PolicyState::Task& curr = s.task(waker);
-            nb::dict out;
-            out["waker_flips"] = curr.flips;
-            out["waker_last_wakee"] = curr.last_wakee.v;
-            out["waker_decay_ts"] = curr.decay_ts;
-            out["wide"] = static_cast<int>(wake_wide(curr.flips, p_flips, static_cast<int>(step.number("llc_size"))));
-            steps.append(out);
-        }
-        nb::dict out;
-        out["steps"] = steps;
-        return out;
-    }
-
-    static nb::dict idle_core_sequence(const std::string& policy, const Fields& f) {
-        Topology t;
-        const auto llc_of = f.get<Numbers>("llc_of_cpu");
-        t.n_cpus = static_cast<int>(llc_of.size());
-        if (t.n_cpus < 1 || t.n_cpus > kMaxCpus)
-            throw std::invalid_argument("llc_of_cpu has " + std::to_string(t.n_cpus) + " entries");
-        std::map<int64_t, CpuMask> llcs;
-        for (int c = 0; c < t.n_cpus; ++c) {
-            t.online.set(Cpu(static_cast<uint16_t>(c)));
-            llcs[llc_of[c]].set(Cpu(static_cast<uint16_t>(c)));
-        }
-        t.smt.assign(t.n_cpus, {});
-        for (const Numbers& cpus : f.get<std::vector<Numbers>>("cores")) {
-            const CpuMask m = Fields::mask(cpus, t.n_cpus, "cores");
-            for (int64_t c : cpus) t.smt[c] = m;
-        }
-        t.llc_id.assign(t.n_cpus, 0);
-        t.has_llc_domain.assign(t.n_cpus, true);
-        for (const auto& [id, span] : llcs) {
-            Domain d;
-            d.name = "MC";
-            d.span = span;
-            d.share_llc = true;
-            for_each_cpu(
-                kMaskWords, [&](int i) { return span.w[i]; },
-                [&](Cpu c) { return t.llc_id[c.v] = first_of(span), false; });
-            t.domains.push_back(std::move(d));
-        }
-        t.finish();
-        const auto p = make_policy(policy, {}, t, 0);
-        View v;
-        v.topo = &t;
-        CpuMask current, pending;  // a pending wakeup outlives the entry into idle; it ends when the CPU becomes busy
-        nb::list steps;
-        for (nb::dict d : f.get<std::vector<nb::dict>>("steps")) {
-            const Fields step(d);
-            const auto op = step.get<std::string>("op");
-            if (op == "clear") {
-                const auto it = llcs.find(step.number("llc"));
-                if (it == llcs.end()) throw std::invalid_argument("no such llc");
-                p->state.hic[t.llc[first_of(it->second)].v] = 0;
-            } else {
-                const Cpu c = step.cpu("cpu", t.n_cpus);
-                if (op == "pending") pending.set(c);
-                if (op == "busy") pending.clear(c);
-                if (op != "pending") current.assign(c, op == "idle");
-                v.avail.assign(c, current.test(c) && !pending.test(c));
-                v.idle = v.avail;
-                if (op == "idle") {
-                    bool others = true;
-                    for (uint16_t s : t.siblings(c)) others &= s == c.v || v.avail.test(Cpu(s));
-                    p->cpu_idle(v, c, others);
-                } else if (op != "busy" && op != "pending") {
-                    throw std::invalid_argument("unknown op " + op);
-                }
-            }
-            nb::list hic;
-            for (const auto& [id, span] : llcs) hic.append(static_cast<int>(p->state.hic[t.llc[first_of(span)].v]));
-            nb::dict out;
-            out["hic"] = hic;
-            steps.append(out);
-        }
-        nb::dict out;
-        out["steps"] = steps;
-        return out;
-    }
-
-    static uint16_t first_of(const CpuMask& m) {
-        return first_in_wrap(kMaskWords, 0, [&](unsigned i) { return m.w[i]; })->v;
-    }
-
-    static nb::dict estimate(const Fields& f) {
-        const ShouldScan in{.cfs_nr = static_cast<int>(f.number("cfs_nr")),
-                            .fair = f.flag("fair"),
-                            .idle_policy = f.flag("idle_policy"),
-                            .migration_cost = f.number("migration_cost"),
-                            .clock = f.number("clock_task"),
-                            .exec_start = f.number("exec_start")};
-        nb::dict out;
-        out["should_scan"] = static_cast<int>(should_scan(in));
-        return out;
-    }
-
-    struct Made {
-        std::unique_ptr<Topology> topology;
-        std::unique_ptr<Policy> policy;
-    };
     std::map<std::string, Topology> topologies_;
-    std::map<std::tuple<std::string, std::string, bool>, Made> policies_;
+    std::map<std::pair<std::string, std::string>, std::unique_ptr<Policy>> policies_;
 };
 
 }  // namespace
 }  // namespace rewake::bind
+
+namespace nb = nanobind;
 
 void bind_conformance(nb::module_& m) {
     using namespace rewake::bind;

@@ -107,7 +107,15 @@ class PyOpenLoop {
   private:
     static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo, uint64_t seed) {
         std::vector<std::unique_ptr<Policy>> all;
-        for (const auto& [name, params] : specs) all.push_back(make_policy(name, params, topo, seed));
+        for (const auto& [name, params] : specs) {
+            for (const PolicyInfo& p : all_policies())
+                if (p.name == name && !p.needs.empty())
+                    throw std::invalid_argument(name + " cannot be replayed yet: it needs " + p.needs);
+            all.push_back(make_policy(name, params, topo, seed));
+            if (topo.balance_wake && !all.back()->replays_balance_wake())
+                throw std::invalid_argument(name + " cannot be replayed: a domain of this machine sets BALANCE_WAKE, and "
+                                                   "the recording does not give what its slow path reads");
+        }
         return all;
     }
     static ReplayOptions read_options(const nb::dict& o) {
@@ -171,7 +179,8 @@ void bind_codes(nb::module_& m) {
     m.attr("INPUTS") = by_code({{bit(kSync), "sync"}, {bit(kAllowed), "allowed"}, {bit(kLoad), "load"}, {bit(kUtil), "util"},
         {bit(kFlips), "flips"}, {bit(kRecent), "recent"}, {bit(kHasIdleCores), "has_idle_cores"},
         {bit(kNrIdleScan), "nr_idle_scan"}, {bit(kCfsNr), "cfs_nr"}, {bit(kHotClock), "hot_clock"},
-        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"}});
+        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"},
+        {bit(kIrqLoad), "irq_load"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"}, {bit(kIdleMissedLlc), "idle_missed_llc"},
         {bit(kIdleMissedMachine), "idle_missed_machine"}, {bit(kStacked), "stacked"}, {bit(kExposed), "exposed"},
         {bit(kSelfCollision), "self_collision"}, {bit(kLowConfidence), "low_confidence"}});

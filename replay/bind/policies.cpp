@@ -31,13 +31,15 @@ void bind_policies(nb::module_& m) {
                 d["params"] = params;
                 d["steps"] = nb::cast(p.steps);
                 d["deviations"] = nb::cast(p.deviations);
+                d["needs"] = p.needs;
+                d["reads_irq"] = p.reads_irq;
                 all.append(d);
             }
             return all;
         },
         "All policies: name, summary, source, oracle_column (None: no vectors), reference, params (name, value = "
         "default, meaning),\n"
-        "steps in order, deviations.");
+        "steps in order, deviations, needs (what no recording gives: it cannot be replayed; empty otherwise).");
     m.def(
         "branch_names",
         [] {

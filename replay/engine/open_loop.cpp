@@ -30,6 +30,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.block = std::make_unique<LedgerBlock>();
         for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
         in.load = in.policy->load_kind();
+        if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
     }
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
@@ -86,6 +87,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 machine_.on_switch(b.sw, i);
                 segment_[c.v] = ends_[i];
+                if (irq_) irq_->idle(c, machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
                 if (machine_.is_idle_task(TaskId(b.sw.next_task[i])) && !idle_cores_.empty() && machine_.core_idle_but(c))
                     for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
@@ -111,6 +113,9 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 machine_.on_idle_state(Cpu(b.idle.idle_cpu[i]), b.idle.state_null && b.idle.state_null[i]
                                                                     ? std::nullopt
                                                                     : std::optional(b.idle.state[i]));
+                break;
+            case Event::irq:
+                if (irq_) irq_->irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
                 break;
             case Event::loss: machine_.on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
             default: break;
@@ -172,6 +177,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
         machine_.advance(d.ts[row], w.prev, w.waker);
+        if (irq_) irq_->advance(d.ts[row]);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;

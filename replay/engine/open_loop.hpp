@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "replay/engine/buckets.hpp"
 #include "replay/engine/divergence.hpp"
+#include "replay/engine/irq_ticks.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -160,6 +162,7 @@ class OpenLoop {
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
     std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
+    std::optional<IrqTicks> irq_;      ///< when a policy reads View::irq
     Histogram recorded_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;

@@ -69,6 +69,8 @@ class Machine {
     void advance(Ns ts, Cpu prev, Cpu waker);
 
     const View& view() const { return view_; }
+    /// Gives view() a hardirq load to point at; nullptr: not known.
+    void set_irq_load(const IrqLoad* load) { view_.irq = load; }
     /// Makes view().load what a policy of that kind reads.
     void select_load(LoadKind kind) {
         std::swap(view_.load, loads_[static_cast<size_t>(selected_)]);

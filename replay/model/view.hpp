@@ -13,6 +13,21 @@
 
 namespace rewake {
 
+/// What only the fork and exec path reads (policies.md A8), per CPU. A recording does not give it.
+struct SlowInputs {
+    CpuMask pending;                    ///< a remote wakeup is pending
+    std::vector<int64_t> blocked_load;  ///< cfs load_avg, blocked tasks included (4.12 - 5.4)
+    std::vector<int32_t> util, util_est, runnable;
+    std::vector<int32_t> exit_latency;  ///< of the cpuidle state; negative: not known
+    std::vector<Ns> idle_stamp;
+};
+
+/// Hardirq load of each CPU as seed 3 estimates it (policies.md B3).
+struct IrqLoad {
+    std::vector<int32_t> intrload;  ///< per CPU, 0..93
+    int32_t threshold = 1000;
+};
+
 /// The machine immediately before a decision, all earlier decisions applied (policies.md C3).
 struct View {
     const Topology* topo = nullptr;
@@ -32,8 +47,16 @@ struct View {
     std::vector<Ns> clock_task;     ///< rq clock_task as of the CPU's last scheduler event (the stale clock of B1)
     std::vector<int64_t> avg_idle;  ///< rq avg_idle, ns
 
+    /// Model of the clock that measures an idle scan (SIS_PROP, policies.md C1): ns per scan and per CPU examined.
+    Ns scan_base_ns = 1000, scan_cpu_ns = 40;
+
     // Per dense LLC.
     std::vector<int32_t> nr_idle_scan;  ///< as the balancer last wrote it (SIS_UTIL)
+
+    const SlowInputs* slow = nullptr;  ///< nullptr: not known
+    const IrqLoad* irq = nullptr;      ///< nullptr: not known
+    /// Whether interrupts take more of `c` than the threshold allows (seed 3).
+    bool heavy(Cpu c) const { return irq->intrload[c.v] > irq->threshold; }
 };
 
 enum class Kind : uint8_t { wake, fork, exec };
@@ -62,6 +85,9 @@ struct Wakeup {
     bool p_idle_policy = false;
     int64_t p_load = 1024, curr_load = 1024;  ///< w(p), w(curr)
     int32_t p_util = 0, p_util_est = 0;
+    int32_t p_runnable = 0;
+    int16_t numa_preferred = -1;  ///< preferred node of p; -1: none
+    uint8_t hint = 0;             ///< bits that p got by prctl (seed 5)
     bool uclamp_used = false;
     int32_t uclamp_min = 0, uclamp_max = 1024;
     uint64_t jiffies = 0;

@@ -3,50 +3,246 @@
 
 #include <stdexcept>
 
-#include "replay/policies/steps/capacity.hpp"
+#include "replay/policies/steps/affine_old.hpp"
 #include "replay/policies/steps/scan_ring.hpp"
-#include "replay/policies/steps/scan_u.hpp"
 #include "replay/policies/steps/wakee.hpp"
 
 namespace rewake {
 namespace {
 
-constexpr Column kColumns[] = {
-    {.name = "linux-6.1",
-     .oracle = "v6.1",
-     .kernel = "6.1.192 (Debian 12)",
-     .flips_pre_core = false,
-     .pinned = Pinned::any_allowed,
-     .exiting_no_sync = true,
-     .stop_unbalanced = false,
-     .affine_rule = AffineRule::a414,
-     .imbalance = {.smt = 110, .llc = 117, .pkg = 117},
-     .x2_prev = PrevOf::prev,
-     .x3_kthread = true,
-     .x4_recent = true,
-     .asym = true,
-     .x6_no_llc = true,
-     .idle_pred = IdlePred::avail_or_sidle,
-     .scan = Scan::u,
-     .sis_util = true},
-    {.name = "linux-4.5",
-     .oracle = "v4.5",
-     .kernel = "4.5",
-     .flips_pre_core = true,
-     .pinned = Pinned::keep_prev,
-     .exiting_no_sync = false,
-     .stop_unbalanced = true,
-     .affine_rule = AffineRule::a45,
-     .imbalance = {.smt = 110, .llc = 117, .pkg = 125},
-     .x2_prev = PrevOf::task_cpu,
-     .x3_kthread = false,
-     .x4_recent = false,
-     .asym = false,
-     .x6_no_llc = false,
-     .idle_pred = IdlePred::idle,
-     .scan = Scan::ring,
-     .sis_util = false},
-};
+constexpr Imbalance kImbalance38{.smt = 110, .llc = 125, .pkg = 125};
+constexpr Imbalance kImbalance45{.smt = 110, .llc = 117, .pkg = 125};  // until 5.9
+
+constexpr WakeAffineRules kAffine419{.prev_idle = false};
+constexpr WakeAffineRules kAffine59{.prev_idle = false};
+constexpr WakeAffineRules kAffine612{.delayed = true};
+
+constexpr ScanURules kScan515{.waker_llc = true, .prev_itself = true, .remember_in_scan = false};
+
+constexpr SlowRules kSlow38{.group = GroupRule::gl,
+                            .from_waker = true,
+                            .at_waker = false,
+                            .walk_needs_balance = true,
+                            .walk_38 = true,
+                            .idle_states = false,
+                            .single_cpu = false,
+                            .tie_waker = true,
+                            .soft = SlowRules::Soft::none};
+
+/// 3.8, and by its older tests also 3.10.
+constexpr Column kLinux38{.name = "linux-3.8",
+                          .oracle = "v3.8",
+                          .kernel = "3.8.3",
+                          .flips = Flips::none,
+                          .pinned = Pinned::class_prev,
+                          .exiting_no_sync = false,
+                          .gate = WakeGate::allowed,
+                          .search_without_affine = false,
+                          .affine_rule = AffineRule::a38,
+                          .imbalance = kImbalance38,
+                          .x2_prev = false,
+                          .x3_kthread = X3::none,
+                          .x4_recent = X4::none,
+                          .asym = Asym::none,
+                          .x6_no_llc = false,
+                          .idle_pred = IdlePred::idle,
+                          .scan = Scan::ring_all,
+                          .slow = kSlow38};
+
+/// A later kernel is the one before it with what changed in between.
+constexpr Column later(Column c, const char* name, const char* oracle, const char* kernel, auto change) {
+    c.name = name;
+    c.oracle = oracle;
+    c.kernel = kernel;
+    change(c);
+    return c;
+}
+
+constexpr Column kLinux310 = later(kLinux38, "linux-3.10", "", "3.10", [](Column& c) {
+    c.x2_prev = true;
+    c.x2_source = PrevOf::task_cpu;
+    c.scan = Scan::ring;
+});
+constexpr Column kLinux45 = later(kLinux310, "linux-4.5", "v4.5", "4.5", [](Column& c) {
+    c.flips = Flips::pre_core;
+    c.pinned = Pinned::keep_prev;
+    c.gate = WakeGate::wide;
+    c.stop_unbalanced = true;
+    c.search_without_affine = true;
+    c.affine_rule = AffineRule::a45_task_cpu;
+    c.imbalance = kImbalance45;
+    c.slow.from_waker = false;
+    c.slow.walk_stops = true;
+    c.slow.walk_38 = false;
+    c.slow.idle_states = true;
+});
+constexpr Column kLinux412 = later(kLinux45, "linux-4.12", "v4.12.0", "4.12.0", [](Column& c) {
+    c.flips = Flips::in_class;
+    c.pinned = Pinned::any_allowed;
+    c.gate = WakeGate::wide_cap_avg;
+    c.affine_rule = AffineRule::a45;
+    c.x2_source = PrevOf::prev;
+    c.x6_no_llc = true;
+    c.scan = Scan::three;
+    c.scan_3 = {.sis_prop = false};
+    c.slow.group = GroupRule::gs;
+    c.slow.util_est = false;
+    c.slow.single_cpu = true;
+});
+constexpr Column kLinux4123 = later(kLinux412, "linux-4.12.3", "v4.12.3", "4.12.3", [](Column& c) {
+    c.affine_rule = AffineRule::a412;
+    c.scan_3 = {};
+});
+constexpr Column kLinux419 = later(kLinux4123, "linux-4.19", "v4.19", "4.19.1", [](Column& c) {
+    c.exiting_no_sync = true;
+    c.affine_rule = AffineRule::a414;
+    c.affine = kAffine419;
+    c.x4_recent = X4::old;
+    c.idle_pred = IdlePred::avail;
+    c.slow.late_gs = true;
+    c.slow.util_est = true;
+    c.slow.est_removed = false;
+    c.slow.est_odd = true;
+    c.slow.at_waker = true;
+    c.slow.tie_waker = false;
+});
+constexpr Column kLinux54 = later(kLinux419, "linux-5.4", "v5.4", "5.4.59", [](Column& c) {
+    c.gate = WakeGate::wide_cap_est;
+    c.idle_pred = IdlePred::avail_or_sidle;
+    c.scan_3 = {.counts_disallowed = false, .soft_last = true};
+    c.slow.est_removed = true;
+    c.slow.soft = SlowRules::Soft::last;
+});
+constexpr Column kLinux59 = later(kLinux54, "linux-5.9", "v5.9", "5.9.2", [](Column& c) {
+    c.gate = WakeGate::wide;
+    c.stop_unbalanced = false;
+    c.affine = kAffine59;
+    c.x3_kthread = X3::any_context;
+    c.asym = Asym::first;
+    c.fit = FitRule::clamp_odd;
+    c.scan_3 = {.counts_disallowed = false, .siblings_in_llc = true};
+    c.slow = {.numa = NumaRule::local_idle, .allowed_only = false, .partial_asym = false, .est_odd = true};
+});
+constexpr Column kLinux510 = later(kLinux59, "linux-5.10", "v5.10.7", "5.10.7", [](Column& c) {
+    c.imbalance = {};
+    c.asym = Asym::last;
+});
+constexpr Column kLinux515 = later(kLinux510, "linux-5.15", "v5.15", "5.15.100", [](Column& c) {
+    c.affine = {};
+    c.x3_kthread = X3::in_task;
+    c.x4_recent = X4::unchecked;
+    c.asym = Asym::last_x3;
+    c.fit = FitRule::bounds;
+    c.scan = Scan::u;
+    c.scan_u = kScan515;
+    c.slow = {.numa = NumaRule::quarter_busy, .allowed_only = false};
+});
+constexpr Column kLinux60 = later(kLinux515, "linux-6.0", "v6.0", "6.0.1", [](Column& c) {
+    c.fit = FitRule::clamp;
+    c.slow.numa = NumaRule::imb_numa_nr;
+});
+constexpr Column kLinux61 = later(kLinux60, "linux-6.1", "v6.1", "6.1.192 (Debian 12)", [](Column& c) {
+    c.x4_recent = X4::checked;
+    c.fit = FitRule::boost;
+    c.scan_u = {};
+    c.slow.allowed_only = true;
+});
+constexpr Column kLinux68 = later(kLinux61, "linux-6.8", "v6.8", "6.8.1", [](Column& c) {
+    c.scan_u = {.siblings_in_llc = false, .remember_in_scan = false, .clusters = true};
+    c.slow.allowed_only = false;
+});
+constexpr Column kLinux612 = later(kLinux68, "linux-6.12", "v6.12", "6.12.107", [](Column& c) {
+    c.affine = kAffine612;
+    c.scan_u = {.clusters = true};
+    c.slow.allowed_only = true;
+});
+constexpr Column kLinux72 = later(kLinux612, "linux-7.2", "v7.2", "7.2.13", [](Column& c) {
+    c.ranked_asym = true;
+    c.idle_pred = IdlePred::avail_or_sidle_unless_idle_policy;
+    c.scan_u.empty_keeps_flag = true;
+});
+
+constexpr Column kColumns[] = {kLinux38,  kLinux310, kLinux45, kLinux412, kLinux4123, kLinux419, kLinux54, kLinux59,
+                               kLinux510, kLinux515, kLinux60, kLinux61,  kLinux68,   kLinux612, kLinux72};
+
+template <class S, class... Args>
+void add(Steps& s, Args&&... args) {
+    s.push_back(std::make_unique<S>(std::forward<Args>(args)...));
+}
+void append(Steps& s, Steps more) {
+    for (auto& step : more) s.push_back(std::move(step));
+}
+
+/// Loads and capacities are all that the slow path reads; later kernels also read utilisation and cpuidle states.
+bool slow_known(const Column& c) { return c.slow.group == GroupRule::gl && !c.slow.idle_states; }
+
+/// What the kernel calls the load of a CPU (policies.md A5).
+LoadKind load_kind(const Column& c) {
+    if (c.affine_rule == AffineRule::a38) return LoadKind::weight;
+    return c.slow.group == GroupRule::gt ? LoadKind::average : LoadKind::runnable;  // load_avg and GT both came with 5.5
+}
+
+void add_gate(Steps& s, const Column& c, const Topology& t) {
+    if (c.gate == WakeGate::allowed) return add<GateAllowed>(s);
+    add<Gate>(s, c.exiting_no_sync);
+    if (!t.asym || c.gate == WakeGate::wide) return;
+    add<WakeCap>(s, c.gate == WakeGate::wide_cap_avg ? WakeCap::Rule::util_avg : WakeCap::Rule::util_est, t);
+}
+
+void add_affine(Steps& s, const Column& c, const PolicyParams& params, const Topology& t) {
+    switch (c.affine_rule) {
+        case AffineRule::a38: return add<Affine38>(s, t, c.imbalance);
+        case AffineRule::a45_task_cpu: return add<Affine45>(s, t, c.imbalance, true);
+        case AffineRule::a45: return add<Affine45>(s, t, c.imbalance, false);
+        case AffineRule::a412: return add<Affine412>(s, t, c.imbalance);
+        case AffineRule::a414: break;
+    }
+    WakeAffineRules rules = c.affine;
+    rules.idle = flag_param(params, "WA_IDLE");
+    rules.weight = flag_param(params, "WA_WEIGHT");
+    rules.bias = flag_param(params, "WA_BIAS");
+    add<Affine414>(s, t, c.imbalance, rules);
+}
+
+void add_probes(Steps& s, const Column& c, const Topology& t, const Filters& clean) {
+    const bool asym = t.asym && c.asym != Asym::none, clusters = t.clusters_active && c.scan_u.clusters;
+    Filters fit;
+    if (asym && c.asym != Asym::first) fit.push_back(std::make_shared<Fit>(c.fit, c.ranked_asym));
+    Filters first = fit;
+    first.insert(first.end(), clean.begin(), clean.end());
+    AsymScan::Rules scan{
+        .exit = Branch::x5, .fit = c.fit, .bounded = c.ranked_asym && c.scan_u.sis_util, .ranks_cores = c.ranked_asym};
+    if (asym && c.asym == Asym::first) {
+        scan.exit = Branch::x0;
+        add<AsymScan>(s, scan);
+    }
+    add<TargetIdle>(s, first);
+    if (c.x2_prev) add<PrevIdle>(s, c.x2_source, first, clusters);
+    if (c.x3_kthread != X3::none)
+        add<KthreadWaker>(s, c.asym == Asym::last_x3 ? fit : Filters{}, c.x3_kthread == X3::in_task);
+    switch (c.x4_recent) {
+        case X4::none: break;
+        case X4::old: add<RecentIdleOld>(s, fit); break;
+        case X4::unchecked: add<RecentIdleUnchecked>(s, fit); break;
+        case X4::checked: add<RecentIdle>(s, fit, clusters); break;
+    }
+    if (asym && c.asym != Asym::first) add<AsymScan>(s, scan);
+    if (c.x6_no_llc) add<NoLlc>(s);
+}
+
+void add_scan(Steps& s, const Column& c, const Topology& t) {
+    switch (c.scan) {
+        case Scan::ring_all: return add<ScanRing>(s, true);
+        case Scan::ring: return add<ScanRing>(s, false);
+        case Scan::three:
+            add<CorePass>(s);
+            add<CpuPass>(s, c.scan_3);
+            return add<SiblingPass>(s, c.scan_3);
+        case Scan::u: break;
+    }
+    add<ScanU>(s, c.scan_u);
+    if (t.clusters_active && c.scan_u.clusters) add<KeptAffine>(s);
+}
 
 }  // namespace
 
@@ -65,48 +261,74 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
         p.push_back({"WA_WEIGHT", "1", "scheduler feature: the affine step compares loads"});
         p.push_back({"WA_BIAS", "1", "scheduler feature: prev's load counts more, by imbalance_pct"});
     }
-    if (c.sis_util) p.push_back({"SIS_UTIL", "1", "scheduler feature: the idle scan is bounded by nr_idle_scan"});
+    if (c.scan == Scan::u && c.scan_u.sis_util)
+        p.push_back({"SIS_UTIL", "1", "scheduler feature: the idle scan is bounded by nr_idle_scan"});
+    if (c.scan == Scan::three && c.scan_3.sis_prop)
+        p.push_back({"SIS_PROP", "1", "scheduler feature: the idle scan is bounded by avg_idle and its average cost"});
     return p;
 }
 
-std::vector<std::string> column_deviations() {
-    return {"wake path only: no fork, exec or BALANCE_WAKE slow path",
-            "energy-aware placement and core scheduling are not modelled",
-            "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
+std::vector<std::string> column_deviations(const Column& c) {
+    std::vector<std::string> d{
+        slow_known(c)
+            ? "forks and execs: decided by load alone, as 3.8 does"
+            : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
+              "the utilisation and cpuidle states that they read",
+        "energy-aware placement and core scheduling are not modelled",
+        "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
+    if (c.asym != Asym::none || c.gate == WakeGate::wide_cap_avg || c.gate == WakeGate::wide_cap_est)
+        d.push_back("asymmetric machines: p's utilisation is taken as 0 in replay, so p fits every CPU");
+    if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
+    if (c.scan == Scan::three && c.scan_3.sis_prop)
+        d.push_back("SIS_PROP: avg_idle is taken as 1 ms, and a scan to cost 1 us and 40 ns per CPU examined");
+    return d;
 }
 
-Composition compose(const Column& c, const PolicyParams& params, const Topology& t, Steps scan) {
-    Composition out{.steps = {}, .idle = c.idle_pred, .idle_cores = c.scan == Scan::u, .load = c.scan == Scan::u ? LoadKind::average : LoadKind::runnable, .fork_recent = c.x4_recent};
+Composition compose(const Column& row, const PolicyParams& params, const Topology& t, Parts parts) {
+    Column c = row;
+    c.slow.imbalance = c.imbalance;
+    c.slow.fit = c.fit;
+    if (params.contains("SIS_UTIL")) c.scan_u.sis_util = flag_param(params, "SIS_UTIL");
+    if (params.contains("SIS_PROP")) c.scan_3.sis_prop = flag_param(params, "SIS_PROP");
+    Composition out{.steps = {},
+                    .slow = {},
+                    .slow_known = slow_known(c),
+                    .idle = c.idle_pred,
+                    .idle_cores = c.scan == Scan::three || c.scan == Scan::u,
+                    .load = load_kind(c),
+                    .fork_recent = c.x4_recent != X4::none};
     Steps& s = out.steps;
-    Filters fit;
-    if (c.asym && t.asym) fit.push_back(std::make_shared<Fit>());
-    if (c.flips_pre_core) s.push_back(std::make_unique<RecordWakee>(true));
-    s.push_back(std::make_unique<PinnedStep>(c.pinned));
-    if (!c.flips_pre_core) s.push_back(std::make_unique<RecordWakee>(false));
-    s.push_back(std::make_unique<Gate>(c.exiting_no_sync));
-    s.push_back(std::make_unique<DomainWalk>(c.stop_unbalanced));
-    if (c.affine_rule == AffineRule::a45)
-        s.push_back(std::make_unique<Affine45>(t, c.imbalance));
+    if (c.flips == Flips::pre_core) add<RecordWakee>(s, true);
+    add<PinnedStep>(s, c.pinned);
+    if (c.flips == Flips::in_class) add<RecordWakee>(s, false);
+    add_gate(s, c, t);
+    append(s, std::move(parts.gate));
+    if (t.balance_wake)
+        add<SlowWalk>(s, c.slow);
+    else if (c.search_without_affine)
+        add<DomainWalk>(s, c.stop_unbalanced);
     else
-        s.push_back(std::make_unique<Affine414>(t, c.imbalance,
-                                                WakeAffineFeatures{.idle = flag_param(params, "WA_IDLE"),
-                                                                   .weight = flag_param(params, "WA_WEIGHT"),
-                                                                   .bias = flag_param(params, "WA_BIAS")}));
-    s.push_back(std::make_unique<TargetIdle>(fit));
-    s.push_back(std::make_unique<PrevIdle>(c.x2_prev, fit));
-    if (c.x3_kthread) s.push_back(std::make_unique<KthreadWaker>(fit));
-    if (c.x4_recent) s.push_back(std::make_unique<RecentIdle>(fit));
-    if (c.asym && t.asym) s.push_back(std::make_unique<AsymScan>());
-    if (c.x6_no_llc) s.push_back(std::make_unique<NoLlc>());
-    if (scan.empty()) {
-        if (c.scan == Scan::ring)
-            scan.push_back(std::make_unique<ScanRing>(false));
-        else
-            scan.push_back(std::make_unique<ScanU>(c.sis_util && flag_param(params, "SIS_UTIL")));
-    }
-    for (auto& step : scan) s.push_back(std::move(step));
-    s.push_back(std::make_unique<ReturnTarget>());
-    s.push_back(std::make_unique<CoreCheck>());
+        add<DomainWalk38>(s);
+    if (c.x4_recent == X4::old) add<WakerRecent>(s);
+    append(s, std::move(parts.hint));
+    if (parts.affine.empty())
+        add_affine(s, c, params, t);
+    else
+        append(s, std::move(parts.affine));
+    if (t.balance_wake) add<SlowPath>(s, c.slow, t);
+    add_probes(s, c, t, parts.clean);
+    if (parts.scan.empty())
+        add_scan(s, c, t);
+    else
+        append(s, std::move(parts.scan));
+    add<ReturnTarget>(s);
+    add<CoreCheck>(s);
+
+    add<PinnedStep>(out.slow, c.pinned);
+    append(out.slow, std::move(parts.slow_gate));
+    add<SlowWalk>(out.slow, c.slow);
+    add<SlowPath>(out.slow, c.slow, t);
+    add<CoreCheck>(out.slow);
     return out;
 }
 
@@ -118,7 +340,9 @@ PolicyEntry column_entry(const Column& c) {
                     .reference = false,
                     .params = column_params(c),
                     .steps = {},
-                    .deviations = column_deviations()};
+                    .deviations = column_deviations(c),
+                    .reads_irq = false,
+                    .needs = {}};
     return composed_entry(std::move(info), [&c](const PolicyParams& p, const Topology& t) { return compose(c, p, t); });
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "replay/policies/steps/scan_u.hpp"
+#include "replay/policies/steps/slow_path.hpp"
 
 namespace rewake {
 namespace {
@@ -22,28 +23,23 @@ const Topology& asymmetric_machine() {
     return t;
 }
 
-void require_no_slow_path(const std::string& name, const Topology& t) {
-    for (const Domain& d : t.domains)
-        if (d.balance_wake)
-            throw std::invalid_argument(name + " has no slow path for wakeups, but domain " + d.name +
-                                        " of this machine sets BALANCE_WAKE");
-}
-
 }  // namespace
 
 Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)) {
     state.hic.assign(t.llc_span.size(), 0);
+    state.scan_cost.assign(t.llc_span.size(), 0);
 }
 
 Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d) {
-    const bool plain = c_.idle == IdlePred::idle;
+    const bool soft = c_.idle == IdlePred::avail_or_sidle ||
+                      (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
     return Ctx{.v = v,
                .w = w,
                .t = topo_,
                .s = state,
                .dirty = dirty,
-               .idle = plain ? v.idle : v.avail,
-               .soft = plain ? Ctx::none() : v.sidle,
+               .idle = c_.idle == IdlePred::idle ? v.idle : v.avail,
+               .soft = soft ? v.sidle : Ctx::none(),
                .d = d};
 }
 
@@ -59,10 +55,23 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
     Decision d;
     Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
+    if (w.kind != Kind::wake) return decide_slow(x);
     const auto check = c_.steps.end() - 1;
     for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
     (*check)->run(x);
     return d;
+}
+
+/// An exec calls the class directly: neither the core's shortcut for one allowed CPU nor its check.
+Decision Composed::decide_slow(Ctx& x) const {
+    const bool exec = x.w.kind == Kind::exec;
+    bool decided = false;
+    for (const auto& step : c_.slow) {
+        if (exec && (step->stage() == Stage::admission || step->stage() == Stage::check)) continue;
+        if (!decided || step->stage() == Stage::check) decided = step->run(x);
+    }
+    if (exec) x.d.class_cpu = x.d.cpu;
+    return x.d;
 }
 
 Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {
@@ -77,6 +86,7 @@ std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
     Decision d;
     Ctx x = context(v, w, nullptr, d);
     x.sync = w.sync;
+    x.related = true;  // the test itself, not the condition on it
     x.target = w.prev;
     for (int i : topo_.stack[w.waker.v])
         if (topo_.domains[i].span.test(w.prev)) {
@@ -84,6 +94,14 @@ std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
             run(x, Stage::affine, Stage::affine);
             return x.target;
         }
+    return std::nullopt;
+}
+
+std::optional<Cpu> Composed::idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group) {
+    Decision d;
+    Ctx x = context(v, w, nullptr, d);
+    for (const auto& step : c_.slow)
+        if (const auto* slow = dynamic_cast<const SlowPath*>(step.get())) return slow->idlest_cpu(x, group, w.waker);
     return std::nullopt;
 }
 
@@ -96,15 +114,19 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
     copy.has_recent = c_.fork_recent;
     copy.recent = cpu;
     state.task(child) = copy;
+    if (state.buddies.empty()) return;
+    const PolicyState::Buddy buddy = state.buddy(parent);
+    state.buddy(child) = buddy;
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
-    for (const auto& step : compose(with_defaults(info, {}), asymmetric_machine()).steps)
-        info.steps.push_back(step->text());
+    const Composition all = compose(with_defaults(info, {}), asymmetric_machine());
+    for (const auto& step : all.steps) info.steps.push_back(step->text());
+    for (const auto& step : all.slow)
+        if (step->stage() == Stage::slow) info.steps.push_back("fork, exec: " + step->text());
     PolicyEntry entry{info, nullptr};
     entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t,
                                                       uint64_t) -> std::unique_ptr<Policy> {
-        require_no_slow_path(info.name, t);
         return std::make_unique<Composed>(compose(with_defaults(info, given), t), t);
     };
     return entry;

@@ -9,13 +9,21 @@
 namespace rewake {
 
 /// Which CPUs count as idle (policies.md section 0).
-enum class IdlePred : uint8_t { idle, avail_or_sidle };
+enum class IdlePred : uint8_t {
+    idle,                              ///< IDLE (until 4.18)
+    avail,                             ///< AVAIL (4.19)
+    avail_or_sidle,                    ///< and CPUs with idle-policy tasks only (5.4+)
+    avail_or_sidle_unless_idle_policy  ///< not these for a task of idle policy (7.2)
+};
 
 /// A composition for one machine: the steps in order of their stages, and the state rules that no step carries.
 struct Composition {
     Steps steps;
+    Steps slow;                ///< forks and execs
+    bool slow_known = false;   ///< a recording gives all that `slow` reads
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
+    bool irq_load = false;     ///< reads View::irq
     LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
@@ -27,17 +35,22 @@ class Composed final : public Policy {
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
+    bool reads_irq_load() const override { return c_.irq_load; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
-    bool has(Kind kind) const override { return kind == Kind::wake; }
+    bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
+    bool replays_balance_wake() const override { return c_.slow_known; }
 
     /// select-idle-sibling alone, without the core's check.
     Decision select_idle_sibling(const View& v, const Wakeup& w, Cpu target);
     /// The affine step alone, at the lowest domain of the waker's CPU that holds prev. Nothing when there is none.
     std::optional<Cpu> affine(const View& v, const Wakeup& w);
+    /// The idlest CPU of a group alone, searched from the waker's CPU.
+    std::optional<Cpu> idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group);
 
   private:
     Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d);
     void run(Ctx& x, Stage from, Stage to) const;
+    Decision decide_slow(Ctx& x) const;
     const Topology& topo_;
     Composition c_;
 };

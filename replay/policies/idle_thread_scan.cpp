@@ -64,10 +64,11 @@ Composition compose_seed(const PolicyParams& params, const Topology& t) {
     const std::string& clock = params.at("hot_clock");
     if (clock != "stale" && clock != "now")
         throw std::invalid_argument("hot_clock=" + clock + ": stale or now expected");
-    Steps scan;
+    Parts parts;
+    Steps& scan = parts.scan;
     scan.push_back(std::make_unique<ScanRing>(true));
     scan.push_back(std::make_unique<LlcLinearScan>(cost_param(params.at("migration_cost")), clock == "now"));
-    return compose(column("linux-4.5"), params, t, std::move(scan));
+    return compose(column("linux-4.5"), params, t, std::move(parts));
 }
 
 }  // namespace
@@ -91,7 +92,9 @@ PolicyEntry idle_thread_scan_entry() {
                    {"hot_clock", "stale",
                     "stale: the run queue clock that the patch reads; now: the time of the wakeup, its intent"}},
         .steps = {},
-        .deviations = column_deviations()};
+        .deviations = column_deviations(column("linux-4.5")),
+        .reads_irq = false,
+        .needs = {}};
     info.deviations.push_back("cfs_nr is the number of queued fair tasks where cgroups are not known");
     return composed_entry(std::move(info), compose_seed);
 }

@@ -61,6 +61,7 @@ enum Input : uint32_t {
     kNr = 1u << 11,
     kCapacity = 1u << 12,
     kDomains = 1u << 13,
+    kIrqLoad = 1u << 14,
 };
 
 /// Task-indexed and LLC-indexed state that a policy owns (State ownership, A13). Vectors grow on demand.
@@ -73,12 +74,23 @@ struct PolicyState {
         Cpu recent{};
         uint64_t decay_ts = 0;  ///< jiffies
     };
+    /// Whom a task woke last and who woke it, and how often in a row since (seed 2).
+    struct Buddy {
+        static constexpr TaskId kNobody{0xffffffff};
+        TaskId waker = kNobody, wakee = kNobody;
+        uint32_t waker_ref = 0, wakee_ref = 0;
+    };
     std::vector<Task> tasks;         ///< by TaskId
+    std::vector<Buddy> buddies;      ///< by TaskId; empty for policies without buddies
     std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
     std::vector<int64_t> scan_cost;  ///< by dense Llc: avg_scan_cost, ns
     Task& task(TaskId t) {
         if (t.v >= tasks.size()) tasks.resize(t.v + 1 + t.v / 2);
         return tasks[t.v];
+    }
+    Buddy& buddy(TaskId t) {
+        if (t.v >= buddies.size()) buddies.resize(t.v + 1 + t.v / 2);
+        return buddies[t.v];
     }
 };
 
@@ -108,10 +120,14 @@ class Policy {
     virtual bool keeps_idle_cores() const { return false; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
     virtual LoadKind load_kind() const { return LoadKind::average; }
+    /// Whether it reads View::irq.
+    virtual bool reads_irq_load() const { return false; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
     virtual bool has(Kind) const = 0;
+    /// Whether a recording gives what it needs for wakeups where domains set BALANCE_WAKE.
+    virtual bool replays_balance_wake() const { return true; }
     PolicyState state;
 };
 
@@ -125,6 +141,8 @@ struct PolicyInfo {
     std::vector<Param> params;
     std::vector<std::string> steps;  ///< the composition, in order
     std::vector<std::string> deviations;
+    bool reads_irq = false;  ///< reads View::irq: replay has to follow the interrupts
+    std::string needs;  ///< what no recording gives and it cannot decide without; empty: it can be replayed
 };
 
 using PolicyParams = std::map<std::string, std::string>;

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "replay/policies/asym_prefer_prev.hpp"
 #include "replay/policies/columns.hpp"
 #include "replay/policies/idle_thread_scan.hpp"
+#include "replay/policies/irq_aware.hpp"
 #include "replay/policies/reference.hpp"
+#include "replay/policies/userspace_hints.hpp"
+#include "replay/policies/wakeup_buddy.hpp"
 
 namespace rewake {
 namespace {
@@ -16,6 +20,10 @@ const std::vector<PolicyEntry>& entries() {
         std::vector<PolicyEntry> e = reference_entries();
         for (const Column& c : columns()) e.push_back(column_entry(c));
         e.push_back(idle_thread_scan_entry());
+        e.push_back(wakeup_buddy_entry());
+        e.push_back(irq_aware_entry());
+        e.push_back(asym_prefer_prev_entry());
+        e.push_back(userspace_hints_entry());
         return e;
     }();
     return table;

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rewake.analysis.columns import KERNELS
 from rewake.analysis.text import columns
 from rewake.cli import main
 
@@ -102,10 +103,11 @@ def test_min_skill(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"skill 0\.\d+, at least 0\.999", capsys.readouterr().err)
 
 
-def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(KERNELS, (6, 12))
     refused = told(capsys, "fidelity", NO_COLUMN, code=5)
     assert "no column for kernel 6.12" in refused
-    assert "linux-4.5, linux-6.1" in refused
+    assert "linux-6.8, linux-6.12, linux-7.2 (--as COLUMN)" in refused
     text = told(capsys, "replay", NO_COLUMN)
     assert "fidelity: none: no column for kernel 6.12" in text
     assert "idle-thread-scan" in text, "the rest runs"

@@ -76,6 +76,29 @@ def test_bounds_of_a_busy_and_an_idle_target() -> None:
     assert moved["known"] or (moved["lo_ns"], moved["hi_ns"]) in {(7, 9), (70, 90)}
 
 
+@pytest.mark.parametrize(
+    ("busy_us", "expected"),
+    [(1200, 4), (300, 2)],  # of each 4 ms tick: 27 of 93 is heavy, 6 is not
+)
+def test_irq_aware_passes_over_a_heavy_cpu(busy_us: int, expected: int) -> None:
+    """policies.md E4 I1 from events: CPUs 2 and 4 idle, prev 2. 7 of 8 CPUs are clean, so the threshold is 10."""
+    w = World(8, 24)
+    for cpu in range(8):
+        w.runs(1000 + cpu, cpu, cpu, 10 + cpu, "R")
+    for tick in range(48):
+        ts = 1_000_000 + tick * 4_000_000
+        w.add("irq", ts, 2, entry=True, kind=0, vector=9, curr_task=12)
+        w.add("irq", ts + 100, 2, entry=True, kind=1, vector=236, curr_task=12)  # nested: counted once
+        w.add("irq", ts + 200, 2, entry=False, kind=1, vector=236, curr_task=12)
+        w.add("irq", ts + busy_us * 1000, 2, entry=False, kind=0, vector=9, curr_task=12)
+    w.runs(193_000_000, 4, 14, 4).runs(193_100_000, 2, 12, 2)
+    w.waking(193_200_000, 0, 12, 2, curr=10).wakeup(193_200_100, 2, 12, 2)
+    replayed = w.decisions((4, 12)).replay("linux-4.12", "irq-aware", "irq-aware:threshold=1000")
+    plain, aware, control = (rows[0]["cpu"] for rows in replayed.ledgers)
+    assert (plain, aware, control) == (2, expected, 2)
+    assert replayed.ledgers[1][0]["inputs_assumed"] & (1 << INPUTS.index("irq_load"))
+
+
 def test_buckets_hold_one_percent() -> None:
     w = World(2, 12)
     latencies = [1, 2, 3, 99, 100, 101, 12345, 999_999, 1_000_000, 123_456_789]

@@ -4,9 +4,13 @@
 namespace rewake {
 namespace {
 
-std::string text414(WakeAffineFeatures f) {
+std::string text414(const WakeAffineRules& f) {
     std::string s = "wake_affine:";
-    if (f.idle) s += " idle waker CPU in prev's LLC (WA_IDLE), sync and alone, prev idle;";
+    if (f.idle) {
+        s += " idle waker CPU in prev's LLC (WA_IDLE), sync and alone";
+        s += f.delayed ? " but for delayed tasks" : "";
+        s += f.prev_idle ? ", prev idle;" : ";";
+    }
     if (f.weight) s += f.bias ? " else lighter by WA_WEIGHT with WA_BIAS;" : " else lighter by WA_WEIGHT;";
     return s + " else prev";
 }
@@ -34,14 +38,19 @@ bool DomainWalk::run(Ctx& x) const {
     return false;
 }
 
-Affine::Affine(std::string text, const Topology& t, const Imbalance& imb) : Step(Stage::affine, std::move(text)) {
+std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb) {
+    std::vector<int16_t> pct;
     for (const Domain& d : t.domains) {
         bool one_core = true;
         for_each_cpu(
             t.words, [&](int i) { return d.span.w[i]; }, [&](Cpu c) { return !(one_core = d.span == t.smt[c.v]); });
-        const int pct = !d.share_llc ? imb.pkg : one_core ? imb.smt : imb.llc;
-        factor_.push_back(static_cast<int16_t>(100 + (pct - 100) / 2));
+        pct.push_back(static_cast<int16_t>(!d.share_llc ? imb.pkg : one_core ? imb.smt : imb.llc));
     }
+    return pct;
+}
+
+Affine::Affine(std::string text, const Topology& t, const Imbalance& imb) : Step(Stage::affine, std::move(text)) {
+    for (int pct : level_imbalance(t, imb)) factor_.push_back(static_cast<int16_t>(100 + (pct - 100) / 2));
 }
 
 bool Affine::run(Ctx& x) const {
@@ -52,12 +61,12 @@ bool Affine::run(Ctx& x) const {
     return false;
 }
 
-Affine45::Affine45(const Topology& t, const Imbalance& imb)
-    : Affine("wake_affine: loads scaled by capacities", t, imb) {}
+Affine45::Affine45(const Topology& t, const Imbalance& imb, bool task_cpu)
+    : Affine("wake_affine: loads scaled by capacities", t, imb), task_cpu_(task_cpu) {}
 
 bool Affine45::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;
-    const Cpu prev = w.task_cpu;  // this kernel reads task_cpu(p) here, whatever prev the core handed to the class
+    const Cpu prev = task_cpu_ ? w.task_cpu : w.prev;
     x.look(kLoad | kSync | kCapacity);
     x.touch(prev);
     int64_t here = x.v.load[w.waker.v];
@@ -70,8 +79,8 @@ bool Affine45::pulls(Ctx& x, int64_t factor) const {
     return a <= b;
 }
 
-Affine414::Affine414(const Topology& t, const Imbalance& imb, WakeAffineFeatures features)
-    : Affine(text414(features), t, imb), f_(features) {}
+Affine414::Affine414(const Topology& t, const Imbalance& imb, WakeAffineRules rules)
+    : Affine(text414(rules), t, imb), f_(rules) {}
 
 bool Affine414::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;
@@ -81,9 +90,9 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
         x.look(kSync);
         if (x.sync) {
             x.look(kNr);
-            if (x.v.nr[here.v] == 1) return true;
+            if (x.v.nr[here.v] - (f_.delayed ? x.v.delayed[here.v] : 0) == 1) return true;
         }
-        if (x.v.avail.test(prev)) return false;
+        if (f_.prev_idle && x.v.avail.test(prev)) return false;
     }
     if (!f_.weight) return false;
     x.look(kLoad | kSync | kCapacity);
@@ -93,7 +102,8 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
         a -= w.curr_load;
     }
     a += w.p_load;
-    int64_t b = x.v.load[prev.v] - w.p_load;  // the sleeping p is still part of prev's load_avg
+    // With load_avg the sleeping p is still part of prev's load; with runnable_load_avg it is subtracted all the same.
+    int64_t b = x.v.load[prev.v] - w.p_load;
     if (f_.bias) {
         a *= 100;
         b *= factor;

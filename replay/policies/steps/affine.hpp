@@ -11,8 +11,11 @@ struct Imbalance {
     int smt = 110, llc = 117, pkg = 117;
 };
 
-/// Finds the affine level. `stop_unbalanced`: the walk ends at a level without LOAD_BALANCE (4.5 - 5.4).
-/// There is no slow path for wakeups here: make_policy refuses machines that set BALANCE_WAKE.
+/// imbalance_pct per domain of the machine.
+std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb);
+
+/// Finds the affine level of a wakeup. `stop_unbalanced`: the walk ends at a level without LOAD_BALANCE (4.5 - 5.4).
+/// For machines where no domain sets BALANCE_WAKE; SlowWalk (slow_path.hpp) serves the others.
 class DomainWalk : public Step {
   public:
     explicit DomainWalk(bool stop_unbalanced);
@@ -34,26 +37,31 @@ class Affine : public Step {
     std::vector<int16_t> factor_;  ///< per domain
 };
 
-/// 4.5 - 4.12.0: compares loads scaled by capacities.
+/// 4.5 - 4.12.0: compares loads scaled by capacities. `task_cpu`: reads task_cpu(p) whatever prev is (4.5).
 class Affine45 : public Affine {
   public:
-    Affine45(const Topology& t, const Imbalance& imb);
-    bool pulls(Ctx&, int64_t factor) const override;
-};
-
-/// Scheduler features of 4.14+ and the rule "idle prev" (5.11+ upstream).
-struct WakeAffineFeatures {
-    bool idle = true, weight = true, bias = true;
-};
-
-/// 4.14+ with the idle-prev rule of 5.15/6.0+.
-class Affine414 : public Affine {
-  public:
-    Affine414(const Topology& t, const Imbalance& imb, WakeAffineFeatures features);
+    Affine45(const Topology& t, const Imbalance& imb, bool task_cpu);
     bool pulls(Ctx&, int64_t factor) const override;
 
   private:
-    WakeAffineFeatures f_;
+    bool task_cpu_;
+};
+
+/// Scheduler features of 4.14+, and the rules that came later.
+struct WakeAffineRules {
+    bool idle = true, weight = true, bias = true;  ///< WA_IDLE, WA_WEIGHT, WA_BIAS
+    bool prev_idle = true;  ///< an idle prev is kept (upstream 5.11)
+    bool delayed = false;   ///< delayed-dequeue tasks do not count (6.12)
+};
+
+/// 4.14+.
+class Affine414 : public Affine {
+  public:
+    Affine414(const Topology& t, const Imbalance& imb, WakeAffineRules rules);
+    bool pulls(Ctx&, int64_t factor) const override;
+
+  private:
+    WakeAffineRules f_;
 };
 
 }  // namespace rewake

@@ -4,45 +4,78 @@
 #include <algorithm>
 
 namespace rewake {
+namespace {
 
-int util_fits_cpu(Ctx& x, Cpu c) {
+/// Capacity by which CPUs that p does not fit are compared.
+int64_t rank_capacity(const Ctx& x, Cpu c, int fits) {
+    return fits < 0 ? x.t.cap_orig[c.v] - x.v.thermal[c.v] : x.v.cap[c.v];
+}
+
+bool core_idle(Ctx& x, Cpu c) {
+    for (uint16_t s : x.t.siblings(c)) {
+        x.touch(Cpu(s));
+        if (s != c.v && !x.v.avail.test(Cpu(s))) return false;
+    }
+    return true;
+}
+
+std::string scan_text(const AsymScan::Rules& r) {
+    std::string s = std::string(branch_name(r.exit)) + " capacity scan of target's asymmetric domain, else target";
+    if (r.bounded) s += ", at most nr_idle_scan";
+    if (r.ranks_cores) s += ", idle cores first";
+    return s + " (asymmetric machines)";
+}
+
+}  // namespace
+
+int util_fits_cpu(Ctx& x, Cpu c, FitRule rule) {
     const Wakeup& w = x.w;
     x.look(kUtil | kCapacity);
-    const int64_t util = std::max(w.p_util, w.p_util_est);
+    int64_t util = std::max(w.p_util, rule == FitRule::clamp_odd ? w.p_util_est | 1 : w.p_util_est);
+    const bool clamps = rule == FitRule::clamp || rule == FitRule::clamp_odd;
+    if (clamps && w.uclamp_used)  // the kernel's clamp(): the minimum wins over a smaller maximum last
+        util = util < w.uclamp_min ? w.uclamp_min : util > w.uclamp_max ? w.uclamp_max : util;
     const bool fits = util * 1280 < int64_t{x.v.cap[c.v]} * 1024;
-    if (!w.uclamp_used) return fits;
+    if (!w.uclamp_used || clamps) return fits;
     const int cap_orig = x.t.cap_orig[c.v];
     const bool max_fits = w.uclamp_max <= cap_orig && !(cap_orig == 1024 && w.uclamp_max == 1024);
     if (!fits && !max_fits) return 0;
     const int low = std::min(w.uclamp_min, w.uclamp_max);
-    return util < low && low > cap_orig - x.v.thermal[c.v] ? -1 : 1;
+    const bool boosted = util < low && low > cap_orig - x.v.thermal[c.v];
+    if (rule == FitRule::bounds) return !(boosted && cap_orig != 1024);
+    return boosted ? -1 : 1;
 }
 
-Fit::Fit() : Filter("fits (asymmetric machines)") {}
+Fit::Fit(FitRule rule, bool whole_core)
+    : Filter(whole_core ? "fits, its whole core idle (asymmetric machines)" : "fits (asymmetric machines)"),
+      rule_(rule),
+      whole_core_(whole_core) {}
 
-bool Fit::passes(Ctx& x, Cpu c) const { return util_fits_cpu(x, c) > 0; }
+bool Fit::passes(Ctx& x, Cpu c) const {
+    return util_fits_cpu(x, c, rule_) > 0 && (!whole_core_ || !x.t.smt_active || core_idle(x, c));
+}
 
-AsymScan::AsymScan()
-    : Step(Stage::probe, "X5 capacity scan of target's asymmetric domain, else target (asymmetric machines)") {}
+AsymScan::AsymScan(Rules rules) : Step(Stage::probe, scan_text(rules)), rules_(rules) {}
 
 bool AsymScan::run(Ctx& x) const {
     const int domain = x.t.asym_domain[x.target.v];
     if (domain == Topology::kNone) return false;
     const CpuMask& span = x.t.domains[domain].span;
-    auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     x.look(kDomains | kAllowed | kIdlePolicy);
+    if (rules_.bounded || rules_.ranks_cores) return ranked(x, span);
+    auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     int best_fits = 0;
     int64_t best_cap = 0;
     Cpu best = x.target;
     const bool fitting = for_each_in_wrap(
         x.t.words, x.target.v, [&](unsigned i) { return cpus(i) & x.usable_word(i); },
         [&](Cpu c) {
-            const int fits = util_fits_cpu(x, c);
+            const int fits = util_fits_cpu(x, c, rules_.fit);
             if (fits > 0) {
                 best = c;
                 return true;
             }
-            const int64_t cap = fits < 0 ? x.t.cap_orig[c.v] - x.v.thermal[c.v] : x.v.cap[c.v];
+            const int64_t cap = rank_capacity(x, c, fits);
             if (fits < best_fits || (fits == best_fits && cap > best_cap)) {  // -1 ranks above 0
                 best_fits = fits;
                 best_cap = cap;
@@ -54,7 +87,47 @@ bool AsymScan::run(Ctx& x) const {
         x.scanned(x.target.v, best, cpus);
     else
         x.scanned_all(cpus);
-    return x.decide(best, Branch::x5);
+    return x.decide(best, rules_.exit);
+}
+
+/// 7.2: a bound, and on SMT machines while has_idle_cores is set a rank: fitting idle core, then fitting but boosted
+/// and not fitting idle cores, then the same of busy cores.
+bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
+    const uint16_t llc = x.t.llc[x.target.v].v;
+    const bool cores = rules_.ranks_cores && x.t.smt_active && x.s.hic[llc];
+    if (x.t.smt_active) x.look(kHasIdleCores);
+    int left = kMaxCpus + 1;
+    if (rules_.bounded) {
+        x.look(kNrIdleScan);
+        left = x.v.nr_idle_scan[llc] + 1;
+        if (left == 1) return x.decide(x.target, rules_.exit);
+    }
+    int best_rank = 0;
+    int64_t best_cap = 0;
+    Cpu best = x.target;
+    for_each_in_wrap(
+        x.t.words, x.target.v, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; },
+        [&](Cpu c) {
+            if (!cores && --left <= 0) return true;
+            ++x.d.scanned;
+            if (!x.usable(c)) return false;
+            const bool preferred = !cores || core_idle(x, c);
+            const int fits = util_fits_cpu(x, c, rules_.fit);
+            if (fits > 0 && preferred) {
+                best = c;
+                return true;
+            }
+            const int rank = (fits > 0 ? -2 : fits) - (cores && preferred ? 3 : 0);
+            const int64_t cap = rank_capacity(x, c, fits);
+            if (rank < best_rank || (rank == best_rank && cap > best_cap)) {
+                best_rank = rank;
+                best_cap = cap;
+                best = c;
+            }
+            return false;
+        });
+    if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit) > 0 && core_idle(x, best))) x.s.hic[llc] = 0;
+    return x.decide(best, rules_.exit);
 }
 
 }  // namespace rewake

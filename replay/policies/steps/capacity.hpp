@@ -6,21 +6,45 @@
 
 namespace rewake {
 
-/// util_fits_cpu of 6.1+: 1 fits, 0 does not, -1 fits except for the uclamp_min boost.
-int util_fits_cpu(Ctx& x, Cpu c);
-
-/// Filter "asym fit". Belongs to machines with different capacities only.
-class Fit : public Filter {
-  public:
-    Fit();
-    bool passes(Ctx&, Cpu) const override;
+/// How a kernel asks whether p fits a CPU.
+enum class FitRule : uint8_t {
+    clamp_odd,  ///< 5.9, 5.10: clamped utilisation, the estimate's lowest bit set
+    clamp,      ///< 6.0: clamped utilisation
+    bounds,     ///< 5.15.100: utilisation, or uclamp_max fits; uclamp_min must fit
+    boost,      ///< 6.1+: the same, with "fits but for the uclamp_min boost" as -1
 };
 
-/// X5: the target has a domain with every capacity of the system; the scan of it never falls through.
+/// 1 fits, 0 does not, -1 fits except for the uclamp_min boost (FitRule::boost only).
+int util_fits_cpu(Ctx& x, Cpu c, FitRule rule = FitRule::boost);
+
+/// Filter "asym fit". Belongs to machines with different capacities only. `whole_core`: on SMT machines every sibling
+/// must be idle (7.2).
+class Fit : public Filter {
+  public:
+    explicit Fit(FitRule rule, bool whole_core = false);
+    bool passes(Ctx&, Cpu) const override;
+
+  private:
+    FitRule rule_;
+    bool whole_core_;
+};
+
+/// The target has a domain with every capacity of the system; the scan of it never falls through. X0: before all other
+/// probes (5.9); X5: after them (5.10+).
 class AsymScan : public Step {
   public:
-    AsymScan();
+    struct Rules {
+        Branch exit = Branch::x5;
+        FitRule fit = FitRule::boost;
+        bool bounded = false;      ///< 7.2: nr_idle_scan bounds it
+        bool ranks_cores = false;  ///< 7.2: while idle cores are promised, wholly idle cores rank first
+    };
+    explicit AsymScan(Rules rules);
     bool run(Ctx&) const override;
+
+  private:
+    bool ranked(Ctx&, const CpuMask& span) const;
+    Rules rules_;
 };
 
 }  // namespace rewake

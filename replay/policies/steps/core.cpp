@@ -5,19 +5,21 @@ namespace rewake {
 namespace {
 
 std::string pinned_text(Pinned rule) {
+    if (rule == Pinned::class_prev) return "one allowed CPU: prev";
     return rule == Pinned::keep_prev ? "one allowed CPU: prev, class not called"
                                      : "one allowed CPU or migration disabled: first allowed CPU, class not called";
 }
 
 }  // namespace
 
-PinnedStep::PinnedStep(Pinned rule) : Step(Stage::admission, pinned_text(rule)), rule_(rule) {}
+PinnedStep::PinnedStep(Pinned rule)
+    : Step(rule == Pinned::class_prev ? Stage::gate : Stage::admission, pinned_text(rule)), rule_(rule) {}
 
 bool PinnedStep::run(Ctx& x) const {
     x.look(kAllowed);
     if (x.w.n_allowed != 1 && !(rule_ == Pinned::any_allowed && x.w.migration_disabled)) return false;
-    x.d.class_called = false;
-    if (rule_ == Pinned::keep_prev) return x.decide(x.w.prev, Branch::pinned);
+    x.d.class_called = rule_ == Pinned::class_prev;
+    if (rule_ != Pinned::any_allowed) return x.decide(x.w.prev, Branch::pinned);
     const auto first = first_in_wrap(x.t.words, 0, [&](unsigned i) { return x.w.allowed->w[i]; });
     return x.decide(first.value_or(x.w.prev), Branch::pinned);
 }

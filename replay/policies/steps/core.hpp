@@ -9,8 +9,9 @@ namespace rewake {
 
 /// What the core does without asking the class.
 enum class Pinned : uint8_t {
+    class_prev,   ///< 3.8, 3.10: the class itself keeps prev before it looks at anything
     keep_prev,    ///< 4.5: one allowed CPU keeps prev
-    any_allowed,  ///< 5.11+: one allowed CPU, or migration disabled: the first allowed CPU
+    any_allowed,  ///< 4.8+: one allowed CPU, or migration disabled (5.11+): the first allowed CPU
 };
 
 class PinnedStep : public Step {

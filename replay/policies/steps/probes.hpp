@@ -31,27 +31,50 @@ class TargetIdle : public Probe {
 
 enum class PrevOf : uint8_t { task_cpu, prev };  ///< 3.10 - 4.6 look at task_cpu(p), later kernels at prev
 
-/// X2: the task's previous CPU shares target's cache and is usable.
+/// X2: the task's previous CPU shares target's cache and is usable. `clusters`: it must share target's cluster; from
+/// elsewhere in the LLC it is only kept (6.8+ on cluster machines).
 class PrevIdle : public Probe {
   public:
-    PrevIdle(PrevOf source, Filters);
+    PrevIdle(PrevOf source, Filters, bool clusters = false);
     bool run(Ctx&) const override;
 
   private:
     PrevOf source_;
+    bool clusters_;
 };
 
-/// X3: a per-CPU kernel thread wakes a task of its own CPU from task context (5.15/6.0+).
+/// X3: a per-CPU kernel thread wakes a task of its own CPU (5.9+). `in_task`: from task context only (5.15+).
 class KthreadWaker : public Probe {
   public:
-    explicit KthreadWaker(Filters);
+    KthreadWaker(Filters, bool in_task);
+    bool run(Ctx&) const override;
+
+  private:
+    bool in_task_;
+};
+
+/// X4 of 5.15+: p's recently used CPU. Reaching it makes prev the recent CPU, hit or miss. `clusters` as in PrevIdle.
+class RecentIdle : public Probe {
+  public:
+    explicit RecentIdle(Filters, bool clusters = false);
+    bool run(Ctx&) const override;
+
+  private:
+    bool clusters_;
+};
+
+/// X4 of 4.19 - 5.10: only a hit makes prev the recent CPU (see also WakerRecent).
+class RecentIdleOld : public Probe {
+  public:
+    explicit RecentIdleOld(Filters);
     bool run(Ctx&) const override;
 };
 
-/// X4: p's recently used CPU. Reaching it makes prev the recent CPU, hit or miss (6.1+).
-class RecentIdle : public Probe {
+/// X4 of 5.15.100 and 6.0: like RecentIdle, but the affinity test reads the field after it was overwritten, so a
+/// recent CPU that is not allowed passes where prev is allowed.
+class RecentIdleUnchecked : public Probe {
   public:
-    explicit RecentIdle(Filters);
+    explicit RecentIdleUnchecked(Filters);
     bool run(Ctx&) const override;
 };
 
@@ -59,6 +82,13 @@ class RecentIdle : public Probe {
 class NoLlc : public Step {
   public:
     NoLlc();
+    bool run(Ctx&) const override;
+};
+
+/// Nothing found on a cluster machine: the idle prev, else the recent CPU, that X2 and X4 kept (6.8+).
+class KeptAffine : public Step {
+  public:
+    KeptAffine();
     bool run(Ctx&) const override;
 };
 

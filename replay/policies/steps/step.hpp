@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 namespace rewake {
 
 /// Stages of A13; the steps of a policy are ordered by them, and conformance runs parts of a policy by them.
-enum class Stage : uint8_t { book_in, admission, gate, walk, affine, probe, scan, fallback, check };
+enum class Stage : uint8_t { book_in, admission, gate, walk, affine, slow, probe, scan, fallback, check };
 
 /// One decision on its way through the steps.
 struct Ctx {
@@ -27,7 +28,10 @@ struct Ctx {
     Cpu target{};       ///< `new` of A4, handed to select-idle-sibling
     bool sync = false;  ///< WF_SYNC as the class sees it
     bool want_affine = false;
+    bool related = false;  ///< seed 2: p and curr are wakeup buddies; after the affine step: and p is pulled
     int affine_domain = Topology::kNone;  ///< lowest level that pulls: index into Topology::domains
+    int slow_domain = Topology::kNone;    ///< level where the slow path starts (A4.5): index into Topology::domains
+    std::optional<Cpu> prev_aff{}, recent_aff{};  ///< idle prev and recent CPU outside target's cluster (6.8+)
 
     void look(uint32_t inputs) { d.looked |= inputs; }
     /// Notes that the decision depends on the state of `c`.
@@ -38,9 +42,10 @@ struct Ctx {
     bool usable(Cpu c) {
         touch(c);
         if (idle.test(c)) return true;
-        if (&soft != &none()) look(kIdlePolicy);
+        if (!soft_empty()) look(kIdlePolicy);
         return soft.test(c);
     }
+    bool soft_empty() const { return &soft == &none(); }
     /// Word `i` of the usable CPUs, for scans.
     uint64_t usable_word(unsigned i) const { return idle.w[i] | soft.w[i]; }
     /// Notes the CPUs of the set that a scan met in wrap order from `start` up to `stop`.

@@ -47,4 +47,48 @@ bool Gate::run(Ctx& x) const {
     return false;
 }
 
+GateAllowed::GateAllowed() : Step(Stage::gate, "want_affine: waker CPU allowed") {}
+
+bool GateAllowed::run(Ctx& x) const {
+    x.sync = x.w.sync;
+    x.look(kAllowed);
+    x.want_affine = x.w.allowed->test(x.w.waker);
+    return false;
+}
+
+WakeCap::WakeCap(Rule rule, const Topology& t)
+    : Step(Stage::gate, std::string("no want_affine when p does not fit the smaller of prev and waker CPU, by ") +
+                            (rule == Rule::util_avg ? "util_avg (asymmetric machines)"
+                                                    : "estimated utilisation (asymmetric machines)")),
+      rule_(rule) {
+    most_.assign(t.n_cpus, 0);
+    for (size_t c = 0; c < most_.size(); ++c)
+        if (!t.stack[c].empty())
+            for_each_cpu(
+                t.words, [&](int i) { return t.domains[t.stack[c].back()].span.w[i]; },
+                [&](Cpu o) { return most_[c] = std::max(most_[c], int32_t{t.cap_orig[o.v]}), false; });
+}
+
+bool WakeCap::run(Ctx& x) const {
+    if (!x.want_affine) return false;
+    const Wakeup& w = x.w;
+    const int32_t least = std::min(x.t.cap_orig[w.prev.v], x.t.cap_orig[w.waker.v]);
+    const int32_t most = most_[w.waker.v];
+    if (most - least < most >> 3) return false;
+    x.look(kUtil);
+    x.want_affine = rule_ == Rule::util_avg ? least * 1024 >= w.p_util * 1280
+                                            : std::max(w.p_util, w.p_util_est | 1) * 1280 < least * 1024;
+    return false;
+}
+
+WakerRecent::WakerRecent() : Step(Stage::walk, "want_affine: the waker's recent CPU = waker CPU") {}
+
+bool WakerRecent::run(Ctx& x) const {
+    if (!x.want_affine || x.slow_domain != Topology::kNone) return false;
+    PolicyState::Task& curr = x.s.task(x.w.curr);
+    curr.recent = x.w.waker;
+    curr.has_recent = true;
+    return false;
+}
+
 }  // namespace rewake

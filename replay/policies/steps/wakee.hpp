@@ -19,7 +19,15 @@ class RecordWakee : public Step {
     bool run(Ctx&) const override;
 };
 
-/// want_affine = waker's CPU allowed and not wake_wide. `exiting`: sync is forced off while curr exits (4.19+).
+/// want_affine of 3.8 and 3.10: waker's CPU allowed.
+class GateAllowed : public Step {
+  public:
+    GateAllowed();
+    bool run(Ctx&) const override;
+};
+
+/// Sets Ctx::sync. want_affine = waker's CPU allowed and not wake_wide. `exiting`: sync is forced off while curr exits
+/// (4.19+).
 class Gate : public Step {
   public:
     explicit Gate(bool exiting);
@@ -27,6 +35,29 @@ class Gate : public Step {
 
   private:
     bool exiting_;
+};
+
+/// After Gate, on machines with different capacities (4.8 - 5.4): no affine wakeup when p needs more than the smaller
+/// of the two CPUs has, unless that is within an eighth of the largest of the root domain.
+class WakeCap : public Step {
+  public:
+    enum class Rule : uint8_t {
+        util_avg,  ///< 4.8 - 4.19
+        util_est,  ///< 5.4: the larger of util_avg and estimate
+    };
+    WakeCap(Rule rule, const Topology& t);
+    bool run(Ctx&) const override;
+
+  private:
+    Rule rule_;
+    std::vector<int32_t> most_;  ///< per CPU: largest capacity of its root domain; 0 without domains
+};
+
+/// After the walk (4.19 - 5.10): a wakeup that may be affine makes the waker's CPU the recent one of the *waker*.
+class WakerRecent : public Step {
+  public:
+    WakerRecent();
+    bool run(Ctx&) const override;
 };
 
 }  // namespace rewake

@@ -93,14 +93,13 @@ def _sync(assume: tuple[str, ...]) -> bool:
 
 def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:
     """What to replay: the record, the null, the recorded kernel's column, then what was asked for, each once."""
-    from rewake.analysis.columns import KERNELS
+    from rewake.analysis.columns import COLUMNS
     from rewake.replay.spec import PolicySpec, parse
 
     specs = [PolicySpec("recorded"), PolicySpec("prev"), *(parse(auto) if auto else [])]
     if wanted:
         specs += [s for s in wanted if s.name != "auto"]
     else:
-        columns = set(KERNELS.values())
-        seeds = [name for name, p in known.items() if not p["reference"] and name not in columns]
+        seeds = [n for n, p in known.items() if not p["reference"] and n not in COLUMNS and not p["needs"]]
         specs += [PolicySpec("oracle-idle"), *map(PolicySpec, seeds)]
     return list({str(s): s for s in specs}.values())

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/policies/steps/scan_3.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rewake {
+namespace {
+
+constexpr int kUnbounded = std::numeric_limits<int>::max();
+
+/// SIS_PROP: one more than the CPUs that may be examined.
+int prop_bound(Ctx& x, uint16_t llc) {
+    x.look(kNrIdleScan);
+    const int64_t idle = x.v.avg_idle[x.w.waker.v] / 512, cost = x.s.scan_cost[x.t.llc[x.w.waker.v].v] + 1;
+    const int64_t span_idle = x.t.llc_weight[llc] * idle;
+    return span_idle > 4 * cost ? static_cast<int>(std::min<int64_t>(span_idle / cost, kUnbounded)) : 4;
+}
+
+std::string cpu_text(const Scan3Rules& r) {
+    std::string s = "CPU pass: usable CPUs of target's LLC from target";
+    if (r.sis_prop) s += ", bounded by avg_idle and scan cost (SIS_PROP)";
+    if (r.sis_prop && r.counts_disallowed) s += ", which CPUs that are not allowed use up too";
+    if (r.soft_last) s += "; idle-policy CPUs only when the bound runs out";
+    return s;
+}
+
+}  // namespace
+
+CorePass::CorePass(const std::string& more)
+    : Step(Stage::scan, "core pass while has_idle_cores: first wholly idle core from target" + more) {}
+
+bool CorePass::run(Ctx& x) const {
+    if (!x.t.smt_active) return false;
+    const uint16_t llc = x.t.llc[x.target.v].v;
+    x.look(kHasIdleCores | kDomains);
+    if (!x.s.hic[llc]) return false;
+    const CpuMask& span = x.t.llc_span[llc];
+    uint64_t cpus[kMaskWords];
+    for (int i = 0; i < x.t.words; ++i) cpus[i] = span.w[i] & x.w.allowed->w[i];
+    // A core that failed is no longer a candidate, so the next one is again the first.
+    while (const auto core = first_in_wrap(x.t.words, x.target.v, [&](unsigned i) { return cpus[i]; })) {
+        bool idle = true;
+        for (uint16_t s : x.t.siblings(*core)) {
+            const Cpu c(s);
+            x.touch(c);
+            ++x.d.scanned;
+            if (!(idle = x.idle.test(c))) break;
+        }
+        if (idle) return x.decide(pick(x, *core), Branch::core);
+        for (uint16_t s : x.t.siblings(*core)) cpus[s >> 6] &= ~(uint64_t{1} << (s & 63));
+    }
+    x.s.hic[llc] = 0;
+    return false;
+}
+
+CpuPass::CpuPass(Scan3Rules rules) : Step(Stage::scan, cpu_text(rules)), rules_(rules) {}
+
+bool CpuPass::run(Ctx& x) const {
+    if (!x.t.has_llc_domain[x.w.waker.v]) return false;
+    const uint16_t llc = x.t.llc[x.target.v].v;
+    const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
+    const int words = x.t.words;
+    const unsigned start = x.target.v;
+    x.look(kDomains | kAllowed);
+    const int most = rules_.sis_prop ? prop_bound(x, llc) - 1 : kUnbounded;  // CPUs that are examined
+    auto cpus = [&](unsigned i) { return rules_.counts_disallowed ? span.w[i] : span.w[i] & allowed.w[i]; };
+    if (!x.soft_empty()) x.look(kIdlePolicy);
+    auto takes = [&](unsigned i) {
+        return span.w[i] & allowed.w[i] & (rules_.soft_last ? x.idle.w[i] : x.usable_word(i));
+    };
+    const auto found = first_in_wrap(words, start, takes);
+    const int examined = found ? count_in_wrap(words, start, *found, cpus)
+                               : sum_in_range(0, words * 64u - 1, cpus, [](uint64_t b) { return bit_count(b); });
+    x.d.scanned = static_cast<uint16_t>(x.d.scanned + std::min(examined, most));
+    if (x.dirty) {
+        int left = most;
+        for_each_in_wrap(words, start, cpus, [&](Cpu c) { return x.touch(c), (found && c == *found) || --left == 0; });
+    }
+    if (examined <= most) {
+        count_scan_cost(x, examined);
+        return found && x.decide(*found, Branch::cpu);
+    }
+    if (!rules_.soft_last) return false;
+    const auto soft = first_in_wrap(words, start, [&](unsigned i) { return span.w[i] & allowed.w[i] & x.soft.w[i]; });
+    return soft && count_in_wrap(words, start, *soft, cpus) <= most && x.decide(*soft, Branch::cpu);
+}
+
+SiblingPass::SiblingPass(Scan3Rules rules)
+    : Step(Stage::scan, rules.soft_last ? "sibling pass: idle siblings of target, else one with only idle-policy tasks"
+                                        : "sibling pass: usable siblings of target"),
+      rules_(rules) {}
+
+bool SiblingPass::run(Ctx& x) const {
+    if (!x.t.smt_active) return false;
+    const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
+    std::optional<Cpu> soft;
+    for (uint16_t s : x.t.siblings(x.target)) {
+        const Cpu c(s);
+        if (!x.w.allowed->test(c) || (rules_.siblings_in_llc && !span.test(c))) continue;
+        ++x.d.scanned;
+        if (!x.usable(c)) continue;
+        if (!rules_.soft_last || x.idle.test(c)) return x.decide(c, Branch::smt);
+        if (!soft) soft = c;
+    }
+    return soft && x.decide(*soft, Branch::smt);
+}
+
+void count_scan_cost(Ctx& x, int examined) {
+    int64_t& cost = x.s.scan_cost[x.t.llc[x.w.waker.v].v];
+    cost += (x.v.scan_base_ns + x.v.scan_cpu_ns * examined - cost) / 8;
+}
+
+}  // namespace rewake

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Which group of a domain is the idlest: GL, GS and GT of policies.md A8. Loads are unsigned and wrap as the kernel's
+// do.
+#include <algorithm>
+#include <limits>
+
+#include "replay/policies/steps/slow_path.hpp"
+
+namespace rewake {
+namespace {
+
+constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+
+template <class F>
+void each(const Ctx& x, const CpuMask& m, F f) {
+    for_each_cpu(x.t.words, [&](int i) { return m.w[i]; }, [&](Cpu c) { return f(c), false; });
+}
+
+bool any_allowed(const Ctx& x, const CpuMask& g) {
+    for (int i = 0; i < x.t.words; ++i)
+        if (g.w[i] & x.w.allowed->w[i]) return true;
+    return false;
+}
+
+/// Calls `f(group, local)` for the groups with an allowed CPU, in ring order from the one that holds `c`.
+template <class F>
+void each_group(Ctx& x, const Domain& d, Cpu c, F f) {
+    size_t first = 0;
+    while (first + 1 < d.groups.size() && !d.groups[first].test(c)) ++first;
+    for (size_t k = 0; k < d.groups.size(); ++k) {
+        const CpuMask& g = d.groups[(first + k) % d.groups.size()];
+        if (any_allowed(x, g)) f(g, g.test(c));
+    }
+}
+
+uint64_t capacity(const Ctx& x, const CpuMask& g) {
+    uint64_t sum = 0;
+    each(x, g, [&](Cpu c) { sum += static_cast<uint64_t>(x.v.cap[c.v]); });
+    return sum;
+}
+
+/// p is no longer or not yet part of any CPU's sums: a new task.
+bool is_new(const Wakeup& w) { return w.kind == Kind::fork; }
+
+/// cpu_util_without: the CPU's utilisation without p, at most its capacity.
+int64_t util_without(Ctx& x, const SlowRules& r, Cpu c) {
+    const Wakeup& w = x.w;
+    const SlowInputs& in = *x.v.slow;
+    const bool mine = c == w.task_cpu && !is_new(w);
+    int64_t util = in.util[c.v], est = r.util_est ? in.util_est[c.v] : 0;
+    if (mine) {
+        util = std::max<int64_t>(util - w.p_util, 0);
+        if (r.est_removed && w.kind == Kind::exec)
+            est = std::max<int64_t>(est - (r.est_odd ? w.p_util_est | 1 : w.p_util_est), 0);
+    }
+    return std::min<int64_t>(std::max(util, est), x.t.cap_orig[c.v]);
+}
+
+enum Type : uint8_t { has_spare, fully_busy, misfit, overloaded };
+
+/// Statistics of one group, without p.
+struct Stats {
+    const CpuMask* group = nullptr;
+    Type type = overloaded;
+    int weight = 0, idle = 0, nr = 0;
+    int64_t cap = 0, max_cap = 0, util = 0, load = 0, runnable = 0;
+    uint64_t avg_load = std::numeric_limits<uint32_t>::max();
+};
+
+Stats statistics(Ctx& x, const SlowRules& r, const CpuMask& g, int pct, bool asym) {
+    const Wakeup& w = x.w;
+    const SlowInputs& in = *x.v.slow;
+    Stats s;
+    s.group = &g;
+    s.weight = g.count(x.t.words);
+    bool fits = !asym;
+    each(x, g, [&](Cpu c) {
+        s.cap += x.v.cap[c.v];
+        s.max_cap = std::max<int64_t>(s.max_cap, x.v.cap[c.v]);
+        if (r.allowed_only && !w.allowed->test(c)) return;
+        x.touch(c);
+        const bool mine = c == w.task_cpu && !is_new(w), runs = mine && w.kind == Kind::exec;
+        s.load += mine ? std::max<int64_t>(x.v.load[c.v] - w.p_load, 0) : x.v.load[c.v];
+        s.runnable += mine ? std::max<int64_t>(in.runnable[c.v] - w.p_runnable, 0) : in.runnable[c.v];
+        s.util += util_without(x, r, c);
+        const int nr = x.v.nr[c.v] - runs;
+        s.nr += nr;
+        s.idle += nr == 0 && (runs ? !in.pending.test(c) : x.v.idle.test(c));
+        fits = fits || util_fits_cpu(x, c, r.fit) > 0;
+    });
+    const bool short_util = 100 * s.cap < s.util * pct, short_runnable = s.cap * pct < 100 * s.runnable;
+    if (s.nr > s.weight && (short_util || short_runnable))
+        s.type = overloaded;
+    else if (!fits)
+        s.type = misfit;
+    else
+        s.type = s.nr < s.weight || (!short_runnable && 100 * s.cap > s.util * pct) ? has_spare : fully_busy;
+    s.avg_load = s.type == fully_busy || s.type == overloaded ? static_cast<uint64_t>(s.load * 1024 / s.cap) : 0;
+    return s;
+}
+
+/// Whether remote group `s` is idler than `best`.
+bool idler(const Stats& s, const Stats& best) {
+    if (s.type != best.type) return s.type < best.type;
+    switch (s.type) {
+        case overloaded:
+        case fully_busy: return s.avg_load < best.avg_load;
+        case misfit: return s.max_cap > best.max_cap;
+        case has_spare: break;
+    }
+    return s.idle > best.idle || (s.idle == best.idle && s.util < best.util);
+}
+
+/// Both groups have spare capacity and lie on different nodes: the one that NUMA rules settle on, or nullptr.
+const Stats* numa_choice(Ctx& x, const SlowRules& r, const Domain& d, const Stats& local, const Stats& best, Cpu c) {
+    const int preferred = x.w.numa_preferred;
+    const Cpu there = *first_in_wrap(x.t.words, 0, [&](unsigned i) { return best.group->w[i]; });
+    if (preferred == x.t.node[c.v]) return &local;
+    if (preferred == x.t.node[there.v]) return &best;
+    switch (r.numa) {
+        case NumaRule::local_idle: return local.idle > 0 ? &local : nullptr;
+        case NumaRule::quarter_busy: return local.nr + 1 < local.weight / 4 ? &local : nullptr;
+        case NumaRule::imb_numa_nr: break;
+    }
+    int allowed = 0;
+    each(x, *local.group, [&](Cpu i) { allowed += x.w.allowed->test(i); });
+    const int most = std::min(allowed, d.imb_numa_nr.value_or(0)), apart = std::abs(local.idle - best.idle);
+    return apart == 0 || (local.nr + 1 <= most && apart <= 2) ? &local : nullptr;
+}
+
+}  // namespace
+
+const CpuMask* idlest_group_gl(Ctx& x, const Domain& d, int pct, Cpu c) {
+    const uint64_t scale = static_cast<uint64_t>(100 + (pct - 100) / 2);
+    uint64_t here = 0, least = kMost;
+    const CpuMask* idlest = nullptr;
+    each_group(x, d, c, [&](const CpuMask& g, bool local) {
+        uint64_t load = 0;
+        each(x, g, [&](Cpu i) {
+            x.touch(i);
+            load += static_cast<uint64_t>(x.v.load[i.v]);
+        });
+        load = load * 1024 / capacity(x, g);
+        if (local)
+            here = load;
+        else if (load < least)
+            least = load, idlest = &g;
+    });
+    return idlest && 100 * here >= scale * least ? idlest : nullptr;
+}
+
+const CpuMask* idlest_group_gs(Ctx& x, const SlowRules& r, const Domain& d, int pct, Cpu c) {
+    const Wakeup& w = x.w;
+    const SlowInputs& in = *x.v.slow;
+    const uint64_t scale = static_cast<uint64_t>(100 + (pct - 100) / 2),
+                   margin = static_cast<uint64_t>(1024 * (pct - 100) / 100);
+    uint64_t least_runnable = kMost, least_avg = kMost;
+    uint64_t here_runnable = r.late_gs ? kMost : 0, here_avg = here_runnable;
+    int64_t here_spare = 0, most_spare = 0;
+    const CpuMask *idlest = nullptr, *sparest = nullptr;
+    each_group(x, d, c, [&](const CpuMask& g, bool local) {
+        uint64_t runnable = 0, avg = 0;
+        int64_t spare = 0;
+        each(x, g, [&](Cpu i) {
+            x.touch(i);
+            runnable += static_cast<uint64_t>(x.v.load[i.v]);
+            avg += static_cast<uint64_t>(in.blocked_load[i.v]);
+            spare = std::max(spare, (r.late_gs ? x.v.cap[i.v] : x.t.cap_orig[i.v]) - util_without(x, r, i));
+        });
+        const uint64_t cap = capacity(x, g);
+        runnable = runnable * 1024 / cap;
+        avg = avg * 1024 / cap;
+        if (local) {
+            here_runnable = runnable, here_avg = avg, here_spare = spare;
+            return;
+        }
+        if (least_runnable > runnable + margin)
+            least_runnable = runnable, least_avg = avg, idlest = &g;
+        else if (runnable < least_runnable + margin && 100 * least_avg > scale * avg)
+            least_avg = avg, idlest = &g;
+        if (spare > most_spare) most_spare = spare, sparest = &g;
+    });
+    if (w.kind != Kind::fork) {
+        x.look(kUtil);
+        const int64_t half = w.p_util / 2;
+        if (here_spare > half && static_cast<int64_t>(scale) * here_spare > 100 * most_spare) return nullptr;
+        if (most_spare > half) return sparest;
+    }
+    if (!idlest) return nullptr;
+    if (r.late_gs && d.numa && least_runnable + margin >= here_runnable) return nullptr;
+    if (least_runnable > here_runnable + margin) return nullptr;
+    if (here_runnable < least_runnable + margin && 100 * here_avg < scale * least_avg) return nullptr;
+    return idlest;
+}
+
+const CpuMask* idlest_group_gt(Ctx& x, const SlowRules& r, const Domain& d, int pct, bool asym, Cpu c) {
+    x.look(kUtil | kNr);
+    Stats local, best;
+    each_group(x, d, c, [&](const CpuMask& g, bool here) {
+        const Stats s = statistics(x, r, g, pct, asym);
+        if (here)
+            local = s;
+        else if (idler(s, best))
+            best = s;
+    });
+    if (!best.group) return nullptr;
+    if (!local.group) return best.group;
+    if (local.type != best.type) return local.type < best.type ? nullptr : best.group;
+    switch (local.type) {
+        case overloaded:
+        case fully_busy: {
+            const uint64_t margin = static_cast<uint64_t>(1024 * (pct - 100) / 100);
+            const bool stays = (d.numa && best.avg_load + margin >= local.avg_load) ||
+                               best.avg_load >= local.avg_load + margin ||
+                               100 * local.avg_load <= static_cast<uint64_t>(pct) * best.avg_load;
+            return stays ? nullptr : best.group;
+        }
+        case misfit: return local.max_cap >= best.max_cap ? nullptr : best.group;
+        case has_spare: break;
+    }
+    const int hint = r.fork_hints ? (x.w.hint | r.hint) & (kForkAffine | kForkSpread) : 0;
+    if (d.numa && !hint)
+        if (const Stats* s = numa_choice(x, r, d, local, best, c)) return s == &local ? nullptr : best.group;
+    if ((hint & kForkAffine) && local.idle > local.weight / 2) return nullptr;
+    if (local.idle != best.idle) return local.idle > best.idle ? nullptr : best.group;
+    return (hint & kForkSpread) && local.util > best.util ? best.group : nullptr;
+}
+
+}  // namespace rewake

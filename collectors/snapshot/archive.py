@@ -25,6 +25,11 @@ MAX_MEMBERS = 400_000
 MAX_BYTES = 512 << 20
 MAX_DEPTH = 40
 _BLOCK = 1 << 20
+_MEMORY = "/dev/shm"
+_MEMORY_BYTES = 128 << 20
+Wanted = Callable[[Sequence[str]], bool]
+"""Says of a file or directory, by the parts of its name, whether it is to be unpacked."""
+
 # Most of a big machine's files, and nothing reads them: neither hwloc nor this package.
 _UNUSED = frozenset(
     "irq hotplug power shared_cpu_list ways_of_associativity busy_factor cache_nice_tries max_interval min_interval "
@@ -47,22 +52,26 @@ class Contents:
     def __init__(self, plain: IO[bytes]) -> None:
         self._plain = plain
         self._where: dict[str, tuple[int, int]] = {}
-        self._folders: dict[str, set[str]] = {}
+        self._folders: dict[str, set[str]] = {"": set()}
         self.notes: list[str] = []
 
     def add_folder(self, parts: Sequence[str]) -> None:
-        for depth in range(len(parts), 0, -1):
-            above = self._folders.setdefault("/".join(parts[: depth - 1]), set())
-            if parts[depth - 1] in above:
-                return
-            above.add(parts[depth - 1])
+        if "/".join(parts) in self._folders:
+            return
+        for depth in range(1, len(parts) + 1):
+            name = "/".join(parts[:depth])
+            if name in self._where:
+                raise tarfile.ReadError(f"{name[:80]!r} is a file and a directory")
+            self._folders.setdefault(name, set())
+            self._folders["/".join(parts[: depth - 1])].add(parts[depth - 1])
 
     def add_file(self, parts: Sequence[str], offset: int, size: int) -> None:
         name = "/".join(parts)
-        if name in self._where:
+        if name in self._where or name in self._folders:
             raise tarfile.ReadError(f"{name[:80]!r} twice")
+        self.add_folder(parts[:-1])
+        self._folders["/".join(parts[:-1])].add(parts[-1])
         self._where[name] = offset, size
-        self.add_folder(parts)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Up to `limit` bytes of a file; None when there is none of this name."""
@@ -77,6 +86,25 @@ class Contents:
         start = f"{path}/" if path else ""
         return sorted(n for n in self._folders.get(path, ()) if (start + n not in self._where) == directories)
 
+    def room(self, wanted: Wanted) -> int:
+        """Bytes that the wanted files and directories take on a disk, at least a page each."""
+        sizes = {name: size for name, (_, size) in self._where.items()} | dict.fromkeys(self._folders, 0)
+        return sum(max(size, 4096) for name, size in sizes.items() if wanted(name.split("/")))
+
+    def unpack(self, target: Path, wanted: Wanted) -> None:
+        """Writes the wanted files and directories below the empty directory `target`."""
+        for name in sorted(self._folders):
+            if name and wanted(name.split("/")):
+                os.makedirs(target / name, exist_ok=True)
+        for name, (_, size) in self._where.items():
+            parts = name.split("/")
+            if wanted(parts):
+                where = target / name
+                if len(parts) > 1 and not wanted(parts[:-1]):
+                    where.parent.mkdir(parents=True, exist_ok=True)
+                with open(where, "xb", buffering=0) as out:
+                    out.write(self.read(name, size) or b"")
+
 
 def hwloc_reads(parts: Sequence[str]) -> bool:
     """Whether hwloc may look at a file of a snapshot, which may have one directory around everything."""
@@ -89,16 +117,21 @@ def hwloc_reads(parts: Sequence[str]) -> bool:
     return where[0] == "sys" and where[:2] != ("sys", "fs") and where != ("sys", "kernel", "debug")
 
 
-@contextmanager
-def unpacked(
-    path: Path, target: Path, wanted: Callable[[Sequence[str]], bool] = lambda parts: True
-) -> Iterator[Contents]:
-    """Opens an archive and unpacks the `wanted` files (by the parts of their names) below the empty `target`.
+def scratch(room: int) -> str | None:
+    """Where to unpack: into memory what is small, for there a file costs microseconds; None: the usual place."""
+    try:
+        free = os.statvfs(_MEMORY)
+    except OSError:
+        return None
+    fits = room <= min(_MEMORY_BYTES, free.f_bavail * free.f_frsize // 2)
+    return _MEMORY if fits and os.access(_MEMORY, os.W_OK | os.X_OK) else None
 
-    Raises TraceError for an archive that is broken or means harm.
-    """
+
+@contextmanager
+def opened(path: Path) -> Iterator[Contents]:
+    """The contents of an archive. Raises TraceError for one that is broken or means harm."""
     # Decompressed to a file first: a header of a compressed archive could otherwise ask for any amount of memory.
-    with tempfile.TemporaryFile(dir=target.parent) as plain:
+    with tempfile.TemporaryFile(prefix="rewake-") as plain:
         try:
             size = 0
             for block in _blocks(path):
@@ -109,7 +142,7 @@ def unpacked(
             plain.seek(0)
             contents = Contents(plain)
             with tarfile.open(fileobj=plain, mode="r:") as tar:
-                _members(tar, path, target, contents, wanted)
+                _index(tar, path, contents)
         except _BROKEN as e:
             raise TraceError(f"{path}: not a readable tar archive ({e}); take the snapshot again") from None
         yield contents
@@ -124,11 +157,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def _members(
-    tar: tarfile.TarFile, path: Path, target: Path, contents: Contents, wanted: Callable[[Sequence[str]], bool]
-) -> None:
+def _index(tar: tarfile.TarFile, path: Path, contents: Contents) -> None:
     others = count = 0
-    made = {str(target)}
     for member in tar:
         count += 1
         if count > MAX_MEMBERS:
@@ -138,28 +168,12 @@ def _members(
             raise TraceError(f"{path}: member {member.name[:80]!r} leads out of the archive; refusing it")
         if not parts or (not _UNUSED.isdisjoint(parts) and "cgroup" not in parts):
             continue
-        # A sparse file is left out as well: its few bytes may stand for any number.
-        if not (member.isdir() or (member.isreg() and not member.issparse())):
-            others += 1
-            continue
         if member.isdir():
             contents.add_folder(parts)
-        else:
+        elif member.isreg() and not member.issparse():
             contents.add_file(parts, member.offset_data, member.size)
-        if not wanted(parts):
-            continue
-        where = "/".join((str(target), *parts))
-        folder = where if member.isdir() else where.rpartition("/")[0]
-        if folder not in made:
-            os.makedirs(folder, exist_ok=True)
-            made.add(folder)
-        if member.isreg():
-            source = tar.extractfile(member)
-            assert source is not None
-            # Never an existing name: what would be an overwrite is an error.
-            with source, open(where, "xb", buffering=0) as out:
-                while block := source.read(_BLOCK):
-                    out.write(block)
+        else:  # of a sparse file a few bytes may stand for any number
+            others += 1
     if count == 0:
         raise tarfile.ReadError("no members")
     if others:

@@ -100,11 +100,11 @@ def _load_file(path: Path) -> Snapshot:
             digest.update(block)
     source = {"name": path.name, "sha256": digest.hexdigest()}
     if archive.is_archive(path):
-        with tempfile.TemporaryDirectory(prefix="rewake-snapshot-") as temp:
-            root = Path(temp) / "root"
-            root.mkdir()
-            with archive.unpacked(path, root, archive.hwloc_reads) as contents:
-                snapshot = _load_tree(PackedFiles(root, contents), str(path), contents.notes)
+        with archive.opened(path) as contents:
+            place = archive.scratch(contents.room(archive.hwloc_reads))
+            with tempfile.TemporaryDirectory(prefix="rewake-snapshot-", dir=place) as temp:
+                contents.unpack(Path(temp), archive.hwloc_reads)
+                snapshot = _load_tree(PackedFiles(Path(temp), contents), str(path), contents.notes)
             snapshot.sources = [source]
             return snapshot
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):

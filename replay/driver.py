@@ -186,7 +186,7 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
     The lists are indexed by idle state; their last entry stands for an unknown state. Groups with fewer than _MIN_RANGE
     wakeups take the range of the next coarser one; no idle target at all gives empty lists.
     """
-    con = recording.connect()
+    con = recording.connect(("decision", "cpu"))
     rows = con.execute(
         """
         WITH idle AS (

@@ -116,6 +116,11 @@ def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str], monkeypat
     assert json.loads(told(capsys, "fidelity", NO_COLUMN, "--as", "linux-6.1", "--format", "json"))["asked"] is True
 
 
+def test_a_policy_that_needs_more_than_a_recording_gives_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(NO_COLUMN), "--policy", "irq-aware"]) == 2
+    assert "irq-aware cannot be replayed yet: it needs each CPU's hardirq time" in capsys.readouterr().err
+
+
 def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
     listed = told(capsys, "policies", "list")
     assert "linux-6.1" in listed

@@ -88,7 +88,7 @@ def _figure(check: Check) -> str:
 def decisions_by_class(recording: Recording) -> dict[str, int]:
     """Decisions per class, in the order of the enumeration, zeros included."""
     counts = dict.fromkeys(range(len(ENUMS["decision_class"])), 0)
-    con = recording.connect()
+    con = recording.connect(("decision",))
     try:
         counts |= dict(con.execute("SELECT class, count(*) FROM decision GROUP BY class").fetchall())
     finally:

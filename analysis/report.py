@@ -104,6 +104,7 @@ def build(
     """Assembles the report of a run: `con` is `Run.connect()`'s, `manifest` the run's, `name` the recording's."""
     policies = list(manifest["policies"])
     sql.prepare(con, branches_of(policies))
+    sql.settle(con)
     auto = manifest.get("auto")
     refusals = manifest.get("refusals") or {}
     faithful, refusal = None, refusals.get("auto")

@@ -129,8 +129,8 @@ def tables(con: duckdb.DuckDBPyConnection) -> set[str]:
 def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] | None = None) -> None:
     """Makes a connection to a recording or a run ready for the queries; `branches`: policy instance -> names by code.
 
-    With a ledger present, the table `branch` (policy, code, name) and the view `placed` (the population of the decision
-    metrics) are there as well.
+    With a ledger present, the table `branch` (policy, code, name) and the views of queries/population.sql (the
+    population of the decision metrics) are there as well.
     """
     con.execute(_name_macros())
     con.execute(_shared("prelude.sql"))
@@ -139,8 +139,17 @@ def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] |
     con.execute("CREATE OR REPLACE TEMP TABLE branch (policy VARCHAR, code UTINYINT, name VARCHAR)")
     named = [(policy, code, name) for policy, names in (branches or {}).items() for code, name in enumerate(names)]
     if named:
-        con.executemany("INSERT INTO branch VALUES (?, ?, ?)", named)
+        columns = [list(column) for column in zip(*named, strict=True)]
+        con.execute(
+            "INSERT INTO branch SELECT unnest(?::VARCHAR[]), unnest(?::INTEGER[]), unnest(?::VARCHAR[])", columns
+        )
     con.execute(_shared("population.sql"))
+
+
+def settle(con: duckdb.DuckDBPyConnection) -> None:
+    """Counts the population of a prepared connection to a run once, for all queries that follow."""
+    con.execute("CREATE TEMP TABLE settled AS FROM tallied")
+    con.execute("CREATE OR REPLACE TEMP VIEW tallied AS FROM settled")
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str) -> Rows:
@@ -148,15 +157,15 @@ def run(con: duckdb.DuckDBPyConnection, name: str) -> Rows:
     query = catalogue().get(name)
     if query is None:
         raise UsageError(f"no query named {name}; `rewake query --list` shows what exists")
-    missing = [t for t in query.requires if t not in tables(con)]
-    if missing:
-        what = (
-            "a run (what `rewake replay -o` writes)"
-            if "ledger" in missing
-            else "a recording with " + ", ".join(missing)
-        )
-        raise UsageError(f"query {name} needs {what}")
-    return _execute(con, query.sql)
+    try:
+        return _execute(con, query.sql)
+    except RewakeError:
+        missing = set(query.requires) - tables(con)
+        if "ledger" in missing:
+            raise UsageError(f"query {name} needs a run (what `rewake replay -o` writes)") from None
+        if missing:
+            raise UsageError(f"query {name} needs a recording with {', '.join(sorted(missing))}") from None
+        raise
 
 
 def run_text(con: duckdb.DuckDBPyConnection, text: str) -> Rows:

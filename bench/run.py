@@ -3,8 +3,8 @@
 
 Usage: ./dev bench [--events N] [--pairs N] [--trace FILE [--topology TOPO]] [--format table|json]
 
-Each row has a ceiling ("must") and a goal; the exit status is 1 when a ratio is above its ceiling twice in a row. Nothing here
-measures wall time. The input is made by tests/tracedat.py unless --trace names a recording.
+Each row has a ceiling ("must") and a goal; the exit status is 1 when a ratio is above its ceiling twice in a row.
+Nothing here measures wall time. The input is made by tests/tracedat.py unless --trace names a recording.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def paired(pairs: int, a: Callable[[], float], b: Callable[[], float]) -> tuple[
     )
 
 
-def measure(number: str, what: str, must: float, goal: float, pairs: int, a: Callable[[], float], b: Callable[[], float]) -> Row:
+def measure(
+    number: str, what: str, must: float, goal: float, pairs: int, a: Callable[[], float], b: Callable[[], float]
+) -> Row:
     row = Row(number, what, *paired(pairs, a, b), must, goal)
     if row.verdict == "MISSED":  # once more before it counts
         row = Row(number, what, *paired(pairs, a, b), must, goal)
@@ -97,7 +99,9 @@ class Replays:
 
         self.recording = importing.import_trace(trace, topology, folder / "bench.rewake")
         self.batches = [driver._batch(self.recording, k) for k in range(self.recording.n_parts)]
-        self.decisions = [self.recording.read_part("decision", k, driver._DECISION_COLUMNS) for k in range(self.recording.n_parts)]
+        self.decisions = [
+            self.recording.read_part("decision", k, driver._DECISION_COLUMNS) for k in range(self.recording.n_parts)
+        ]
         self.machine = driver.recorded_machine(self.recording)
         self.ranges = driver._idle_ranges(self.recording)
         self.running = driver._running(self.recording, self.machine.n_cpus)
@@ -133,7 +137,9 @@ def main() -> int:
         topology = args.topology if args.trace else TOPOLOGY
         zstd = None if args.trace else make_trace(folder, args.events, "zstd")
         events = int(
-            subprocess.run([PROGRAMS / "decode_columns", trace], capture_output=True, text=True, check=True).stdout.split()[1]
+            subprocess.run(
+                [PROGRAMS / "decode_columns", trace], capture_output=True, text=True, check=True
+            ).stdout.split()[1]
         )
         size = trace.stat().st_size
 
@@ -143,24 +149,27 @@ def main() -> int:
         def trace_cmd() -> float:
             return cpu_seconds([report, "report", str(trace)])
 
-        rows = [
-            measure("1", "decode to columns / trace-cmd report", 1 / 12, 1 / 25, args.pairs, program("decode_columns"), trace_cmd),
-            measure("1a", "streaming pass / trace-cmd report", 1 / 30, 1 / 60, args.pairs, program("decode_stream"), trace_cmd),
-            measure("1b", "decode to columns / C loop on libtracecmd", 1.0, 0.5, args.pairs, program("decode_columns"),
-                    program("decode_libtracecmd")),
-        ]  # fmt: skip
+        def row(
+            number: str, what: str, must: float, goal: float, a: Callable[[], float], b: Callable[[], float]
+        ) -> None:
+            rows.append(measure(number, what, must, goal, args.pairs, a, b))
+
+        rows: list[Row] = []
+        columns, peer = program("decode_columns"), program("decode_libtracecmd")
+        row("1", "decode to columns / trace-cmd report", 1 / 12, 1 / 25, columns, trace_cmd)
+        row("1a", "streaming pass / trace-cmd report", 1 / 30, 1 / 60, program("decode_stream"), trace_cmd)
+        row("1b", "decode to columns / C loop on libtracecmd", 1.0, 0.5, columns, peer)
         if zstd is not None:
-            rows.append(measure("1c", "zstd / uncompressed, decode to columns", 3, 2, args.pairs,
-                                program("decode_columns", zstd), program("decode_columns")))  # fmt: skip
+            row("1c", "zstd / uncompressed, decode to columns", 3, 2, program("decode_columns", zstd), columns)
         replays = Replays(trace, topology, folder)
         alone: dict[str, float] = {}
         for policy in POLICIES:
             replays.seconds(policy)
             alone[policy] = statistics.median(replays.seconds(policy) for _ in range(args.pairs))
-        rows.append(measure("6c", "8 policies / sum of each alone", 1.2, 1.05, args.pairs, lambda: replays.seconds(*POLICIES),
-                            lambda: sum(replays.seconds(p) for p in POLICIES)))  # fmt: skip
-        rows.append(measure("6d", "8 policies / linux-6.1 alone, in process", 2.5, 1.7, args.pairs,
-                            lambda: replays.seconds(*POLICIES), lambda: replays.seconds("linux-6.1")))  # fmt: skip
+        row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
+            lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip
+        row("6d", "8 policies / linux-6.1 alone, in process", 2.5, 1.7, lambda: replays.seconds(*POLICIES),
+            lambda: replays.seconds("linux-6.1"))  # fmt: skip
         counter = iter(range(1_000_000))
 
         def whole() -> float:
@@ -171,20 +180,27 @@ def main() -> int:
             argv += ["--topology", topology] if topology else []
             argv += ["-o", str(cache / "bench.run"), "--force"]
             cache.mkdir()
-            spent = cpu_seconds(argv, {**os.environ, "XDG_CACHE_HOME": str(cache)})
+            # Bytecode is cached, as it is in an installed package.
+            python = {"PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
+            spent = cpu_seconds(argv, {**os.environ, **python, "XDG_CACHE_HOME": str(cache)})
             shutil.rmtree(cache)
             return spent
 
-        rows.append(measure("7", "rewake replay, 8 policies, all written / trace-cmd report", 1.0, 0.6, args.pairs, whole, trace_cmd))
+        row("7", "rewake replay, 8 policies, all written / trace-cmd report", 1.0, 0.6, whole, trace_cmd)
     if args.format == "json":
         print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "alone_seconds": alone,
                           "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
     else:
-        print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions; cpu-seconds, median of {args.pairs} pairs")
+        print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
+        print(f"cpu-seconds, median of {args.pairs} pairs")
         print(f"{'row':4} {'what':58} {'A':>8} {'B':>8} {'A/B':>7} {'must':>7} {'goal':>7}")
         for r in rows:
-            print(f"{r.number:4} {r.what:58} {r.a_seconds:8.3f} {r.b_seconds:8.3f} {r.ratio:7.3f} {r.must:7.3f} {r.goal:7.3f}  {r.verdict}")
-        print("replay alone, ns per decision: " + ", ".join(f"{p} {s / replays.wakeups * 1e9:.0f}" for p, s in alone.items()))
+            figures = f"{r.a_seconds:8.3f} {r.b_seconds:8.3f} {r.ratio:7.3f} {r.must:7.3f} {r.goal:7.3f}"
+            print(f"{r.number:4} {r.what:58} {figures}  {r.verdict}")
+        print(
+            "replay alone, ns per decision: "
+            + ", ".join(f"{p} {s / replays.wakeups * 1e9:.0f}" for p, s in alone.items())
+        )
     return int(any(r.verdict == "MISSED" for r in rows))
 
 

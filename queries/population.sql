@@ -3,6 +3,34 @@
 -- that the policy decided. Forks and execs, for which no policy has a path yet, are a bucket of their own
 -- (population/by_class). Needs a run; the population of a bare recording is in the same words, without the policy.
 -- A comparison with an unknown LLC or node is NULL, never false.
+CREATE OR REPLACE TEMP VIEW fair_wakeup AS
+FROM decision
+WHERE is_fair(class) AND kind = code_decision_kind('wake');
+
+-- What does not depend on the policy is looked up here, once per decision and not once per policy.
+CREATE OR REPLACE TEMP VIEW placeable AS
+SELECT
+    decision.decision_id,
+    decision.task,
+    decision.waker_cpu,
+    decision.prev_cpu,
+    decision.chosen_cpu,
+    decision.latency_ns,
+    decision.censored,
+    decision.low_confidence,
+    decision.chosen_cpu <> decision.prev_cpu AS recorded_moves,
+    decision.chosen_cpu = decision.waker_cpu AS recorded_to_waker,
+    at_prev.llc AS prev_llc,
+    at_prev.node AS prev_node,
+    at_waker.llc AS waker_llc,
+    at_waker.node AS waker_node,
+    at_chosen.llc AS chosen_llc
+FROM fair_wakeup AS decision
+LEFT JOIN cpu AS at_prev ON at_prev.cpu = decision.prev_cpu
+LEFT JOIN cpu AS at_waker ON at_waker.cpu = decision.waker_cpu
+LEFT JOIN cpu AS at_chosen ON at_chosen.cpu = decision.chosen_cpu;
+
+-- One row per decision and policy.
 CREATE OR REPLACE TEMP VIEW placed AS
 SELECT
     ledger.policy,
@@ -11,36 +39,67 @@ SELECT
     ledger.branch,
     ledger.cpus_scanned,
     ledger.inputs_assumed,
+    ledger.outcome,
     ledger.known,
     ledger.lo_ns,
     ledger.hi_ns,
-    decision.task,
-    decision.waker_cpu,
-    decision.prev_cpu,
-    decision.chosen_cpu,
-    decision.latency_ns,
-    decision.censored,
-    decision.low_confidence,
-    ledger.cpu <> decision.prev_cpu AS moves,
-    decision.chosen_cpu <> decision.prev_cpu AS recorded_moves,
-    ledger.cpu = decision.chosen_cpu AS agrees,
-    at_cpu.llc <> at_prev.llc AS cross_llc_prev,
-    at_cpu.llc <> at_waker.llc AS cross_llc_waker,
-    at_cpu.node <> at_prev.node AS cross_node_prev,
-    at_cpu.node <> at_waker.node AS cross_node_waker,
-    at_cpu.llc = at_chosen.llc AS agrees_llc,
-    has_outcome(ledger.outcome, 'target_idle') AS target_idle,
-    CASE WHEN at_cpu.llc IS NOT NULL THEN has_outcome(ledger.outcome, 'idle_missed_llc') END AS idle_missed_llc,
-    has_outcome(ledger.outcome, 'idle_missed_machine') AS idle_missed_machine,
-    has_outcome(ledger.outcome, 'stacked') AS stacked,
-    has_outcome(ledger.outcome, 'exposed') AS exposed,
-    has_outcome(ledger.outcome, 'self_collision') AS self_collision
+    placeable.task,
+    placeable.waker_cpu,
+    placeable.prev_cpu,
+    placeable.chosen_cpu,
+    placeable.latency_ns,
+    placeable.censored,
+    placeable.low_confidence,
+    ledger.cpu <> placeable.prev_cpu AS moves,
+    placeable.recorded_moves,
+    placeable.recorded_to_waker,
+    ledger.cpu = placeable.chosen_cpu AS agrees,
+    at_cpu.llc IS NOT NULL AS llc_known,
+    at_cpu.llc <> placeable.prev_llc AS cross_llc_prev,
+    at_cpu.llc <> placeable.waker_llc AS cross_llc_waker,
+    at_cpu.node <> placeable.prev_node AS cross_node_prev,
+    at_cpu.node <> placeable.waker_node AS cross_node_waker,
+    at_cpu.llc = placeable.chosen_llc AS agrees_llc
 FROM ledger
-JOIN decision ON decision.decision_id = ledger.decision_id
+JOIN placeable ON placeable.decision_id = ledger.decision_id
 LEFT JOIN cpu AS at_cpu ON at_cpu.cpu = ledger.cpu
-LEFT JOIN cpu AS at_prev ON at_prev.cpu = decision.prev_cpu
-LEFT JOIN cpu AS at_waker ON at_waker.cpu = decision.waker_cpu
-LEFT JOIN cpu AS at_chosen ON at_chosen.cpu = decision.chosen_cpu
-WHERE ledger.cpu IS NOT NULL
-    AND is_fair(decision.class)
-    AND decision_kind_of(decision.kind) = 'wake';
+WHERE ledger.cpu IS NOT NULL;
+
+-- The same without the machine, for the latencies.
+CREATE OR REPLACE TEMP VIEW awaited AS
+SELECT ledger.policy, ledger.known, ledger.lo_ns, ledger.hi_ns, decision.latency_ns, decision.censored
+FROM ledger
+JOIN fair_wakeup AS decision ON decision.decision_id = ledger.decision_id
+WHERE ledger.cpu IS NOT NULL;
+
+-- One row per decision and policy with equal rows counted (`n`): what every figure that is a count is read from, in one pass over the ledgers.
+CREATE OR REPLACE TEMP VIEW tallied AS
+SELECT
+    * EXCLUDE (outcome, llc_known),
+    has_outcome(outcome, 'target_idle') AS target_idle,
+    CASE WHEN llc_known THEN has_outcome(outcome, 'idle_missed_llc') END AS idle_missed_llc,
+    has_outcome(outcome, 'idle_missed_machine') AS idle_missed_machine,
+    has_outcome(outcome, 'stacked') AS stacked,
+    has_outcome(outcome, 'exposed') AS exposed,
+    has_outcome(outcome, 'self_collision') AS self_collision
+FROM (
+    SELECT
+        policy,
+        branch,
+        cpus_scanned,
+        inputs_assumed,
+        outcome,
+        moves,
+        recorded_moves,
+        recorded_to_waker,
+        agrees,
+        agrees_llc,
+        llc_known,
+        cross_llc_prev,
+        cross_llc_waker,
+        cross_node_prev,
+        cross_node_waker,
+        count(*) AS n
+    FROM placed
+    GROUP BY ALL
+);

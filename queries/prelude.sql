@@ -3,8 +3,11 @@
 -- NAME_of(code) and code_NAME('word') per enumeration, has_outcome(bits, 'word'), has_input(bits, 'word'),
 -- is_fair(class).
 
--- How many are true; NULL (not 0) where nothing is known, as with LLCs and no topology.
-CREATE OR REPLACE TEMP MACRO tally(x) AS CASE WHEN count(x) > 0 THEN count(*) FILTER (WHERE x) END;
+-- Over rows that stand for `n` equal ones: how many there are; of how many is x true, cases 0 and tally NULL where
+-- nothing is known, as with LLCs and no topology.
+CREATE OR REPLACE TEMP MACRO total(n) AS sum(n)::BIGINT;
+CREATE OR REPLACE TEMP MACRO cases(n, x) AS coalesce(sum(n) FILTER (WHERE x), 0)::BIGINT;
+CREATE OR REPLACE TEMP MACRO tally(n, x) AS CASE WHEN count(x) > 0 THEN cases(n, x) END;
 
 -- Share of whole in per cent, rate per 1,000; NULL when the whole is empty.
 CREATE OR REPLACE TEMP MACRO pct(part, whole) AS 100.0 * part / nullif(whole, 0);

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewake.errors import RewakeError
 import rewake.replay._engine as _engine
+from rewake.errors import RewakeError
 
 Vector = dict[str, Any]
 

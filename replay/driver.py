@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
-import rewake.replay._engine as _engine
 from rewake.replay.spec import PolicySpec
 
 Source = Recording | RecordingWriter
@@ -37,8 +37,10 @@ _MIN_RANGE = 100
 """Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
 
 
-def _batch(source: Source, index: int) -> dict[str, Columns]:
-    return {name: source.read_part(name, index, columns) for name, columns in _MODEL_TABLES.items()}
+def _batch(source: Source, index: int, irq: bool = False) -> dict[str, Columns]:
+    """The tables that the model reads; `irq`: with the interrupts."""
+    tables = {**_MODEL_TABLES, "irq": ("id", "ts_ns", "cpu", "entry")} if irq else _MODEL_TABLES
+    return {name: source.read_part(name, index, columns) for name, columns in tables.items()}
 
 
 def _with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
@@ -84,7 +86,9 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
-    kthread, observer, stopper, idle_policy, ext, allowed_recorded, policy_recorded = (np.zeros(n, np.bool_) for _ in range(7))
+    kthread, observer, stopper, idle_policy, ext, allowed_recorded, policy_recorded = (
+        np.zeros(n, np.bool_) for _ in range(7)
+    )
     cgroup, no_cgroup = np.zeros(n, np.uint32), np.ones(n, np.bool_)
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
@@ -115,7 +119,9 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     try:
         return _engine.Recorded(cpus, domains, tasks, list(masks))
     except ValueError as error:
-        raise TraceError(f"the recorded machine contradicts itself: {error}; import with --topology to replace it") from error
+        raise TraceError(
+            f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
+        ) from error
 
 
 def _running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
@@ -180,7 +186,7 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
     The lists are indexed by idle state; their last entry stands for an unknown state. Groups with fewer than _MIN_RANGE
     wakeups take the range of the next coarser one; no idle target at all gives empty lists.
     """
-    con = recording.connect()
+    con = recording.connect(("decision", "cpu"))
     rows = con.execute(
         """
         WITH idle AS (
@@ -214,7 +220,7 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
 
 def _inferred(recording: Recording, topology_known: bool) -> int:
     """INPUTS that this recording leaves to inference or to a model, as bits."""
-    always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity"}
+    always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity", "irq_load"}
     names = always if topology_known else always | {"domains"}
     return sum(1 << INPUTS.index(name) for name in names)
 
@@ -233,10 +239,10 @@ def replay(
     auto: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Re-decides every decision of `recording` under each policy, in one pass; fills `writer` (ledgers, buckets, manifest).
+    """Re-decides every decision of `recording` under each policy, in one pass.
 
-    `auto` names the instance that stands for the recorded kernel. Returns the manifest entries. UsageError for an unknown
-    policy or parameter.
+    Fills `writer` (ledgers, buckets, manifest). `auto` names the instance that stands for the recorded kernel. Returns
+    the manifest entries. UsageError for an unknown policy or parameter.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
@@ -263,7 +269,8 @@ def replay(
         engine = _engine.OpenLoop(recorded, policies_wanted, seed, options, same, cross, running)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    batches = (_batch(recording, k) for k in range(recording.n_parts))
+    irq = any(info[s.name]["reads_irq"] for s in specs)
+    batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
     for k, (batch, following) in enumerate(_with_next(batches)):
         decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
         try:
@@ -307,5 +314,3 @@ def replay(
     summary: dict[str, Any] = {"policies": policies, "seed": seed, "sync": sync, "auto": auto, "options": options}
     writer.manifest |= summary
     return summary
-
-

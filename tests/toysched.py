@@ -145,7 +145,7 @@ _FIELDS = {
 def schedule(
     events: int, cpus: int, *, tasks: int | None = None, seed: int = 1, extras: bool = True, block: int = 40_000
 ) -> dict[str, dict[str, Array]]:
-    """About `events` events of a plausible scheduler trace as columns for tracedat.write: the record of a toy scheduler,
+    """About `events` events of a plausible scheduler trace as columns for tracedat.write: what a toy scheduler did,
     at least `block` events of it, repeated. `extras`: forks, exits, timer and soft interrupts, idle states."""
     toy = _Machinery(cpus, tasks or 3 * cpus, random.Random(seed), extras)
     toy.run(min(events, max(block, 100 * cpus)))

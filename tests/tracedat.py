@@ -229,11 +229,12 @@ def _from_rows(rows: Sequence[Row], fmts: Sequence[Format], long_size: int, endi
     cpu: list[int] = []
     size: list[int] = []
     out = Records(np.empty(0), np.empty(0), np.empty(0))
-    for i in order:
+    for place, i in enumerate(order):
         t, c, name, values = rows[i]
         n = len(ts)
         if name == "loss":
             out.loss[n] = values["lost"]
+            assert place + 1 < len(order) and rows[order[place + 1]][1] == c, "a gap needs a later event of its CPU"
             continue
         if name == "discard":
             out.discarded.add(n)

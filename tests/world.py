@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,19 @@ class World:
 
     def waking(self, ts: int, cpu: int, task: int, prev: int, curr: int, ctx: str = "task", prio: int = 120) -> World:
         return self.add(
-            "waking", ts, cpu, task=task, target_cpu=prev, curr_task=curr, irq_ctx=ENUMS["irq_ctx"].index(ctx), prio=prio
+            "waking",
+            ts,
+            cpu,
+            task=task,
+            target_cpu=prev,
+            curr_task=curr,
+            irq_ctx=ENUMS["irq_ctx"].index(ctx),
+            prio=prio,
         )
 
-    def wakeup(self, ts: int, cpu: int, task: int, target: int, *, new: bool = False, curr: int = 0, prio: int = 120) -> World:
+    def wakeup(
+        self, ts: int, cpu: int, task: int, target: int, *, new: bool = False, curr: int = 0, prio: int = 120
+    ) -> World:
         return self.add("wakeup", ts, cpu, task=task, target_cpu=target, is_new=new, curr_task=curr, prio=prio)
 
     def migrate(self, ts: int, cpu: int, task: int, orig: int, dest: int, curr: int = 0, ctx: str = "task") -> World:
@@ -87,7 +97,7 @@ class World:
         """The events as batches, cut at the event numbers `at`."""
         edges = [0, *at, len(self.events)]
         out: list[Batch] = []
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in pairwise(edges):
             tables: dict[str, list[dict[str, Any]]] = {}
             for number in range(low, high):
                 table, row = self.events[number]
@@ -117,7 +127,9 @@ class World:
                 first.setdefault(cpu, (k, task))
         return [(cpu, task) for cpu, (k, task) in first.items() if k]
 
-    def decisions(self, kernel: tuple[int, int] = (6, 1), at: Sequence[int] = (), *, has_waking: bool = True) -> Decisions:
+    def decisions(
+        self, kernel: tuple[int, int] = (6, 1), at: Sequence[int] = (), *, has_waking: bool = True
+    ) -> Decisions:
         recorded = self.recorded()
         batches = self.batches(at)
         running = self.running(batches)
@@ -181,7 +193,12 @@ class Decisions:
             name, _, tail = policy.partition(":")
             specs.append((name, dict(item.split("=") for item in tail.split(",") if tail)))
         loop = _engine.OpenLoop(
-            self.recorded, specs, seed, options, latency.get("same_llc", []), latency.get("cross_llc", []),
+            self.recorded,
+            specs,
+            seed,
+            options,
+            latency.get("same_llc", []),
+            latency.get("cross_llc", []),
             World.running(self.batches),
         )
         ledgers: list[list[dict[str, Any]]] = [[] for _ in policies]

@@ -15,35 +15,40 @@ namespace rewake::decode {
 template <class Stream>
 class Merge {
   public:
-    explicit Merge(std::vector<Stream> streams) : streams_(std::move(streams)), key_(streams_.size()) {
+    explicit Merge(std::vector<Stream> streams) : streams_(std::move(streams)), loser_(streams_.size()) {
         for (uint32_t i = 0; i < streams_.size(); ++i) {
-            advance(i);
+            entries_.push_back(advance(i));
         }
         if (!streams_.empty()) {
-            loser_.resize(streams_.size());
             winner_ = build(1);
         }
+        entries_.clear();
     }
 
     /// Calls `visit(stream)` for each record in order until it returns false or all are at their end. True: there is
     /// more; the record that `visit` answered false for counts as visited.
     template <class Visit>
     bool run(Visit&& visit) {
-        if (streams_.empty()) {
-            return false;
-        }
-        while (key_[winner_] != kEnd) {
-            const uint32_t w = winner_;
-            const uint32_t second = runner_up();
-            Stream& s = streams_[w];
-            bool more = true;
-            do {
-                more = visit(s);
-                advance(w);
-            } while (more && before(w, second));
-            replay(w);
+        while (winner_.key != kEnd) {
+            const uint32_t w = winner_.stream;
+            bool more = visit(streams_[w]);
+            replay(advance(w));
             if (!more) {
-                return key_[winner_] != kEnd;
+                return winner_.key != kEnd;
+            }
+            if (winner_.stream != w) {
+                continue;
+            }
+            // Twice in a row: a burst. One comparison an event while it lasts.
+            const Entry second = runner_up();
+            Entry now = winner_;
+            while (more && before(now, second) && now.key != kEnd) {
+                more = visit(streams_[w]);
+                now = advance(w);
+            }
+            replay(now);
+            if (!more) {
+                return winner_.key != kEnd;
             }
         }
         return false;
@@ -52,50 +57,53 @@ class Merge {
   private:
     static constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
 
-    void advance(uint32_t i) { key_[i] = streams_[i].next() ? streams_[i].ts() : kEnd; }
-    [[nodiscard]] bool before(uint32_t a, uint32_t b) const {
-        return a == b ? key_[a] != kEnd : key_[a] < key_[b] || (key_[a] == key_[b] && a < b && key_[a] != kEnd);
+    struct Entry {
+        uint64_t key = kEnd;  // time, kEnd: the stream is at its end
+        uint32_t stream = 0;
+    };
+
+    Entry advance(uint32_t i) { return {streams_[i].next() ? streams_[i].ts() : kEnd, i}; }
+    /// Without branches: at the leaves of many streams the outcome cannot be predicted.
+    static bool before(const Entry& a, const Entry& b) {
+        return (a.key < b.key) | ((a.key == b.key) & (a.stream < b.stream));
     }
-    [[nodiscard]] uint32_t leaf_node(uint32_t i) const { return i + static_cast<uint32_t>(streams_.size()); }
 
     /// Plays the games below `node`; the losers stay in the nodes, the winner is returned.
-    uint32_t build(uint32_t node) {
+    Entry build(uint32_t node) {
         const auto k = static_cast<uint32_t>(streams_.size());
         if (node >= k) {
-            return node - k;
+            return entries_[node - k];
         }
-        const uint32_t a = build(2 * node), b = build(2 * node + 1);
-        const bool a_wins = key_[a] < key_[b] || (key_[a] == key_[b] && a < b);
-        loser_[node] = a_wins ? b : a;
-        return a_wins ? a : b;
+        const Entry a = build(2 * node), b = build(2 * node + 1);
+        loser_[node] = before(a, b) ? b : a;
+        return before(a, b) ? a : b;
     }
-    /// Best of those that lost to the winner; the winner itself when it is alone.
-    [[nodiscard]] uint32_t runner_up() const {
-        uint32_t best = winner_;
-        for (uint32_t node = leaf_node(winner_) / 2; node > 0; node /= 2) {
-            const uint32_t c = loser_[node];
-            if (best == winner_ || key_[c] < key_[best] || (key_[c] == key_[best] && c < best)) {
-                best = c;
-            }
+    [[nodiscard]] uint32_t first_game(uint32_t stream) const {
+        return (stream + static_cast<uint32_t>(streams_.size())) / 2;
+    }
+    /// Best of those that lost to the winner.
+    [[nodiscard]] Entry runner_up() const {
+        Entry best{kEnd, std::numeric_limits<uint32_t>::max()};
+        for (uint32_t node = first_game(winner_.stream); node > 0; node /= 2) {
+            best = before(loser_[node], best) ? loser_[node] : best;
         }
         return best;
     }
-    void replay(uint32_t leaf) {
-        uint32_t w = leaf;
-        for (uint32_t node = leaf_node(leaf) / 2; node > 0; node /= 2) {
-            const uint32_t c = loser_[node];
-            if (key_[c] < key_[w] || (key_[c] == key_[w] && c < w)) {
-                loser_[node] = w;
-                w = c;
-            }
+    /// The winner's stream has a new entry.
+    void replay(Entry now) {
+        for (uint32_t node = first_game(now.stream); node > 0; node /= 2) {
+            const Entry other = loser_[node];
+            const bool lost = before(other, now);
+            loser_[node] = lost ? now : other;
+            now = lost ? other : now;
         }
-        winner_ = w;
+        winner_ = now;
     }
 
     std::vector<Stream> streams_;
-    std::vector<uint64_t> key_;
-    std::vector<uint32_t> loser_;
-    uint32_t winner_ = 0;
+    std::vector<Entry> loser_;
+    std::vector<Entry> entries_;  // of all streams, while the tree is built
+    Entry winner_;
 };
 
 }  // namespace rewake::decode

@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from rewake.collectors.snapshot.archive import Contents
+
 MAX_FILE_BYTES = 64 << 20
 
 
@@ -16,17 +18,26 @@ class Files:
         self.root = root.resolve()
         self._read: dict[str, bytes] = {}
 
+    def below(self, name: str) -> Files:
+        """The directory `name` as a snapshot of its own."""
+        return Files(self.root / name)
+
     def text(self, path: str) -> str | None:
+        data = self._bytes(path)
+        if data is None:
+            return None
+        self._read[path] = hashlib.sha256(data).digest()
+        return data.decode("utf-8", "surrogateescape")
+
+    def _bytes(self, path: str) -> bytes | None:
         where = self.root / path
         try:
             if not where.is_file() or not where.resolve().is_relative_to(self.root):
                 return None
             with where.open("rb") as f:
-                data = f.read(MAX_FILE_BYTES)
+                return f.read(MAX_FILE_BYTES)
         except OSError:
             return None
-        self._read[path] = hashlib.sha256(data).digest()
-        return data.decode("utf-8", "surrogateescape")
 
     def line(self, path: str) -> str | None:
         """Content without surrounding white space; None when absent or empty."""
@@ -51,3 +62,21 @@ class Files:
         for name, digest in sorted(self._read.items()):
             total.update(name.encode("utf-8", "surrogateescape") + b"\0" + digest)
         return total.hexdigest()
+
+
+class PackedFiles(Files):
+    """A snapshot archive: its files are read where they lie in it. `root` holds those that were unpacked for hwloc."""
+
+    def __init__(self, root: Path, contents: Contents, prefix: str = "") -> None:
+        super().__init__(root)
+        self._contents = contents
+        self._prefix = prefix
+
+    def below(self, name: str) -> PackedFiles:
+        return PackedFiles(self.root / name, self._contents, f"{self._prefix}{name}/")
+
+    def _bytes(self, path: str) -> bytes | None:
+        return self._contents.read(self._prefix + path, MAX_FILE_BYTES)
+
+    def children(self, path: str, *, directories: bool) -> list[str]:
+        return self._contents.children((self._prefix + path).rstrip("/"), directories=directories)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rewake.collectors.snapshot import archive, domains, hwloc, tasks
+from rewake.collectors.snapshot import archive, domains, guest, hwloc, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
-from rewake.collectors.snapshot.files import Files
+from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
 from rewake.forms import Array, Columns
 
@@ -26,8 +26,9 @@ _CPU_DIR = "sys/devices/system/cpu"
 class Snapshot:
     """A machine: columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup`, the rest as plain values.
 
-    `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export; None: not in the snapshot. `notes` say what
-    was missing or contradictory. `sources` are names with the SHA-256 of what was read.
+    `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
+    `steal_pct` how much of its CPU time that took while the trace ran; None: not in the snapshot. `notes` say what was
+    missing or contradictory. `sources` are names with the SHA-256 of what was read.
     """
 
     cpu: Columns = field(default_factory=dict)
@@ -42,6 +43,8 @@ class Snapshot:
     trace_clock: str | None = None
     topology_xml: bytes | None = None
     hz: int | None = None
+    guest: bool | None = None
+    steal_pct: float | None = None
     notes: list[str] = field(default_factory=list)
     sources: list[dict[str, str]] = field(default_factory=list)
 
@@ -77,7 +80,7 @@ def load(path: Path | str | None) -> Snapshot:
     where = Path(path)
     try:
         if where.is_dir():
-            return _load_directory(where, where.name, [])
+            return _load_tree(Files(where), where.name, [])
         if where.is_file():
             return _load_file(where)
     except OSError as e:
@@ -97,11 +100,11 @@ def _load_file(path: Path) -> Snapshot:
             digest.update(block)
     source = {"name": path.name, "sha256": digest.hexdigest()}
     if archive.is_archive(path):
-        with tempfile.TemporaryDirectory(prefix="rewake-snapshot-") as temp:
-            root = Path(temp) / "root"
-            root.mkdir()
-            notes = archive.unpack(path, root)
-            snapshot = _load_directory(root, str(path), notes)
+        with archive.opened(path) as contents:
+            place = archive.scratch(contents.room(archive.hwloc_reads))
+            with tempfile.TemporaryDirectory(prefix="rewake-snapshot-", dir=place) as temp:
+                contents.unpack(Path(temp), archive.hwloc_reads)
+                snapshot = _load_tree(PackedFiles(Path(temp), contents), str(path), contents.notes)
             snapshot.sources = [source]
             return snapshot
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
@@ -111,19 +114,20 @@ def _load_file(path: Path) -> Snapshot:
     raise TraceError(f"topology {path}: neither a tar archive nor an lstopo XML")
 
 
-def _load_directory(root: Path, name: str, notes: list[str]) -> Snapshot:
+def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
+    folders = files.children("", directories=True)
     # gather-topology and many people pack one directory around everything.
-    if not (root / "sys").is_dir():
-        inner = [d for d in sorted(root.iterdir()) if d.is_dir() and not d.is_symlink() and (d / "sys").is_dir()]
+    if "sys" not in folders:
+        inner = [d for d in folders if "sys" in files.children(d, directories=True)]
         if len(inner) != 1:
             raise TraceError(f"topology {name}: no sys/devices/system/cpu in it; it must hold copies of /sys and /proc")
-        root = inner[0]
-    files = Files(root)
+        files = files.below(inner[0])
     if not files.children(_CPU_DIR, directories=True):
         raise TraceError(f"topology {name}: no {_CPU_DIR} in it; it must hold copies of /sys and /proc")
     snapshot = Snapshot(notes=notes)
     snapshot.uname, snapshot.kernel = tasks.read_uname(files)
     snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
+    snapshot.guest, snapshot.steal_pct = guest.read(files)
     snapshot.features, snapshot.sysctl = tasks.read_features(files), tasks.read_sysctl(files)
     groups, member = tasks.read_cgroups(files)
     snapshot.cgroup = _cgroup_columns(groups)

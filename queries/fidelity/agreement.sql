@@ -20,15 +20,15 @@
 WITH counted AS (
     SELECT
         policy,
-        count(*) AS decisions,
-        count(*) FILTER (WHERE agrees) AS agreed,
-        count(*) FILTER (WHERE NOT recorded_moves) AS prev_agreed,
-        count(*) FILTER (WHERE recorded_moves) AS moved,
-        count(*) FILTER (WHERE recorded_moves AND agrees) AS moved_agreed,
-        count(*) FILTER (WHERE moves) AS policy_moved,
-        count(*) FILTER (WHERE moves AND agrees) AS policy_moved_agreed,
-        tally(agrees_llc) AS llc_agreed
-    FROM placed
+        total(n) AS decisions,
+        cases(n, agrees) AS agreed,
+        cases(n, NOT recorded_moves) AS prev_agreed,
+        cases(n, recorded_moves) AS moved,
+        cases(n, recorded_moves AND agrees) AS moved_agreed,
+        cases(n, moves) AS policy_moved,
+        cases(n, moves AND agrees) AS policy_moved_agreed,
+        tally(n, agrees_llc) AS llc_agreed
+    FROM tallied
     GROUP BY policy
 )
 

@@ -18,31 +18,32 @@
 --   recorded_elsewhere: kernel chose a CPU in another LLC (or the LLC is unknown)
 WITH sorted AS (
     SELECT
-        placed.policy,
-        coalesce(branch.name, 'unnamed ' || placed.branch, 'none') AS branch,
-        placed.moves,
+        tallied.policy,
+        coalesce(branch.name, 'unnamed ' || tallied.branch, 'none') AS branch,
+        tallied.n,
+        tallied.moves,
         CASE
             WHEN agrees THEN 'agreed'
-            WHEN chosen_cpu = prev_cpu THEN 'prev'
-            WHEN chosen_cpu = waker_cpu THEN 'waker'
+            WHEN NOT recorded_moves THEN 'prev'
+            WHEN recorded_to_waker THEN 'waker'
             WHEN agrees_llc THEN 'same_llc'
             ELSE 'elsewhere'
         END AS recorded
-    FROM placed
-    LEFT JOIN branch ON branch.policy = placed.policy AND branch.code = placed.branch
+    FROM tallied
+    LEFT JOIN branch ON branch.policy = tallied.policy AND branch.code = tallied.branch
 )
 
 SELECT
     policy,
     branch,
-    count(*) AS decisions,
-    count(*) FILTER (WHERE recorded = 'agreed') / count(*) AS agreement,
-    count(*) FILTER (WHERE moves) AS moves,
-    count(*) FILTER (WHERE recorded = 'agreed') AS agreed,
-    count(*) FILTER (WHERE recorded = 'prev') AS recorded_prev,
-    count(*) FILTER (WHERE recorded = 'waker') AS recorded_waker,
-    count(*) FILTER (WHERE recorded = 'same_llc') AS recorded_same_llc,
-    count(*) FILTER (WHERE recorded = 'elsewhere') AS recorded_elsewhere
+    total(n) AS decisions,
+    cases(n, recorded = 'agreed') / total(n) AS agreement,
+    cases(n, moves) AS moves,
+    cases(n, recorded = 'agreed') AS agreed,
+    cases(n, recorded = 'prev') AS recorded_prev,
+    cases(n, recorded = 'waker') AS recorded_waker,
+    cases(n, recorded = 'same_llc') AS recorded_same_llc,
+    cases(n, recorded = 'elsewhere') AS recorded_elsewhere
 FROM sorted
 GROUP BY policy, branch
 ORDER BY policy, decisions DESC, branch

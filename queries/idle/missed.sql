@@ -15,12 +15,12 @@
 --   idle_missed_machine_per_1k: the same per 1,000 decisions
 SELECT
     policy,
-    count(*) AS decisions,
-    tally(target_idle) AS target_idle,
-    tally(idle_missed_llc) AS idle_missed_llc,
-    per_1k(tally(idle_missed_llc), count(*)) AS idle_missed_llc_per_1k,
-    tally(idle_missed_machine) AS idle_missed_machine,
-    per_1k(tally(idle_missed_machine), count(*)) AS idle_missed_machine_per_1k
-FROM placed
+    total(n) AS decisions,
+    tally(n, target_idle) AS target_idle,
+    tally(n, idle_missed_llc) AS idle_missed_llc,
+    per_1k(tally(n, idle_missed_llc), total(n)) AS idle_missed_llc_per_1k,
+    tally(n, idle_missed_machine) AS idle_missed_machine,
+    per_1k(tally(n, idle_missed_machine), total(n)) AS idle_missed_machine_per_1k
+FROM tallied
 GROUP BY policy
 ORDER BY policy

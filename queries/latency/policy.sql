@@ -39,7 +39,7 @@ WITH bounds AS (
             ELSE coalesce(hi_ns, 9223372036854775807)
         END AS hi,
         NOT known AND lo_ns IS NULL AS no_estimate
-    FROM placed
+    FROM awaited
 ),
 
 ranked AS (

@@ -21,32 +21,34 @@
 --   biased_from: lowest percentile that censoring may bias (censored > (1-q) n / 10); NULL: none
 WITH sample AS (
     SELECT
-        decision_kind_of(kind) || ' ' || decision_class_of(class) AS bucket,
-        is_fair(class) AND decision_kind_of(kind) = 'wake' AS counted,
-        decision_kind_of(kind) = 'wake' AND decision_class_of(class) NOT IN ('self', 'bypass_on_rq') AS waits,
+        kind,
+        class,
+        is_fair(class) AND kind = code_decision_kind('wake') AS counted,
+        kind = code_decision_kind('wake')
+            AND class NOT IN (code_decision_class('self'), code_decision_class('bypass_on_rq')) AS waits,
         CASE WHEN NOT censored THEN latency_ns END AS latency_ns,
         censored OR latency_ns IS NULL AS censored
     FROM decision
 ),
 
 labelled AS (
-    SELECT 'decisions' AS population, latency_ns, censored FROM sample WHERE counted
+    SELECT 'decisions' AS named, NULL AS kind, NULL AS class, latency_ns, censored FROM sample WHERE counted
     UNION ALL
-    SELECT 'all wakeups' AS population, latency_ns, censored FROM sample WHERE waits
+    SELECT 'all wakeups' AS named, NULL AS kind, NULL AS class, latency_ns, censored FROM sample WHERE waits
     UNION ALL
-    SELECT bucket AS population, latency_ns, censored FROM sample
+    SELECT NULL AS named, kind, class, latency_ns, censored FROM sample
 ),
 
 ranked AS (
     SELECT
-        population,
+        coalesce(named, decision_kind_of(kind) || ' ' || decision_class_of(class)) AS population,
         count(latency_ns) AS n,
         count(*) FILTER (WHERE censored) AS censored,
         quantile_disc(latency_ns, [0.5, 0.9, 0.99, 0.999]) AS q,
         min(latency_ns) AS min_ns,
         max(latency_ns) AS max_ns
     FROM labelled
-    GROUP BY population
+    GROUP BY named, kind, class
 )
 
 SELECT

@@ -25,8 +25,8 @@ SELECT
     cause,
     count(*) AS migrations,
     pct(count(*), sum(count(*)) OVER ()) AS share_pct,
-    tally(leaves_llc) AS cross_llc,
-    tally(leaves_node) AS cross_node
+    tally(1, leaves_llc) AS cross_llc,
+    tally(1, leaves_node) AS cross_node
 FROM moved
 GROUP BY cause
 ORDER BY migrations DESC, cause

@@ -14,12 +14,12 @@
 --   unknown: the NUMA node of one of the three CPUs is unknown
 SELECT
     policy,
-    count(*) AS decisions,
-    count(*) FILTER (WHERE NOT cross_node_prev AND NOT cross_node_waker) AS near_both,
-    count(*) FILTER (WHERE cross_node_prev AND NOT cross_node_waker) AS leaves_prev,
-    count(*) FILTER (WHERE NOT cross_node_prev AND cross_node_waker) AS leaves_waker,
-    count(*) FILTER (WHERE cross_node_prev AND cross_node_waker) AS leaves_both,
-    count(*) FILTER (WHERE cross_node_prev IS NULL OR cross_node_waker IS NULL) AS unknown
-FROM placed
+    total(n) AS decisions,
+    cases(n, NOT cross_node_prev AND NOT cross_node_waker) AS near_both,
+    cases(n, cross_node_prev AND NOT cross_node_waker) AS leaves_prev,
+    cases(n, NOT cross_node_prev AND cross_node_waker) AS leaves_waker,
+    cases(n, cross_node_prev AND cross_node_waker) AS leaves_both,
+    cases(n, cross_node_prev IS NULL OR cross_node_waker IS NULL) AS unknown
+FROM tallied
 GROUP BY policy
 ORDER BY policy

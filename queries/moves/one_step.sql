@@ -20,17 +20,17 @@
 --   cross_node_waker_per_1k: the same per 1,000 decisions
 SELECT
     policy,
-    count(*) AS decisions,
-    tally(moves) AS would_move,
-    per_1k(tally(moves), count(*)) AS would_move_per_1k,
-    tally(cross_llc_prev) AS cross_llc_prev,
-    per_1k(tally(cross_llc_prev), count(*)) AS cross_llc_prev_per_1k,
-    tally(cross_llc_waker) AS cross_llc_waker,
-    per_1k(tally(cross_llc_waker), count(*)) AS cross_llc_waker_per_1k,
-    tally(cross_node_prev) AS cross_node_prev,
-    per_1k(tally(cross_node_prev), count(*)) AS cross_node_prev_per_1k,
-    tally(cross_node_waker) AS cross_node_waker,
-    per_1k(tally(cross_node_waker), count(*)) AS cross_node_waker_per_1k
-FROM placed
+    total(n) AS decisions,
+    tally(n, moves) AS would_move,
+    per_1k(tally(n, moves), total(n)) AS would_move_per_1k,
+    tally(n, cross_llc_prev) AS cross_llc_prev,
+    per_1k(tally(n, cross_llc_prev), total(n)) AS cross_llc_prev_per_1k,
+    tally(n, cross_llc_waker) AS cross_llc_waker,
+    per_1k(tally(n, cross_llc_waker), total(n)) AS cross_llc_waker_per_1k,
+    tally(n, cross_node_prev) AS cross_node_prev,
+    per_1k(tally(n, cross_node_prev), total(n)) AS cross_node_prev_per_1k,
+    tally(n, cross_node_waker) AS cross_node_waker,
+    per_1k(tally(n, cross_node_waker), total(n)) AS cross_node_waker_per_1k
+FROM tallied
 GROUP BY policy
 ORDER BY policy

@@ -11,7 +11,7 @@
 --   decisions: decisions that rest on it
 --   share_pct: share of the policy's decisions
 WITH bits AS (
-    SELECT policy, inputs_assumed AS bits, count(*) AS decisions FROM placed GROUP BY ALL
+    SELECT policy, inputs_assumed AS bits, total(n) AS decisions FROM tallied GROUP BY ALL
 ),
 
 total AS (

@@ -12,8 +12,8 @@
 --   p99_cpus: 99th percentile
 --   max_cpus: largest
 WITH counted AS (
-    SELECT policy, cpus_scanned AS cpus, count(*) AS n
-    FROM placed
+    SELECT policy, cpus_scanned AS cpus, total(n) AS n
+    FROM tallied
     WHERE cpus_scanned IS NOT NULL
     GROUP BY ALL
 ),

@@ -17,13 +17,13 @@
 --   exposure_pct: their share
 SELECT
     policy,
-    count(*) AS decisions,
-    tally(stacked) AS stacked,
-    per_1k(tally(stacked), count(*)) AS stacked_per_1k,
-    tally(self_collision) AS self_collision,
-    per_1k(tally(self_collision), count(*)) AS self_collision_per_1k,
-    tally(exposed) AS exposed,
-    pct(tally(exposed), count(*)) AS exposure_pct
-FROM placed
+    total(n) AS decisions,
+    tally(n, stacked) AS stacked,
+    per_1k(tally(n, stacked), total(n)) AS stacked_per_1k,
+    tally(n, self_collision) AS self_collision,
+    per_1k(tally(n, self_collision), total(n)) AS self_collision_per_1k,
+    tally(n, exposed) AS exposed,
+    pct(tally(n, exposed), total(n)) AS exposure_pct
+FROM tallied
 GROUP BY policy
 ORDER BY policy

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -65,13 +66,11 @@ inline nb::object own_bool(std::vector<uint8_t> bytes) {
     nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, bool, nb::ndim<1>>(reinterpret_cast<bool*>(keep->data()), {keep->size()}, owner));
 }
-/// A numpy view of `values`, which belong to `owner` and may be overwritten by its next call.
-template <class T>
-nb::object lend(std::vector<T>& values, nb::handle owner) {
+/// A numpy view of `values` (anything with data() and size()), which belong to `owner` and may be overwritten by its next call.
+template <class Values>
+nb::object lend(Values& values, nb::handle owner) {
+    using T = std::remove_reference_t<decltype(*values.data())>;
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(values.data(), {values.size()}, owner));
-}
-inline nb::object lend_bool(std::vector<uint8_t>& bytes, nb::handle owner) {
-    return nb::cast(nb::ndarray<nb::numpy, bool, nb::ndim<1>>(reinterpret_cast<bool*>(bytes.data()), {bytes.size()}, owner));
 }
 
 }  // namespace rewake::bind

@@ -225,6 +225,7 @@ Batch read_batch(const nb::dict& batch) {
         b.idle.idle_cpu = column<uint16_t>(t, "idle_cpu", b.idle.n);
         b.idle.state = column<uint32_t>(t, "state", b.idle.n, &b.idle.state_null);
     }
+    if (nb::dict t = open_table(batch, "irq", b.irq); b.irq.n) b.irq.entry = column<bool>(t, "entry", b.irq.n);
     open_table(batch, "loss", b.loss);
     return b;
 }

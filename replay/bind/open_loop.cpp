@@ -65,16 +65,16 @@ class PyOpenLoop {
 
     static nb::dict ledger(nb::handle_t<PyOpenLoop> self, size_t k) {
         LedgerColumns& o = nb::cast<PyOpenLoop&>(self).loop_.instances().at(k).out;
-        nb::object undecided = lend_bool(o.undecided, self);
+        nb::object undecided = lend(o.undecided, self);
         nb::dict d;
         d["cpu"] = nb::make_tuple(lend(o.cpu, self), undecided);
         d["branch"] = nb::make_tuple(lend(o.branch, self), undecided);
         d["cpus_scanned"] = nb::make_tuple(lend(o.cpus_scanned, self), undecided);
         d["inputs_assumed"] = nb::make_tuple(lend(o.inputs_assumed, self), undecided);
         d["outcome"] = nb::make_tuple(lend(o.outcome, self), undecided);
-        d["known"] = nb::make_tuple(lend_bool(o.known, self), undecided);
-        d["lo_ns"] = nb::make_tuple(lend(o.lo, self), lend_bool(o.lo_null, self));
-        d["hi_ns"] = nb::make_tuple(lend(o.hi, self), lend_bool(o.hi_null, self));
+        d["known"] = nb::make_tuple(lend(o.known, self), undecided);
+        d["lo_ns"] = nb::make_tuple(lend(o.lo, self), lend(o.lo_null, self));
+        d["hi_ns"] = nb::make_tuple(lend(o.hi, self), lend(o.hi_null, self));
         return d;
     }
 
@@ -179,7 +179,8 @@ void bind_codes(nb::module_& m) {
     m.attr("INPUTS") = by_code({{bit(kSync), "sync"}, {bit(kAllowed), "allowed"}, {bit(kLoad), "load"}, {bit(kUtil), "util"},
         {bit(kFlips), "flips"}, {bit(kRecent), "recent"}, {bit(kHasIdleCores), "has_idle_cores"},
         {bit(kNrIdleScan), "nr_idle_scan"}, {bit(kCfsNr), "cfs_nr"}, {bit(kHotClock), "hot_clock"},
-        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"}});
+        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"},
+        {bit(kIrqLoad), "irq_load"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"}, {bit(kIdleMissedLlc), "idle_missed_llc"},
         {bit(kIdleMissedMachine), "idle_missed_machine"}, {bit(kStacked), "stacked"}, {bit(kExposed), "exposed"},
         {bit(kSelfCollision), "self_collision"}, {bit(kLowConfidence), "low_confidence"}});

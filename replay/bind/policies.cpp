@@ -32,6 +32,7 @@ void bind_policies(nb::module_& m) {
                 d["steps"] = nb::cast(p.steps);
                 d["deviations"] = nb::cast(p.deviations);
                 d["needs"] = p.needs;
+                d["reads_irq"] = p.reads_irq;
                 all.append(d);
             }
             return all;

@@ -37,15 +37,12 @@ class BucketEdges {
 
 /// Counts per bucket; zero has its own.
 struct Histogram {
+    static constexpr int kZero = -1;  ///< bucket() of zero
     std::vector<int64_t> n;
     int64_t zero = 0;
-    void add(Ns x) {
-        if (x <= 0)
-            ++zero;
-        else
-            ++n[static_cast<std::size_t>(BucketEdges::get().bucket(x))];
-    }
     Histogram() : n(BucketEdges::get().size(), 0) {}
+    static int bucket(Ns x) { return x <= 0 ? kZero : BucketEdges::get().bucket(x); }
+    void count(int bucket) { ++(bucket == kZero ? zero : n[static_cast<std::size_t>(bucket)]); }
 };
 
 }  // namespace rewake

@@ -7,17 +7,7 @@
 namespace rewake {
 
 Divergence::Divergence(size_t policies, int n_cpus) : per_(policies), active_words_((policies + 63) / 64) {
-    for (PerPolicy& pp : per_) {
-        pp.added.assign(static_cast<size_t>(n_cpus), 0);
-        pp.removed.assign(static_cast<size_t>(n_cpus), 0);
-    }
-}
-
-void Divergence::touch(PerPolicy& pp, Cpu c, int was) {
-    const bool now = pp.added[c.v] + pp.removed[c.v] != 0;
-    if (now == (was != 0)) return;
-    pp.dirty.assign(c, now);
-    pp.changed += now ? 1 : -1;
+    for (PerPolicy& pp : per_) pp.cells.resize(static_cast<size_t>(n_cpus));
 }
 
 void Divergence::diverge(size_t k, TaskId p, Cpu pick, Cpu recorded) {
@@ -35,12 +25,9 @@ void Divergence::diverge(size_t k, TaskId p, Cpu pick, Cpu recorded) {
     picks_[slot * per_.size() + k] = {pick.v, recorded.v};
     active_[slot * active_words_ + k / 64] |= uint64_t{1} << (k % 64);
     PerPolicy& pp = per_[k];
-    const int was_pick = pp.added[pick.v] + pp.removed[pick.v];
-    ++pp.added[pick.v];
-    touch(pp, pick, was_pick);
-    const int was_rec = pp.added[recorded.v] + pp.removed[recorded.v];
-    ++pp.removed[recorded.v];
-    touch(pp, recorded, was_rec);
+    ++pp.cells[pick.v].added;
+    pp.enter(pick);
+    pp.enter(recorded);
 }
 
 void Divergence::forget_slow(TaskId p) {
@@ -50,13 +37,9 @@ void Divergence::forget_slow(TaskId p) {
             const size_t k = word * 64 + static_cast<size_t>(std::countr_zero(bits));
             const Pick x = picks_[slot * per_.size() + k];
             PerPolicy& pp = per_[k];
-            const Cpu pick(x.pick), recorded(x.recorded);
-            const int was_pick = pp.added[pick.v] + pp.removed[pick.v];
-            --pp.added[pick.v];
-            touch(pp, pick, was_pick);
-            const int was_rec = pp.added[recorded.v] + pp.removed[recorded.v];
-            --pp.removed[recorded.v];
-            touch(pp, recorded, was_rec);
+            --pp.cells[x.pick].added;
+            pp.leave(Cpu(x.pick));
+            pp.leave(Cpu(x.recorded));
         }
     }
     free_.push_back(slot);

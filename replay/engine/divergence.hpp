@@ -19,7 +19,7 @@ class Divergence {
     /// CPUs of which policy `k`'s earlier picks changed the occupancy; nullptr when none.
     const CpuMask* dirty(size_t k) const { return per_[k].changed ? &per_[k].dirty : nullptr; }
     /// Whether an earlier pick of policy `k` still occupies `c`.
-    bool occupied(size_t k, Cpu c) const { return per_[k].added[c.v] != 0; }
+    bool occupied(size_t k, Cpu c) const { return per_[k].cells[c.v].added != 0; }
     /// Policy `k` put `p` on `pick` where the record says `recorded`.
     void diverge(size_t k, TaskId p, Cpu pick, Cpu recorded);
     /// `p` went to sleep, or is placed anew: none of its earlier picks counts any more.
@@ -32,13 +32,26 @@ class Divergence {
     struct Pick {
         uint16_t pick = 0, recorded = 0;
     };
+    struct Cell {
+        uint16_t added = 0;    ///< earlier picks that occupy the CPU
+        uint16_t changed = 0;  ///< these, and recorded picks that did not happen
+    };
     struct PerPolicy {
         CpuMask dirty;
-        int changed = 0;                      ///< CPUs in `dirty`
-        std::vector<uint16_t> added, removed;  ///< per CPU
+        int changed = 0;          ///< CPUs in `dirty`
+        std::vector<Cell> cells;  ///< per CPU
+        // Without branches: whether a count passes zero is as good as random.
+        void enter(Cpu c) {
+            changed += cells[c.v].changed++ == 0;
+            dirty.set(c);
+        }
+        void leave(Cpu c) {
+            const bool gone = --cells[c.v].changed == 0;
+            changed -= gone;
+            dirty.w[c.v >> 6] &= ~(uint64_t{gone} << (c.v & 63));
+        }
     };
     void forget_slow(TaskId p);
-    void touch(PerPolicy& pp, Cpu c, int was);
     std::vector<PerPolicy> per_;
     std::vector<uint32_t> slots_;  ///< per task: its slot in picks_, or kNone
     std::vector<Pick> picks_;      ///< slot * policies + k

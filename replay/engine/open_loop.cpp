@@ -22,8 +22,17 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       divergence_(policies.size(), topo.n_cpus),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
+      verdicts_(static_cast<size_t>(topo.n_cpus)),
       running_(std::move(running)) {
-    for (auto& p : policies) instances_.emplace_back().policy = std::move(p);
+    for (auto& p : policies) {
+        Instance& in = instances_.emplace_back();
+        in.policy = std::move(p);
+        in.block = std::make_unique<LedgerBlock>();
+        for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
+        in.load = in.policy->load_kind();
+        if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
+        if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
+    }
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
     for (size_t nr = 0; nr < slice_.size(); ++nr)
@@ -60,15 +69,17 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         for (int c = 0; c < topo_.n_cpus; ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
             const Cpu cpu(static_cast<uint16_t>(c));
             if (!machine_.view().avail.test(cpu) || !machine_.core_idle_but(cpu)) continue;
-            for (Instance& in : instances_) in.policy->cpu_idle(machine_.view(), cpu, true);
+            for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), cpu, true);
         }
         primed_ = true;
     }
     segments(b, next);
     for (Instance& in : instances_) in.out.resize(d.n);
-    size_t row = 0;
+    size_t row = flushed_ = 0;
     auto opening = [&](int64_t id) {
-        if (row < d.n && d.event_id[row] == id) decide(d, row++);
+        if (row >= d.n || d.event_id[row] != id) return;
+        decide(d, row++);
+        if (row - flushed_ == LedgerBlock::kRows) flush(row);
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
@@ -76,9 +87,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 machine_.on_switch(b.sw, i);
                 segment_[c.v] = ends_[i];
+                if (irq_) irq_->idle(c, machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
-                if (machine_.is_idle_task(TaskId(b.sw.next_task[i])) && machine_.core_idle_but(c))
-                    for (Instance& in : instances_) in.policy->cpu_idle(machine_.view(), c, true);
+                if (machine_.is_idle_task(TaskId(b.sw.next_task[i])) && !idle_cores_.empty() && machine_.core_idle_but(c))
+                    for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
                 break;
             }
             case Event::waking: opening(b.waking.id[i]); break;
@@ -102,28 +114,35 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                                                                     ? std::nullopt
                                                                     : std::optional(b.idle.state[i]));
                 break;
+            case Event::irq:
+                if (irq_) irq_->irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
+                break;
             case Event::loss: machine_.on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
             default: break;
         }
     });
     if (row != d.n) throw std::invalid_argument("decision table does not match the events of its part");
-    count_latencies(d);
+    flush(row);
 }
 
-/// Fills the histograms from the part's columns: one column at a time, which the caches like better than one row at a time.
-void OpenLoop::count_latencies(const DecisionColumns& d) {
-    const auto wake = static_cast<uint8_t>(Kind::wake);
-    for (Instance& in : instances_)
-        for (size_t i = 0; i < d.n; ++i) {
-            if (in.out.undecided[i] || d.kind[i] != wake) continue;
-            if (!in.out.lo_null[i]) in.lo.add(in.out.lo[i]);
-            if (!in.out.hi_null[i]) in.hi.add(in.out.hi[i]);
-        }
-    for (size_t i = 0; i < d.n; ++i) {
-        const auto cls = static_cast<DecisionClass>(d.cls[i]);
-        const bool counted = cls == DecisionClass::moved || cls == DecisionClass::stayed;
-        if (counted && d.kind[i] == wake && !(d.latency_null && d.latency_null[i])) recorded_.add(d.latency[i]);
+/// Moves the block that ends before row `end` into the columns.
+void OpenLoop::flush(size_t end) {
+    for (Instance& in : instances_) {
+        const LedgerBlock& b = *in.block;
+        auto append = [&](auto& to, const auto& from) { std::copy_n(from.data(), end - flushed_, to.data() + flushed_); };
+        append(in.out.cpu, b.cpu);
+        append(in.out.cpus_scanned, b.cpus_scanned);
+        append(in.out.outcome, b.outcome);
+        append(in.out.branch, b.branch);
+        append(in.out.inputs_assumed, b.inputs_assumed);
+        append(in.out.known, b.known);
+        append(in.out.lo, b.lo);
+        append(in.out.hi, b.hi);
+        append(in.out.undecided, b.undecided);
+        append(in.out.lo_null, b.lo_null);
+        append(in.out.hi_null, b.hi_null);
     }
+    flushed_ = end;
 }
 
 uint32_t OpenLoop::assumed(const Wakeup& w) const {
@@ -141,6 +160,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
     const bool fair = cls == DecisionClass::moved || cls == DecisionClass::stayed || cls == DecisionClass::pinned;
+    const size_t slot = row - flushed_;
     const bool decidable = fair && !null(d.waker_cpu_null) && !null(d.prev_cpu_null) && !null(d.chosen_cpu_null) &&
                            !null(d.waker_task_null);
     const bool chosen_known = !null(d.chosen_cpu_null);
@@ -148,7 +168,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
     const Machine::Task before = machine_.task(p);
     divergence_.forget(p);
     if (!decidable) {
-        for (Instance& in : instances_) in.out.undecided[row] = in.out.lo_null[row] = in.out.hi_null[row] = 1;
+        for (Instance& in : instances_) in.block->clear(slot);
     } else {
         Wakeup w;
         w.kind = kind;
@@ -156,7 +176,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr = TaskId(d.waker_task[row]);
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
-        machine_.advance(d.ts[row], w.prev);
+        machine_.advance(d.ts[row], w.prev, w.waker);
+        if (irq_) irq_->advance(d.ts[row]);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
@@ -172,90 +193,110 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr_one_cpu = table_.allowed(w.curr).n == 1;
         w.curr_exiting = machine_.task(w.curr).exiting;
         w.p_idle_policy = table_.info(p).idle_policy;
-        w.p_load = weight_of_prio(d.prio[row]);
-        w.p_blocked_load = w.p_load;
-        w.curr_load = w.curr_is_idle ? 0 : weight_of_prio(machine_.task(w.curr).prio);
         w.hz = opt_.hz;
         w.jiffies = static_cast<uint64_t>(d.ts[row]) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const uint32_t modelled = assumed(w);
+        ++decision_;
+        if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null)) recorded_.count(Histogram::bucket(d.latency[row]));
+        std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
-            if (!in.policy->has(kind)) {
-                in.out.undecided[row] = in.out.lo_null[row] = in.out.hi_null[row] = 1;
+            if (!in.has[static_cast<size_t>(kind)]) {
+                in.block->clear(slot);
                 continue;
+            }
+            if (in.load != kind_now) {
+                kind_now = in.load;
+                machine_.select_load(in.load);
+                w.p_load = machine_.task_load(before, w.prev, in.load);
+                w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
-                in.out.undecided[row] = in.out.lo_null[row] = in.out.hi_null[row] = 1;
+                in.block->clear(slot);
                 continue;
             }
-            in.out.inputs_assumed[row] = dec.looked & modelled;
-            write(in, k, row, d, w, dec, !d.low_confidence[row]);
+            in.block->inputs_assumed[slot] = dec.looked & modelled;
+            judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
     }
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
 }
 
-void OpenLoop::write(Instance& in, size_t k, size_t row, const DecisionColumns& d, const Wakeup& w, const Decision& dec,
-                     bool confident) {
+const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {
+    Verdict& x = verdicts_[c.v];
+    if (x.decision == decision_) return x;
     const View& v = machine_.view();
-    const Cpu c = dec.cpu, recorded(d.chosen_cpu[row]);
-    LedgerColumns& o = in.out;
-    uint16_t outcome = confident ? 0 : kLowConfidence;
+    x = {};
+    x.decision = decision_;
+    x.cpu = c;
+    x.outcome = d.low_confidence[row] ? kLowConfidence : 0;
     const bool usable = v.avail.test(c) || v.sidle.test(c);
     if (usable) {
-        outcome |= kTargetIdle;
+        x.outcome |= kTargetIdle;
     } else {
         const CpuMask& llc = topo_.llc_span[topo_.llc[c.v].v];
         uint64_t in_llc = 0, anywhere = 0;
         for (int i = 0; i < topo_.words; ++i) {
-            const uint64_t x = (v.avail.w[i] | v.sidle.w[i]) & w.allowed->w[i];
-            anywhere |= x;
-            in_llc |= x & llc.w[i];
+            const uint64_t idle = (v.avail.w[i] | v.sidle.w[i]) & w.allowed->w[i];
+            anywhere |= idle;
+            in_llc |= idle & llc.w[i];
         }
-        if (in_llc) outcome |= kIdleMissedLlc;
-        if (anywhere) outcome |= kIdleMissedMachine;
+        if (in_llc) x.outcome |= kIdleMissedLlc;
+        if (anywhere) x.outcome |= kIdleMissedMachine;
     }
-    if (c == w.waker && v.nr[c.v] >= 1) outcome |= kStacked;
-    if (dec.exposed) outcome |= kExposed, ++in.exposed;
-    if (divergence_.occupied(k, c)) outcome |= kSelfCollision, ++in.self_collisions;
-    ++in.decided;
-    o.cpu[row] = c.v;
-    o.branch[row] = static_cast<uint8_t>(dec.branch);
-    o.cpus_scanned[row] = dec.scanned;
-    o.outcome[row] = outcome;
-    o.undecided[row] = 0;
-    const bool known = c == recorded;
-    o.known[row] = known;
-    uint8_t lo_null = 0, hi_null = 0;
-    if (known) {
-        lo_null = hi_null = d.latency_null && d.latency_null[row];
-        o.lo[row] = o.hi[row] = d.latency[row];
+    if (c == w.waker && v.nr[c.v] >= 1) x.outcome |= kStacked;
+    x.known = c.v == d.chosen_cpu[row];
+    if (x.known) {
+        x.lo_null = x.hi_null = d.latency_null && d.latency_null[row];
+        x.lo = x.hi = d.latency[row];
+    } else if (usable) {
+        const auto& table = topo_.share_cache(w.waker, c) ? idle_latency_.same_llc : idle_latency_.cross_llc;
+        if (!table.empty()) {
+            const auto state = machine_.idle_state(c);
+            const auto& range = table[state ? std::min<size_t>(*state, table.size() - 1) : table.size() - 1];
+            x.lo = range.lo, x.hi = range.hi;
+            x.lo_null = x.hi_null = false;
+        }
     } else {
-        divergence_.diverge(k, w.p, c, recorded);
-        if (usable) {
-            const auto& table = topo_.share_cache(w.waker, c) ? idle_latency_.same_llc : idle_latency_.cross_llc;
-            if (!idle_latency_.have || table.empty()) {
-                lo_null = hi_null = 1;
-            } else {
-                const auto state = machine_.idle_state(c);
-                const auto& r = table[state ? std::min<size_t>(*state, table.size() - 1) : table.size() - 1];
-                o.lo[row] = r.lo, o.hi[row] = r.hi;
-            }
-        } else {
-            // Busy: it waits at least for the running segment, at most one slice longer (model; policies.md D1).
-            const int nr = v.nr[c.v];
-            lo_null = segment_[c.v] == kNoEnd;
-            o.lo[row] = std::max<Ns>(segment_[c.v] - v.now, 0);
-            hi_null = lo_null || nr > kMaxQueue || machine_.runs_non_fair(c);
-            if (!hi_null) o.hi[row] = o.lo[row] + slice_[static_cast<size_t>(nr)];
-        }
+        // Busy: it waits at least for the running segment, at most one slice longer (model; policies.md D1).
+        const int nr = v.nr[c.v];
+        x.lo_null = segment_[c.v] == kNoEnd;
+        x.hi_null = x.lo_null || nr > kMaxQueue || machine_.runs_non_fair(c);
+        x.lo = std::max<Ns>(segment_[c.v] - v.now, 0);
+        if (!x.hi_null) x.hi = x.lo + slice_[static_cast<size_t>(nr)];
     }
-    o.lo_null[row] = lo_null;
-    o.hi_null[row] = hi_null;
+    if (!x.lo_null) x.lo_bucket = Histogram::bucket(x.lo);
+    if (!x.hi_null) x.hi_bucket = x.hi == x.lo ? x.lo_bucket : Histogram::bucket(x.hi);
+    return x;
+}
+
+void OpenLoop::judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
+                     const Decision& dec) {
+    LedgerBlock& b = *in.block;
+    uint16_t outcome = v.outcome;
+    const bool collides = divergence_.occupied(k, v.cpu);
+    outcome |= static_cast<uint16_t>(dec.exposed * kExposed | collides * kSelfCollision);  // no branch: as good as random
+    in.exposed += dec.exposed;
+    in.self_collisions += collides;
+    if (!v.known) divergence_.diverge(k, w.p, v.cpu, recorded);
+    ++in.decided;
+    b.cpu[slot] = v.cpu.v;
+    b.branch[slot] = static_cast<uint8_t>(dec.branch);
+    b.cpus_scanned[slot] = dec.scanned;
+    b.outcome[slot] = outcome;
+    b.known[slot] = v.known;
+    b.lo[slot] = v.lo;
+    b.hi[slot] = v.hi;
+    b.undecided[slot] = false;
+    b.lo_null[slot] = v.lo_null;
+    b.hi_null[slot] = v.hi_null;
+    if (w.kind != Kind::wake) return;
+    if (!v.lo_null) in.lo.count(v.lo_bucket);
+    if (!v.hi_null) in.hi.count(v.hi_bucket);
 }
 
 }  // namespace rewake

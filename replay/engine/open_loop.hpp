@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "replay/engine/buckets.hpp"
 #include "replay/engine/divergence.hpp"
+#include "replay/engine/irq_ticks.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -41,16 +43,50 @@ struct DecisionColumns {
     const bool* low_confidence = nullptr;
 };
 
-/// Ledger rows of one policy for one part (forms.py RUN_TABLES `ledger`). Buffers are re-used from part to part.
+/// An array that grows without touching its memory, and is re-used from part to part.
+template <class T>
+class Buffer {
+  public:
+    void resize(size_t n) {
+        if (n > room_) {
+            data_ = std::make_unique_for_overwrite<T[]>(n);
+            room_ = n;
+        }
+        size_ = n;
+    }
+    T& operator[](size_t i) { return data_[i]; }
+    T* data() { return data_.get(); }
+    size_t size() const { return size_; }
+
+  private:
+    std::unique_ptr<T[]> data_;
+    size_t size_ = 0, room_ = 0;
+};
+
+/// Ledger columns of one policy for one part (forms.py RUN_TABLES `ledger`).
 struct LedgerColumns {
-    std::vector<uint16_t> cpu, cpus_scanned, outcome;
-    std::vector<uint8_t> branch;
-    std::vector<uint32_t> inputs_assumed;
-    std::vector<uint8_t> known;     ///< bool
-    std::vector<int64_t> lo, hi;
-    std::vector<uint8_t> undecided;  ///< bool: the columns above are NULL
-    std::vector<uint8_t> lo_null, hi_null;
+    Buffer<uint16_t> cpu, cpus_scanned, outcome;
+    Buffer<uint8_t> branch;
+    Buffer<uint32_t> inputs_assumed;
+    Buffer<bool> known;
+    Buffer<int64_t> lo, hi;
+    Buffer<bool> undecided;  ///< the columns above are NULL
+    Buffer<bool> lo_null, hi_null;
     void resize(size_t n);
+};
+
+/// Ledger rows on their way into the columns: rows of all policies are collected in blocks that stay in the cache, because
+/// writing a dozen long columns of each policy row by row would miss it at every store.
+struct LedgerBlock {
+    static constexpr size_t kRows = 512;
+    template <class T>
+    using Column = std::array<T, kRows>;
+    Column<uint16_t> cpu, cpus_scanned, outcome;
+    Column<uint8_t> branch;
+    Column<uint32_t> inputs_assumed;
+    Column<Ns> lo, hi;
+    Column<bool> known, undecided, lo_null, hi_null;
+    void clear(size_t i) { undecided[i] = lo_null[i] = hi_null[i] = true; }
 };
 
 // Bits of forms.py OUTCOMES; a test compares them.
@@ -83,6 +119,9 @@ class OpenLoop {
     struct Instance {
         std::unique_ptr<Policy> policy;
         LedgerColumns out;
+        LoadKind load{};
+        std::array<bool, 3> has{};  ///< by Kind: the policy decides it
+        std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
         int64_t decided = 0, exposed = 0, self_collisions = 0;
     };
@@ -101,9 +140,19 @@ class OpenLoop {
     static constexpr Ns kNoEnd = -1;
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row);
-    void count_latencies(const DecisionColumns& d);
-    void write(Instance& in, size_t k, size_t row, const DecisionColumns& d, const Wakeup& w, const Decision& dec,
-               bool confident);
+    void flush(size_t end);
+    /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
+    struct Verdict {
+        int64_t decision = -1;  ///< number of the decision that it belongs to
+        Cpu cpu{};
+        uint16_t outcome = 0;
+        bool known = false, lo_null = true, hi_null = true;
+        int lo_bucket = Histogram::kZero, hi_bucket = Histogram::kZero;
+        Ns lo = 0, hi = 0;
+    };
+    const Verdict& verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w);
+    void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
+               const Decision& dec);
     uint32_t assumed(const Wakeup& w) const;
 
     Machine machine_;
@@ -112,10 +161,15 @@ class OpenLoop {
     ReplayOptions opt_;
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
+    std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
+    std::optional<IrqTicks> irq_;      ///< when a policy reads View::irq
     Histogram recorded_;
+    size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
+    std::vector<Verdict> verdicts_;  ///< per CPU
+    int64_t decision_ = 0;           ///< decisions so far
     std::vector<Ns> ends_;     ///< per switch row of the batch: end of the segment it starts
     Running running_;
     bool primed_ = false;

@@ -219,7 +219,7 @@ void DecisionBuilder::scan(const Batch& b) {
             }
             case Event::loss:  // what waits for an event of this CPU may have lost it
                 for (Open& o : opens_) {
-                    if (!alive(o) || !pending_elsewhere(o, Cpu(b.loss.cpu[i]))) continue;
+                    if (!alive(o) || !awaits(o, Cpu(b.loss.cpu[i]))) continue;
                     row(o).censored = true;
                     resolve(o);
                 }
@@ -266,7 +266,7 @@ void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
         r.cls = DecisionClass::unclosed;
         return;
     }
-    machine_.advance(r.ts, *r.prev);
+    machine_.advance(r.ts, *r.prev, r.waker.value_or(*r.prev));
     r.cls = classify(r, x);
     const Machine::State before = machine_.task(r.task).state;
     r.low_confidence = machine_.low_confidence(*r.prev, r.ts) || machine_.low_confidence(*r.chosen, r.ts) ||

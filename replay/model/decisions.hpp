@@ -124,7 +124,11 @@ class DecisionBuilder {
     void open_row(Open& o, DecisionRow r, Stage stage);
     DecisionClass classify(const DecisionRow& r, const Extra& x);
     void decide(DecisionRow& r, const Extra& x);
-    bool pending_elsewhere(const Open& o, Cpu c) { return o.stage != Stage::none && (row(o).waker == c || row(o).chosen == c); }
+    /// What the decision still waits for would happen on `c`.
+    bool awaits(const Open& o, Cpu c) {
+        const DecisionRow& r = row(o);
+        return r.waker == c || (r.chosen ? r.chosen : r.prev) == c;
+    }
 
     const Topology& topo_;
     const TaskTable& table_;

@@ -67,6 +67,10 @@ struct IdleColumns : HeadColumns {
     const bool* state_null = nullptr;  ///< nullptr: no NULL in the column
 };
 
+struct IrqColumns : HeadColumns {
+    const bool* entry = nullptr;
+};
+
 /// The tables of one batch that the model reads. Pointers are borrowed for the call that receives the batch.
 struct Batch {
     SwitchColumns sw;
@@ -76,11 +80,12 @@ struct Batch {
     ForkColumns fork;
     TaskColumns exec, exit;
     IdleColumns idle;
+    IrqColumns irq;  ///< only for replays that follow interrupts
     HeadColumns loss;
 };
 
 /// Which table an event of the walk belongs to.
-enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, loss };
+enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, irq, loss };
 
 /// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
 class EventOrder {
@@ -97,7 +102,7 @@ class EventOrder {
             if (c.id[c.n - 1] > hi) hi = c.id[c.n - 1];
         };
         range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
-        range(b.idle), range(b.loss);
+        range(b.idle), range(b.irq), range(b.loss);
         slots_.clear();
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
@@ -130,6 +135,7 @@ class EventOrder {
         place(b.exec, Event::exec, [&](size_t i) { return task(b.exec.task[i]); });
         place(b.exit, Event::exit, [&](size_t i) { return task(b.exit.task[i]); });
         place(b.idle, Event::idle, [&](size_t i) { return cpu(b.idle.idle_cpu[i]); });
+        place(b.irq, Event::irq, [](size_t) { return true; });
         place(b.loss, Event::loss, [](size_t) { return true; });
     }
     int64_t skipped() const { return skipped_; }

@@ -18,6 +18,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     view_.cfs_nr.assign(n, 0);
     view_.delayed.assign(n, 0);
     view_.load.assign(n, 0);
+    for (LoadKind kind : {LoadKind::weight, LoadKind::runnable}) load(kind).assign(n, 0);
     view_.cap.assign(topo.cap_orig.begin(), topo.cap_orig.end());
     view_.cap.resize(n, 1024);
     view_.thermal.assign(n, 0);
@@ -56,7 +57,13 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     t.weight = fair ? weight_of_prio(t.prio) : 0;
     t.sidle = fair && table_.info(id).idle_policy;
     view_.nr[c.v] += 1;
-    view_.load[c.v] += t.weight;
+    if (fair) {
+        attach(t, c);
+        accrue(c);
+        cpus_[c.v].pelt.runnable += t.pelt.load;
+        load(LoadKind::weight)[c.v] += t.weight;
+        publish(c);
+    }
     cpus_[c.v].idle_h += t.sidle;
     view_.cfs_nr[c.v] += fair;
     refresh(c);
@@ -64,10 +71,17 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
 
 void Machine::uncount(Task& t) {
     if (!t.counted) return;
-    t.counted = false;
     const Cpu c = t.cpu;
+    t.counted = false;
     view_.nr[c.v] -= 1;
-    view_.load[c.v] -= t.weight;
+    if (t.weight) {
+        accrue(c);
+        t.pelt.accrue(now_, t.weight);
+        const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
+        double& runnable = cpus_[c.v].pelt.runnable;
+        runnable = left == 0 ? 0 : std::max(0.0, runnable - t.pelt.load);
+        publish(c);
+    }
     cpus_[c.v].idle_h -= t.sidle;
     view_.cfs_nr[c.v] -= t.weight != 0;
     refresh(c);
@@ -90,6 +104,45 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     link(id, t);
 }
 
+/// Brings the averages of `c` to the time of the event at hand.
+void Machine::accrue(Cpu c) {
+    cpus_[c.v].pelt.accrue(now_, static_cast<double>(load(LoadKind::weight)[c.v]));
+    publish(c);
+}
+
+void Machine::publish(Cpu c) {
+    load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.runnable);
+    load(LoadKind::average)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.average);
+}
+
+/// Moves what a fair task carries to the CPU where it now queues.
+void Machine::attach(Task& t, Cpu c) {
+    t.pelt.accrue(now_, 0);
+    if (t.is_attached && t.attached == c) return;
+    accrue(c);
+    if (!t.is_attached) {
+        t.pelt.load = t.weight;  // as the kernel starts a new task; for others the start is not known
+    } else {
+        accrue(t.attached);
+        double& from = cpus_[t.attached.v].pelt.average;
+        from = std::max(0.0, from - t.pelt.load);
+        publish(t.attached);
+    }
+    cpus_[c.v].pelt.average += t.pelt.load;
+    t.attached = c;
+    t.is_attached = true;
+}
+
+int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
+    if (!prio_is_fair(t.prio)) return 0;
+    if (kind == LoadKind::weight) return weight_of_prio(t.prio);
+    // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
+    const double queue = cpus_[c.v].pelt.average;
+    Pelt own = t.pelt;
+    if (t.counted) own.accrue(now_, t.weight);
+    return static_cast<int64_t>(own.load * queue / (queue + 1));
+}
+
 void Machine::refresh(Cpu c) {
     const CpuState& s = cpus_[c.v];
     const bool idle = s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && topo_.online.test(c);
@@ -103,7 +156,20 @@ void Machine::resync(Cpu c, Ns ts) {
     cpus_[c.v].unsure_until = ts + kUnsure;
 }
 
-void Machine::on_loss(Cpu c, Ns ts) { cpus_[c.v].unsure_until = ts + kUnsure; }
+void Machine::on_loss(Cpu c, Ns ts) {
+    resync(c, ts);
+    CpuState& cpu = cpus_[c.v];
+    for (Task& t : tasks_) {  // whatever was here may have left unseen
+        if (t.cpu != c || t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) continue;
+        drop_pending(t);
+        uncount(t);
+        t.next = t.prev = kNoTask;
+        t.state = State::unknown;
+    }
+    cpu.head = kNoTask;
+    cpu.curr_known = false;
+    refresh(c);
+}
 
 void Machine::prime(const Batch& b, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running) {
     std::vector<uint8_t> seen;  // tasks that had their first event
@@ -172,7 +238,7 @@ void Machine::prime(const Batch& b, const EventOrder& order, const std::vector<s
 
 void Machine::on_switch(const SwitchColumns& s, size_t i) {
     const Cpu c(s.cpu[i]);
-    const Ns ts = s.ts[i];
+    const Ns ts = now_ = s.ts[i];
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
     CpuState& cpu = cpus_[c.v];
     ++counts_.switches;
@@ -273,6 +339,7 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
     grow(p);
     Task& t = tasks_[p.v];
     set_prio(t, prio);
+    now_ = ts;
     view_.clock_task[target.v] = ts;
     if (t.state == State::running) return;                        // woken before it blocked, or its switch came first
     if (t.state == State::queued && t.cpu == target) return;  // still on the run queue
@@ -281,6 +348,7 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
 
 void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
     grow(p);
+    now_ = ts;
     Task& t = tasks_[p.v];
     switch (t.state) {
         case State::waking: {  // part of its own placement
@@ -313,8 +381,10 @@ void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
     cpus_[c.v].idle_state = state.value_or(0);
 }
 
-void Machine::advance(Ns ts, Cpu prev) {
-    view_.now = ts;
+void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
+    view_.now = now_ = ts;
+    for (Cpu c : {prev, waker})
+        if (view_.nr[c.v] > 0) accrue(c);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
     idle_scan_.advance(ts, view_.nr_idle_scan);
 }

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "replay/model/events.hpp"
 #include "replay/model/idle_scan.hpp"
+#include "replay/model/pelt.hpp"
 #include "replay/model/tasks.hpp"
 #include "replay/model/view.hpp"
 
@@ -18,7 +20,7 @@ namespace rewake {
 /// Counted departures from what the model expects; they stand in the quality card.
 struct MachineCounts {
     int64_t switches = 0;
-    int64_t resync = 0;            ///< a switch contradicted the model; the CPU was resynchronised
+    int64_t resync = 0;            ///< a CPU was resynchronised: a switch contradicted the model, or its events were lost
     int64_t throttled = 0;         ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
     std::vector<int64_t> throttled_by_cpu;
     std::vector<int64_t> throttled_by_cgroup;  ///< by cgroup id; tasks without one count in throttled only
@@ -38,6 +40,9 @@ class Machine {
         bool sidle = false;        ///< counted as an idle-policy task
         bool ever_blocked = false;
         Ns blocked_at = 0;         ///< last switch-out into sleep
+        Pelt pelt;                 ///< load_avg as of its last change of state
+        Cpu attached{};            ///< CPU whose load_avg holds it
+        bool is_attached = false;
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
     };
 
@@ -56,13 +61,24 @@ class Machine {
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts);
     void on_exit(TaskId p);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
+    /// Events of `c` were lost: what ran, waited or was expected there is unknown until seen again.
     void on_loss(Cpu c, Ns ts);
 
-    /// Brings the time-dependent parts of the View (now, the clock of `prev`, nr_idle_scan) to `ts`; call before a decision
-    /// about a task on `prev`.
-    void advance(Ns ts, Cpu prev);
+    /// Brings the time-dependent parts of the View (now, the clock of `prev`, loads of the two CPUs, nr_idle_scan) to `ts`;
+    /// call before a decision about a task on `prev`.
+    void advance(Ns ts, Cpu prev, Cpu waker);
 
     const View& view() const { return view_; }
+    /// Gives view() a hardirq load to point at; nullptr: not known.
+    void set_irq_load(const IrqLoad* load) { view_.irq = load; }
+    /// Makes view().load what a policy of that kind reads.
+    void select_load(LoadKind kind) {
+        std::swap(view_.load, loads_[static_cast<size_t>(selected_)]);
+        std::swap(view_.load, loads_[static_cast<size_t>(kind)]);
+        selected_ = kind;
+    }
+    /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
+    int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
     const Topology& topo() const { return topo_; }
     const TaskTable& table() const { return table_; }
     /// Kernel priority last seen of a task (120 before its first event).
@@ -95,6 +111,7 @@ class Machine {
         bool has_idle_state = false;
         uint32_t idle_state = 0;
         int32_t pending = 0;
+        QueuePelt pelt;  ///< of the root cfs queue, as of its last change
         int32_t idle_h = 0;
         Ns unsure_until = 0;
         uint32_t head = kNoTask;  ///< queued, not running tasks
@@ -111,6 +128,9 @@ class Machine {
     void drop_pending(Task& t);
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
+    void accrue(Cpu c);
+    void publish(Cpu c);
+    void attach(Task& t, Cpu c);
     void resync(Cpu c, Ns ts);
 
     const Topology& topo_;
@@ -118,6 +138,10 @@ class Machine {
     View view_;
     std::vector<CpuState> cpus_;
     std::vector<Task> tasks_;
+    Ns now_ = 0;  ///< time of the event at hand
+    std::vector<int64_t>& load(LoadKind kind) { return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)]; }
+    std::array<std::vector<int64_t>, 3> loads_;  ///< by LoadKind, per CPU; the selected one lies in view_
+    LoadKind selected_ = LoadKind::average;
     IdleScanModel idle_scan_;
     MachineCounts counts_;
 };

@@ -22,7 +22,7 @@ struct SlowInputs {
     std::vector<Ns> idle_stamp;
 };
 
-/// Hardirq load of each CPU as seed 3 estimates it (policies.md B3). A recording does not give it.
+/// Hardirq load of each CPU as seed 3 estimates it (policies.md B3).
 struct IrqLoad {
     std::vector<int32_t> intrload;  ///< per CPU, 0..93
     int32_t threshold = 1000;
@@ -41,7 +41,7 @@ struct View {
     std::vector<int32_t> nr;        ///< nr_running, all classes, curr included, idle task not
     std::vector<int32_t> cfs_nr;    ///< entities on the root cfs queue
     std::vector<int32_t> delayed;   ///< delayed-dequeue tasks counted in nr (6.12+)
-    std::vector<int64_t> load;      ///< L(c) of policies.md A5, NICE_0 = 1024
+    std::vector<int64_t> load;      ///< L(c) of policies.md A5 in the deciding policy's LoadKind, NICE_0 = 1024
     std::vector<int32_t> cap;       ///< capacity_of
     std::vector<int32_t> thermal;   ///< thermal/hw pressure
     std::vector<Ns> clock_task;     ///< rq clock_task as of the CPU's last scheduler event (the stale clock of B1)
@@ -61,6 +61,13 @@ struct View {
 
 enum class Kind : uint8_t { wake, fork, exec };
 
+/// What a kernel calls the load of a CPU, and of a task (policies.md A5).
+enum class LoadKind : uint8_t {
+    weight,    ///< sum of the queued weights (3.8)
+    runnable,  ///< runnable_load_avg: averages of the queued tasks (4.5 - 5.4)
+    average,   ///< load_avg: blocked tasks included (5.9+)
+};
+
 /// Inputs of one decision that belong to the wakee and the waker.
 struct Wakeup {
     Kind kind = Kind::wake;
@@ -77,7 +84,6 @@ struct Wakeup {
     bool migration_disabled = false;
     bool p_idle_policy = false;
     int64_t p_load = 1024, curr_load = 1024;  ///< w(p), w(curr)
-    int64_t p_blocked_load = 0;  ///< what sleeping p still adds to load_avg of prev and View::load leaves out (5.9+ L(c), A5)
     int32_t p_util = 0, p_util_est = 0;
     int32_t p_runnable = 0;
     int16_t numa_preferred = -1;  ///< preferred node of p; -1: none

@@ -13,7 +13,7 @@ namespace {
 constexpr Imbalance kImbalance38{.smt = 110, .llc = 125, .pkg = 125};
 constexpr Imbalance kImbalance45{.smt = 110, .llc = 117, .pkg = 125};  // until 5.9
 
-constexpr WakeAffineRules kAffine419{.prev_idle = false, .blocked = false};
+constexpr WakeAffineRules kAffine419{.prev_idle = false};
 constexpr WakeAffineRules kAffine59{.prev_idle = false};
 constexpr WakeAffineRules kAffine612{.delayed = true};
 
@@ -176,6 +176,12 @@ void append(Steps& s, Steps more) {
 /// Loads and capacities are all that the slow path reads; later kernels also read utilisation and cpuidle states.
 bool slow_known(const Column& c) { return c.slow.group == GroupRule::gl && !c.slow.idle_states; }
 
+/// What the kernel calls the load of a CPU (policies.md A5).
+LoadKind load_kind(const Column& c) {
+    if (c.affine_rule == AffineRule::a38) return LoadKind::weight;
+    return c.slow.group == GroupRule::gt ? LoadKind::average : LoadKind::runnable;  // load_avg and GT both came with 5.5
+}
+
 void add_gate(Steps& s, const Column& c, const Topology& t) {
     if (c.gate == WakeGate::allowed) return add<GateAllowed>(s);
     add<Gate>(s, c.exiting_no_sync);
@@ -265,7 +271,7 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
 std::vector<std::string> column_deviations(const Column& c) {
     std::vector<std::string> d{
         slow_known(c)
-            ? "forks and execs: a CPU's load is the weight of what is queued there"
+            ? "forks and execs: decided by load alone, as 3.8 does"
             : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
               "the utilisation and cpuidle states that they read",
         "energy-aware placement and core scheduling are not modelled",
@@ -291,6 +297,7 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
                     .slow_known = slow_known(c),
                     .idle = c.idle_pred,
                     .idle_cores = c.scan == Scan::three || c.scan == Scan::u,
+                    .load = load_kind(c),
                     .fork_recent = c.x4_recent != X4::none};
     Steps& s = out.steps;
     if (c.flips == Flips::pre_core) add<RecordWakee>(s, true);
@@ -336,6 +343,7 @@ PolicyEntry column_entry(const Column& c) {
                     .params = column_params(c),
                     .steps = {},
                     .deviations = column_deviations(c),
+                    .reads_irq = false,
                     .needs = {}};
     return composed_entry(std::move(info), [&c](const PolicyParams& p, const Topology& t) { return compose(c, p, t); });
 }

@@ -30,7 +30,7 @@ Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)
     state.scan_cost.assign(t.llc_span.size(), 0);
 }
 
-Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
+Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d) {
     const bool soft = c_.idle == IdlePred::avail_or_sidle ||
                       (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
     return Ctx{.v = v,
@@ -39,7 +39,8 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty) {
                .s = state,
                .dirty = dirty,
                .idle = c_.idle == IdlePred::idle ? v.idle : v.avail,
-               .soft = soft ? v.sidle : Ctx::none()};
+               .soft = soft ? v.sidle : Ctx::none(),
+               .d = d};
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {
@@ -52,12 +53,13 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 }
 
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
-    Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr);
+    Decision d;
+    Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
     if (w.kind != Kind::wake) return decide_slow(x);
     const auto check = c_.steps.end() - 1;
     for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
     (*check)->run(x);
-    return x.d;
+    return d;
 }
 
 /// An exec calls the class directly: neither the core's shortcut for one allowed CPU nor its check.
@@ -73,14 +75,16 @@ Decision Composed::decide_slow(Ctx& x) const {
 }
 
 Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {
-    Ctx x = context(v, w, nullptr);
+    Decision d;
+    Ctx x = context(v, w, nullptr, d);
     x.target = target;
     run(x, Stage::probe, Stage::fallback);
-    return x.d;
+    return d;
 }
 
 std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
-    Ctx x = context(v, w, nullptr);
+    Decision d;
+    Ctx x = context(v, w, nullptr, d);
     x.sync = w.sync;
     x.related = true;  // the test itself, not the condition on it
     x.target = w.prev;
@@ -94,7 +98,8 @@ std::optional<Cpu> Composed::affine(const View& v, const Wakeup& w) {
 }
 
 std::optional<Cpu> Composed::idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group) {
-    Ctx x = context(v, w, nullptr);
+    Decision d;
+    Ctx x = context(v, w, nullptr, d);
     for (const auto& step : c_.slow)
         if (const auto* slow = dynamic_cast<const SlowPath*>(step.get())) return slow->idlest_cpu(x, group, w.waker);
     return std::nullopt;

@@ -23,6 +23,8 @@ struct Composition {
     bool slow_known = false;   ///< a recording gives all that `slow` reads
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
+    bool irq_load = false;     ///< reads View::irq
+    LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
 
@@ -31,6 +33,9 @@ class Composed final : public Policy {
     Composed(Composition c, const Topology& t);
     Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) override;
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
+    bool keeps_idle_cores() const override { return c_.idle_cores; }
+    LoadKind load_kind() const override { return c_.load; }
+    bool reads_irq_load() const override { return c_.irq_load; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
     bool replays_balance_wake() const override { return c_.slow_known; }
@@ -43,7 +48,7 @@ class Composed final : public Policy {
     std::optional<Cpu> idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group);
 
   private:
-    Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty);
+    Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d);
     void run(Ctx& x, Stage from, Stage to) const;
     Decision decide_slow(Ctx& x) const;
     const Topology& topo_;

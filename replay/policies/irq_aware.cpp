@@ -2,52 +2,73 @@
 #include "replay/policies/irq_aware.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
 
 #include "replay/policies/columns.hpp"
 
 namespace rewake {
 namespace {
 
+/// Whether interrupts take more of a CPU than the threshold allows; a fixed one is the control for the patch's other rules.
+struct Heavy {
+    std::optional<int32_t> fixed;
+    bool operator()(const Ctx& x, Cpu c) const {
+        return fixed ? x.v.irq->intrload[c.v] > *fixed : x.v.heavy(c);
+    }
+};
+
 class Clean : public Filter {
   public:
-    Clean() : Filter("not interrupt-heavy") {}
-    bool passes(Ctx& x, Cpu c) const override { return !x.v.heavy(c); }
+    explicit Clean(Heavy heavy) : Filter("not interrupt-heavy"), heavy_(heavy) {}
+    bool passes(Ctx& x, Cpu c) const override {
+        x.look(kIrqLoad);
+        return !heavy_(x, c);
+    }
+
+  private:
+    Heavy heavy_;
 };
 
 /// The same cores in the same order, but of an idle core the last sibling that is not heavy, allowed or not; the one
 /// met first when all are.
 class CleanCorePass : public CorePass {
   public:
-    CleanCorePass() : CorePass(", its last sibling that is not interrupt-heavy") {}
+    explicit CleanCorePass(Heavy heavy) : CorePass(", its last sibling that is not interrupt-heavy"), heavy_(heavy) {}
 
   protected:
     Cpu pick(const Ctx& x, Cpu core) const override {
         Cpu last = core;
         for (uint16_t s : x.t.siblings(core))
-            if (!x.v.heavy(Cpu(s))) last = Cpu(s);
+            if (!heavy_(x, Cpu(s))) last = Cpu(s);
         return last;
     }
+
+  private:
+    Heavy heavy_;
 };
 
 /// A heavy idle CPU is only the backup, each later one in place of the one before.
 class CleanCpuPass : public Step {
   public:
-    CleanCpuPass()
+    explicit CleanCpuPass(Heavy heavy)
         : Step(Stage::scan,
                "CPU pass: idle CPUs of target's LLC from target that are not interrupt-heavy, else the last heavy "
-               "one") {}
+               "one"),
+          heavy_(heavy) {}
 
     bool run(Ctx& x) const override {
         if (!x.t.has_llc_domain[x.w.waker.v]) return false;
         const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
         auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
-        x.look(kDomains | kAllowed);
+        x.look(kDomains | kAllowed | kIrqLoad);
         std::optional<Cpu> backup;
         const bool found = for_each_in_wrap(
             x.t.words, x.target.v, [&](unsigned i) { return cpus(i) & x.idle.w[i]; },
             [&](Cpu c) {
                 backup = c;
-                return !x.v.heavy(c);
+                return !heavy_(x, c);
             });
         if (found)
             x.scanned(x.target.v, *backup, cpus);
@@ -56,13 +77,17 @@ class CleanCpuPass : public Step {
         count_scan_cost(x, x.d.scanned);
         return backup && x.decide(*backup, Branch::cpu);
     }
+
+  private:
+    Heavy heavy_;
 };
 
 class CleanSiblingPass : public Step {
   public:
-    CleanSiblingPass()
+    explicit CleanSiblingPass(Heavy heavy)
         : Step(Stage::scan,
-               "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one") {}
+               "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one"),
+          heavy_(heavy) {}
 
     bool run(Ctx& x) const override {
         if (!x.t.smt_active) return false;
@@ -73,21 +98,35 @@ class CleanSiblingPass : public Step {
             ++x.d.scanned;
             if (!x.usable(c)) continue;
             backup = c;
-            if (!x.v.heavy(c)) break;
+            if (!heavy_(x, c)) break;
         }
+        x.look(kIrqLoad);
         return backup && x.decide(*backup, Branch::smt);
     }
+
+  private:
+    Heavy heavy_;
 };
 
 Composition compose_seed(const PolicyParams& params, const Topology& t) {
     Column row = column("linux-4.12");
     row.slow.avoids_heavy = true;
+    Heavy heavy;
+    if (const std::string& text = params.at("threshold"); text != "auto") {
+        int32_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc{} || end != text.data() + text.size() || value < 0)
+            throw std::invalid_argument("threshold=" + text + ": auto or a number expected");
+        heavy.fixed = value;
+    }
     Parts parts;
-    parts.clean.push_back(std::make_shared<Clean>());
-    parts.scan.push_back(std::make_unique<CleanCorePass>());
-    parts.scan.push_back(std::make_unique<CleanCpuPass>());
-    parts.scan.push_back(std::make_unique<CleanSiblingPass>());
-    return compose(row, params, t, std::move(parts));
+    parts.clean.push_back(std::make_shared<Clean>(heavy));
+    parts.scan.push_back(std::make_unique<CleanCorePass>(heavy));
+    parts.scan.push_back(std::make_unique<CleanCpuPass>(heavy));
+    parts.scan.push_back(std::make_unique<CleanSiblingPass>(heavy));
+    Composition c = compose(row, params, t, std::move(parts));
+    c.irq_load = true;
+    return c;
 }
 
 }  // namespace
@@ -120,10 +159,16 @@ PolicyEntry irq_aware_entry() {
                     .source = "Rohit Jain, [PATCH 1/2] sched: Interrupt Aware Scheduler, 2017-05-12",
                     .oracle_column = "v4.12.0+seed3",
                     .reference = false,
-                    .params = {},
+                    .params = {{"threshold", "auto",
+                                "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)"}},
                     .steps = {},
                     .deviations = column_deviations(base),
-                    .needs = "each CPU's hardirq time per tick, which no recording gives so far"};
+                    .reads_irq = true,
+                    .needs = {}};
+    info.deviations.insert(
+        info.deviations.end(),
+        {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a lower bound",
+         "ticks: 1/HZ apart, none on a CPU idle for longer than one; threshold 1000 for 100 ms, then computed, then every 5 s"});
     return composed_entry(std::move(info), compose_seed);
 }
 

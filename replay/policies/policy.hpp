@@ -61,6 +61,7 @@ enum Input : uint32_t {
     kNr = 1u << 11,
     kCapacity = 1u << 12,
     kDomains = 1u << 13,
+    kIrqLoad = 1u << 14,
 };
 
 /// Task-indexed and LLC-indexed state that a policy owns (State ownership, A13). Vectors grow on demand.
@@ -115,6 +116,12 @@ class Policy {
     virtual Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) = 0;
     /// A CPU entered idle; `core_idle`: all *other* siblings are AVAIL at that moment (set side of has_idle_cores, A7).
     virtual void cpu_idle(const View&, Cpu, bool /*core_idle*/) {}
+    /// Whether cpu_idle() does anything.
+    virtual bool keeps_idle_cores() const { return false; }
+    /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
+    virtual LoadKind load_kind() const { return LoadKind::average; }
+    /// Whether it reads View::irq.
+    virtual bool reads_irq_load() const { return false; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
@@ -134,6 +141,7 @@ struct PolicyInfo {
     std::vector<Param> params;
     std::vector<std::string> steps;  ///< the composition, in order
     std::vector<std::string> deviations;
+    bool reads_irq = false;  ///< reads View::irq: replay has to follow the interrupts
     std::string needs;  ///< what no recording gives and it cannot decide without; empty: it can be replayed
 };
 

@@ -69,6 +69,7 @@ PolicyEntry userspace_hints_entry() {
         .params = column_params(base),
         .steps = {},
         .deviations = column_deviations(base),
+        .reads_irq = false,
         .needs = {}};
     info.params.push_back(
         {"hint", "0",

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from rewake import __version__, cache, guest, tasks
+from rewake import __version__, cache, tasks
 from rewake.errors import TraceError
-from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
+from rewake.forms import BATCH_EVENTS, SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
 
 Progress = Callable[[str], None]
@@ -44,6 +44,8 @@ def import_trace(
     machine = _machine_digest(where)
     key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest()])
 
+    written: list[RecordingWriter] = []
+
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
@@ -51,12 +53,14 @@ def import_trace(
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
+            written.append(writer)
 
     if out is not None:
         build(Path(out), strict)
-        return Recording(out)
-    found, _ = cache.fetch(f"{key}.rewake", build, Recording)
-    recording = Recording(found)
+        found = Path(out)
+    else:
+        found, _ = cache.fetch(f"{key}.rewake", build, Recording)
+    recording = Recording(found, recent=written[-1].recent if written else None)
     if strict:
         _refuse_degraded(recording.manifest, trace)
     return recording
@@ -110,7 +114,7 @@ def _write(
     from rewake.collectors import snapshot
     from rewake.replay.driver import build_decisions
 
-    reader = _decode.TraceDat(str(trace))
+    reader = _decode.TraceDat(str(trace), BATCH_EVENTS)
     header = dict(reader.header)
     seen = 0
     part = 0
@@ -136,7 +140,6 @@ def _write(
     if machine.topology_xml is not None:
         writer.put_file("topology.xml", machine.topology_xml)
 
-    is_guest, steal_pct = guest.read(where)
     kernel = header.get("kernel") or machine.kernel
     if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
@@ -170,8 +173,8 @@ def _write(
         "features": dict(sorted(machine.features.items())),
         "sysctl": dict(sorted(machine.sysctl.items())),
         "hz": machine.hz,
-        "guest": True if header.get("is_guest") else is_guest,
-        "steal_pct": steal_pct,
+        "guest": True if header.get("is_guest") else machine.guest,
+        "steal_pct": machine.steal_pct,
         **_states(kernel, uname),
     }  # fmt: skip
     report("decisions")

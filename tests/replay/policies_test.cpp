@@ -57,7 +57,8 @@ TEST(Capacity, FitBoundary) {  // policies.md A10: on capacity 446, 356 fits and
     t.finish();
     Scene s(t, {0}, 1, 0);
     PolicyState state;
-    Ctx x{.v = s.v, .w = s.w, .t = t, .s = state, .dirty = nullptr, .idle = s.v.avail, .soft = s.v.sidle};
+    Decision d;
+    Ctx x{.v = s.v, .w = s.w, .t = t, .s = state, .dirty = nullptr, .idle = s.v.avail, .soft = s.v.sidle, .d = d};
     s.w.p_util_est = 356;
     EXPECT_EQ(util_fits_cpu(x, cpu(0)), 1);
     s.w.p_util = 357;
@@ -103,10 +104,10 @@ TEST(Linux61, Features) {
     EXPECT_EQ(two.decide(*make_policy("linux-6.1", {{"WA_WEIGHT", "0"}}, t, 0)).cpu, cpu(2));
     two.v.load = {0, 1000, 2050, 0, 0, 0, 0, 0};  // 2024 * 100 against (2050 - 1024) * 108
     EXPECT_EQ(two.decide(*make_policy("linux-6.1", {}, t, 0)).cpu, cpu(2));
-    two.w.p_blocked_load = 1024;  // p's blocked load is not in `load`: 202400 < 2050 * 108
+    two.v.load[2] = 3074;  // p's blocked load is part of it: 202400 < 2050 * 108
     EXPECT_EQ(two.decide(*make_policy("linux-6.1", {}, t, 0)).cpu, cpu(1));
     EXPECT_EQ(two.decide(*make_policy("linux-6.1", {{"WA_BIAS", "0"}}, t, 0)).cpu, cpu(1));  // 2024 < 2050
-    two.v.load[2] = 2000;
+    two.v.load[2] = 3024;
     EXPECT_EQ(two.decide(*make_policy("linux-6.1", {}, t, 0)).cpu, cpu(1));
     EXPECT_EQ(two.decide(*make_policy("linux-6.1", {{"WA_BIAS", "0"}}, t, 0)).cpu, cpu(2));
 

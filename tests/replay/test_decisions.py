@@ -31,7 +31,12 @@ def test_moved_with_latency() -> None:
 
 def test_stayed_through_the_wake_list() -> None:
     """E8 D2: the wakeup fires on the target."""
-    w = asleep(World(8, 12, llcs=2), P, 5).waking(20000, 0, P, 5, curr=Q).wakeup(21000, 5, P, 5).runs(21500, 5, 5, P, "R")
+    w = (
+        asleep(World(8, 12, llcs=2), P, 5)
+        .waking(20000, 0, P, 5, curr=Q)
+        .wakeup(21000, 5, P, 5)
+        .runs(21500, 5, 5, P, "R")
+    )
     (row,) = w.decisions().rows()
     assert (row["class"], row["chosen_cpu"], row["latency_ns"]) == ("stayed", 5, 1500)
 
@@ -52,9 +57,20 @@ def test_self() -> None:
 
 def test_fork_is_placed_by_wakeup_new() -> None:
     """E8 D5."""
-    w = World(8, 12).add("fork", 900, 0, task=P, child=Q).wakeup(1000, 0, Q, 7, new=True, curr=P).runs(1300, 7, 7, Q, "R")
+    w = (
+        World(8, 12)
+        .add("fork", 900, 0, task=P, child=Q)
+        .wakeup(1000, 0, Q, 7, new=True, curr=P)
+        .runs(1300, 7, 7, Q, "R")
+    )
     (row,) = w.decisions().rows()
-    assert (row["kind"], row["class"], row["prev_cpu"], row["chosen_cpu"], row["latency_ns"]) == ("fork", "moved", 0, 7, 300)
+    assert (row["kind"], row["class"], row["prev_cpu"], row["chosen_cpu"], row["latency_ns"]) == (
+        "fork",
+        "moved",
+        0,
+        7,
+        300,
+    )
 
 
 def test_exec_is_moved_by_the_stopper() -> None:
@@ -80,7 +96,12 @@ def test_waker_lost_before_4_3() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "gap", "expected"),
-    [((6, 1), 3000, "maybe_on_cpu"), ((6, 1), 5001, "stayed"), ((5, 7), 3000, "stayed"), ((6, 12), 3000, "maybe_on_cpu")],
+    [
+        ((6, 1), 3000, "maybe_on_cpu"),
+        ((6, 1), 5001, "stayed"),
+        ((5, 7), 3000, "stayed"),
+        ((6, 12), 3000, "maybe_on_cpu"),
+    ],
 )
 def test_maybe_on_cpu_close_to_the_switch_out(kernel: tuple[int, int], gap: int, expected: str) -> None:
     w = asleep(World(8, 12), P, 5, 10000).waking(10000 + gap, 0, P, 5, curr=Q).wakeup(10100 + gap, 5, P, 5)
@@ -88,7 +109,7 @@ def test_maybe_on_cpu_close_to_the_switch_out(kernel: tuple[int, int], gap: int,
 
 
 def test_a_wakeup_on_the_wakers_cpu_was_placed() -> None:
-    """The bypass of a task still on its CPU goes through that CPU's wake list; before 6.12 nothing else looks like it."""
+    """The bypass of a task still on its CPU goes through that CPU's wake list."""
     w = asleep(World(8, 12), P, 5, 10000).waking(13000, 0, P, 5, curr=Q).wakeup(13100, 0, P, 5)
     assert w.decisions((6, 1)).rows()[0]["class"] == "stayed"
     assert w.decisions((6, 12)).rows()[0]["class"] == "maybe_on_cpu"
@@ -139,8 +160,25 @@ def test_losses_censor_what_waits_there() -> None:
     assert (row["censored"], row["latency_ns"]) == (True, None)
 
 
+def test_after_a_loss_nothing_is_known_of_that_cpu() -> None:
+    """A wakeup whose events were lost keeps no CPU busy for ever; the CPU is not idle before it is seen."""
+    w = asleep(World(4, 12), P, 2)
+    asleep(w, Q, 3, 1100)
+    asleep(w, R, 1, 1200)
+    w.waking(20_000, 0, P, 2, curr=11).add("loss", 30_000, 2, lost=5)
+    w.waking(40_000, 0, Q, 3, curr=11).migrate(40_100, 0, Q, 3, 2, curr=11).wakeup(40_200, 0, Q, 2)
+    w.runs(41_000, 2, 2, Q, "R").runs(50_000, 2, Q, 2)
+    w.waking(20_060_000, 0, R, 1, curr=11).migrate(20_060_100, 0, R, 1, 2, curr=11).wakeup(20_060_200, 0, R, 2)
+    decisions = w.decisions()
+    lost, unsure, sure = decisions.rows()
+    assert (lost["class"], lost["censored"]) == ("unclosed", True)
+    assert (unsure["chosen_idle"], unsure["low_confidence"]) == (False, True)
+    assert (sure["chosen_idle"], sure["low_confidence"]) == (True, False)
+    assert decisions.counts["resync"] == 1
+
+
 def test_throttled_task_leaves_its_cpu_idle() -> None:
-    """A switch to pid 0 means that nothing runnable is eligible: the waiting task is throttled, the CPU is idle, no resync."""
+    """A switch to pid 0: nothing runnable is eligible. The waiting task is throttled, the CPU idle, no resync."""
     w = World(2, 12)
     w.tasks["cgroup"] = (np.full(12, 3, np.uint32), np.zeros(12, np.bool_))
     w.runs(500, 1, 1, R, "R").runs(1000, 0, 0, P, "R").runs(2000, 0, P, 0, "R")  # P is preempted, yet CPU 0 goes idle

@@ -18,7 +18,7 @@ def bit(name: str) -> int:
 
 
 def test_eight_cold_tasks_pile_up_on_cpu_0() -> None:
-    """Cores {i, i+16}, every core half busy: only the linear scan finds idle threads, and it always finds CPU 0 first."""
+    """Every core {i, i+16} half busy: only the linear scan finds idle threads, and always CPU 0 first."""
     w = World(32, 80, smt=2)
     busy = [c for c in range(32) if c >= 9]  # CPUs 0..8 idle, their siblings 16..24 busy
     for k, c in enumerate(busy):
@@ -47,7 +47,9 @@ def test_eight_cold_tasks_pile_up_on_cpu_0() -> None:
 def test_a_pick_stops_counting_when_its_task_sleeps() -> None:
     w = World(4, 12)
     w.runs(1000, 1, 8, 1).runs(1100, 2, 9, 2)
-    w.waking(10000, 0, 8, 1, curr=10).migrate(10100, 0, 8, 1, 3, curr=10).wakeup(10200, 0, 8, 3).runs(10300, 3, 3, 8, "R")
+    w.waking(10000, 0, 8, 1, curr=10).migrate(10100, 0, 8, 1, 3, curr=10).wakeup(10200, 0, 8, 3).runs(
+        10300, 3, 3, 8, "R"
+    )
     w.runs(20000, 3, 8, 3)  # asleep again: `waker` no longer has it on CPU 0
     w.waking(30000, 0, 9, 2, curr=10).wakeup(30200, 2, 9, 2)
     (waker,) = w.decisions().replay("waker").totals
@@ -72,6 +74,29 @@ def test_bounds_of_a_busy_and_an_idle_target() -> None:
     assert r.ledgers[1][0]["outcome"] & bit("idle_missed_llc")
     moved = w.decisions().replay("random-idle", same_llc=[(7, 9)], cross_llc=[(70, 90)], seed=3).ledgers[0][0]
     assert moved["known"] or (moved["lo_ns"], moved["hi_ns"]) in {(7, 9), (70, 90)}
+
+
+@pytest.mark.parametrize(
+    ("busy_us", "expected"),
+    [(1200, 4), (300, 2)],  # of each 4 ms tick: 27 of 93 is heavy, 6 is not
+)
+def test_irq_aware_passes_over_a_heavy_cpu(busy_us: int, expected: int) -> None:
+    """policies.md E4 I1 from events: CPUs 2 and 4 idle, prev 2. 7 of 8 CPUs are clean, so the threshold is 10."""
+    w = World(8, 24)
+    for cpu in range(8):
+        w.runs(1000 + cpu, cpu, cpu, 10 + cpu, "R")
+    for tick in range(48):
+        ts = 1_000_000 + tick * 4_000_000
+        w.add("irq", ts, 2, entry=True, kind=0, vector=9, curr_task=12)
+        w.add("irq", ts + 100, 2, entry=True, kind=1, vector=236, curr_task=12)  # nested: counted once
+        w.add("irq", ts + 200, 2, entry=False, kind=1, vector=236, curr_task=12)
+        w.add("irq", ts + busy_us * 1000, 2, entry=False, kind=0, vector=9, curr_task=12)
+    w.runs(193_000_000, 4, 14, 4).runs(193_100_000, 2, 12, 2)
+    w.waking(193_200_000, 0, 12, 2, curr=10).wakeup(193_200_100, 2, 12, 2)
+    replayed = w.decisions((4, 12)).replay("linux-4.12", "irq-aware", "irq-aware:threshold=1000")
+    plain, aware, control = (rows[0]["cpu"] for rows in replayed.ledgers)
+    assert (plain, aware, control) == (2, expected, 2)
+    assert replayed.ledgers[1][0]["inputs_assumed"] & (1 << INPUTS.index("irq_load"))
 
 
 def test_buckets_hold_one_percent() -> None:
@@ -129,6 +154,6 @@ def test_invariants_of_every_policy(world: World) -> None:
 
 
 def test_enumerations_of_the_engine_are_those_of_the_forms() -> None:
-    assert _engine.ENUMS == {name: list(ENUMS[name]) for name in _engine.ENUMS}
+    assert {name: list(ENUMS[name]) for name in _engine.ENUMS} == _engine.ENUMS
     assert list(_engine.INPUTS) == list(INPUTS)
     assert list(_engine.OUTCOMES) == list(OUTCOMES)

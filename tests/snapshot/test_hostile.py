@@ -43,7 +43,10 @@ def test_links_and_devices_are_left_out(tmp_path: Path, kind: bytes) -> None:
     target = tmp_path / "out"
     target.mkdir()
     packed = tar_of(tmp_path / "t.tar.gz", entry("sys/x", kind, "/etc/passwd"), entry("sys/y"))
-    assert archive.unpack(packed, target) == ["1 members that are neither files nor directories were left out"]
+    with archive.opened(packed) as contents:
+        contents.unpack(target, lambda _: True)
+        assert contents.notes == ["1 members that are neither plain files nor directories were left out"]
+        assert contents.children("sys", directories=False) == ["y"]
     assert os.listdir(target / "sys") == ["y"]
 
 
@@ -52,7 +55,9 @@ def test_file_through_a_link(tmp_path: Path) -> None:
     outside, target = tmp_path / "outside", tmp_path / "out"
     outside.mkdir()
     target.mkdir()
-    archive.unpack(tar_of(tmp_path / "t.tar.gz", entry("sys", tarfile.SYMTYPE, str(outside)), entry("sys/x")), target)
+    packed = tar_of(tmp_path / "t.tar.gz", entry("sys", tarfile.SYMTYPE, str(outside)), entry("sys/x"))
+    with archive.opened(packed) as contents:
+        contents.unpack(target, lambda _: True)
     assert not list(outside.iterdir())
     assert (target / "sys/x").is_file()
 
@@ -60,6 +65,21 @@ def test_file_through_a_link(tmp_path: Path) -> None:
 def test_second_member_of_a_name(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="not a readable tar archive"):
         load(tar_of(tmp_path / "t.tar.gz", entry("sys/x"), entry("sys/x")))
+
+
+@pytest.mark.parametrize("names", [("sys/x", "sys/x/y"), ("sys/x/y", "sys/x")])
+def test_a_file_that_is_a_directory(tmp_path: Path, names: tuple[str, str]) -> None:
+    with pytest.raises(TraceError, match="not a readable tar archive"):
+        load(tar_of(tmp_path / "t.tar.gz", *map(entry, names)))
+
+
+def test_the_same_from_disk_and_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_memory = load(DEMO)
+    monkeypatch.setattr(archive, "_MEMORY", "/nowhere")
+    assert archive.scratch(1) is None
+    on_disk = load(DEMO)
+    assert on_disk.topology_xml == in_memory.topology_xml
+    assert on_disk.notes == in_memory.notes
 
 
 def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,3 +155,30 @@ def test_hostile_task_names(tmp_path: Path) -> None:
     names = {t.tid: t.comm for t in s.threads if t.when == "main"}
     assert names == {500: "a Tgid=7 b", 501: r"\xff\xfe\x1b[2J"}
     assert "1 lines of the thread lists could not be read" in s.notes
+
+
+def test_sparse_members_are_left_out(tmp_path: Path) -> None:
+    """A few bytes that claim to be an exabyte."""
+    target = tmp_path / "out"
+    target.mkdir()
+    sparse = entry("sys/big", tarfile.GNUTYPE_SPARSE)
+    buffer = bytearray(sparse.tobuf(tarfile.GNU_FORMAT))
+    buffer[386:410] = b"%011o\0%011o\0" % (0, 0)
+    buffer[483:495] = b"%011o\0" % (1 << 32)
+    buffer[148:156] = b"        "
+    buffer[148:156] = b"%06o\0 " % sum(buffer[:512])
+    (tmp_path / "t.tar").write_bytes(bytes(buffer) + tar_bytes(entry("sys/y")))
+    with archive.opened(tmp_path / "t.tar") as contents:
+        contents.unpack(target, lambda _: True)
+        assert contents.children("sys", directories=False) == ["y"]
+        assert contents.read("sys/y", 1) == b"0"
+        assert contents.read("sys/big", 1) is None
+    assert os.listdir(target / "sys") == ["y"]
+
+
+def tar_bytes(member: tarfile.TarInfo, data: bytes = b"0\n") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()

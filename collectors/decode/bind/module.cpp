@@ -121,8 +121,10 @@ nb::dict header_of(const Container& c, const Formats& formats) {
     }
     h["options"] = options;
     nb::list events;
-    for (const std::string& name : formats.names()) {
-        events.append(escape(name));
+    for (size_t i = 0; i < formats.names().size(); ++i) {
+        if (formats.recordable(i)) {
+            events.append(escape(formats.names()[i]));
+        }
     }
     h["events"] = events;
     h["is_guest"] = c.is_guest;

@@ -6,10 +6,10 @@ extern "C" {
 }
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
+
+#include "collectors/decode/format/text.hpp"
 
 namespace rewake::decode {
 namespace {
@@ -131,20 +131,6 @@ std::optional<Spec> find_spec(const std::string& system, const std::string& even
     return {};
 }
 
-/// "name: X\nID: N\n" at the head of a format text.
-bool head_of(const std::string& text, std::string& name, uint32_t& id) {
-    if (!text.starts_with("name: ")) {
-        return false;
-    }
-    const size_t end = text.find('\n'), at = text.find("\nID: ");
-    if (end == std::string::npos || at == std::string::npos || end > 6 + 256) {
-        return false;
-    }
-    name = text.substr(6, end - 6);
-    const char* first = text.c_str() + at + 5;
-    return std::from_chars(first, text.c_str() + text.size(), id).ec == std::errc() && id <= 0xffff;
-}
-
 /// libtraceevent's parser, one handle for the file.
 class Parser {
   public:
@@ -159,15 +145,13 @@ class Parser {
         tep_set_loglevel(TEP_LOG_NONE);
     }
 
-    /// Null when the text is not a format. The print format is cut off: only fields are wanted, and its parser is by
-    /// far the larger target for damaged text.
-    tep_event* parse(const FormatText& f, const std::string& name) {
-        std::string text = f.text.substr(0, f.text.find("print fmt:"));
-        text += "print fmt: \"\"\n";
-        if (tep_parse_event(tep_, text.c_str(), text.size(), f.system.c_str()) != TEP_ERRNO__SUCCESS) {
+    /// Null when the text is not a format.
+    tep_event* parse(const std::string& system, const CheckedFormat& f) {
+        if (!f.fields_ok ||
+            tep_parse_event(tep_, f.text.c_str(), f.text.size(), system.c_str()) != TEP_ERRNO__SUCCESS) {
             return nullptr;
         }
-        return tep_find_event_by_name(tep_, f.system.c_str(), name.c_str());
+        return tep_find_event_by_name(tep_, system.c_str(), f.name.c_str());
     }
 
   private:
@@ -203,23 +187,23 @@ Formats::Formats(const Container& c, Problems& problems) {
     Parser parser;
     parser.configure(c, static_cast<uint32_t>(c.long_size));
     bool common_known = false;
-    std::unordered_map<std::string, uint32_t> by_name;
     std::vector<std::pair<uint32_t, uint32_t>> ids;  // common_type, dense number
     for (const FormatText& f : c.formats) {
-        std::string name;
-        uint32_t id = 0;
-        if (!head_of(f.text, name, id)) {
+        const auto checked = check_format(f.text);
+        if (!checked) {
             problems.add("event format without a name and a number", f.system);
             continue;
         }
-        ids.emplace_back(id, static_cast<uint32_t>(plans_.size()));
+        const std::string& name = checked->name;
+        ids.emplace_back(checked->id, static_cast<uint32_t>(plans_.size()));
         names_.push_back(name);
+        n_ftrace_ += f.system == "ftrace" ? 1 : 0;
         Plan& plan = plans_.emplace_back();
         const auto spec = find_spec(f.system, name);
         if (!spec && common_known) {
             continue;
         }
-        tep_event* event = parser.parse(f, name);
+        tep_event* event = parser.parse(f.system, *checked);
         if (event == nullptr) {
             if (spec) {
                 problems.add("event format that cannot be read, its events skipped", f.system + ":" + name);
@@ -265,7 +249,8 @@ Formats::Formats(const Container& c, Problems& problems) {
             prev_states_ = PrevStates(f.text);
             if (!prev_states_.known()) {
                 problems.add(
-                    "sched_switch has no letters for prev_state in its print format; every state reads \"other\"", "");
+                    "sched_switch has no letters for prev_state in its print format; every state but 0 reads \"other\"",
+                    "");
             }
         }
     }

@@ -83,7 +83,7 @@ struct Span {
 struct Plan {
     Kind kind = Kind::none;
     uint8_t variant = 0;  ///< wakeup: is_new; irq: kind * 2 + entry; softirq, ipi: phase
-    uint32_t least = 0;   ///< shortest record that holds all fixed fields
+    uint32_t least = 0;  ///< shortest record that holds all fixed fields
     std::array<Field, slot::kCount> field{};
 };
 
@@ -133,6 +133,8 @@ class Formats {
     [[nodiscard]] const std::vector<std::string>& names() const {
         return names_;
     }  ///< by dense number, without the last
+    /// False for the tracers' own records (system ftrace: print, function, ...), which cannot be asked for by name.
+    [[nodiscard]] bool recordable(size_t index) const { return index >= n_ftrace_; }
     [[nodiscard]] size_t size() const { return plans_.size(); }
     [[nodiscard]] const PrevStates& prev_states() const { return prev_states_; }
 
@@ -144,6 +146,7 @@ class Formats {
     std::vector<uint32_t> index_;
     std::vector<Plan> plans_;
     std::vector<std::string> names_;
+    size_t n_ftrace_ = 0;  // they come first
     PrevStates prev_states_;
 };
 

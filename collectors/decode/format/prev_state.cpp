@@ -13,7 +13,12 @@ class Constant {
   public:
     explicit Constant(std::string_view text) : s_(text) {}
 
-    /// One unary operand (a number or a parenthesised expression) at the start of the text.
+    /// The right side of an `&` at the start of the text: what binds tighter than it.
+    std::optional<uint64_t> mask() { return shift(); }
+
+  private:
+    static constexpr int kMaxDepth = 64;
+
     std::optional<uint64_t> operand() {
         blanks();
         if (++depth_ > kMaxDepth) {
@@ -32,9 +37,6 @@ class Constant {
         --depth_;
         return v;
     }
-
-  private:
-    static constexpr int kMaxDepth = 64;
 
     std::optional<uint64_t> either() {
         auto v = shift();
@@ -123,6 +125,8 @@ PrevStates::PrevStates(const std::string& format_text) {
     const std::string_view text(format_text);
     const size_t print = text.find("print fmt:");
     const size_t flags = text.find("__print_flags(REC->prev_state", print);
+    table_.fill(PrevState::other);
+    table_[0] = PrevState::running;
     if (print == std::string_view::npos || flags == std::string_view::npos) {
         return;
     }
@@ -136,7 +140,7 @@ PrevStates::PrevStates(const std::string& format_text) {
         if (comma == std::string_view::npos || quote == std::string_view::npos || comma > open) {
             break;
         }
-        const auto v = Constant(text.substr(at + 1, comma - at - 1)).operand();
+        const auto v = Constant(text.substr(at + 1, comma - at - 1)).mask();
         if (v && *v != 0) {
             letters_.emplace_back(*v, by_letter(text.substr(open + 1, quote - open - 1)));
         }
@@ -147,12 +151,11 @@ PrevStates::PrevStates(const std::string& format_text) {
     static constexpr std::string_view kAnd = "REC->prev_state & ";
     const size_t test = plus == std::string_view::npos ? plus : text.rfind(kAnd, plus);
     if (test != std::string_view::npos) {
-        preempted_ = Constant(text.substr(test + kAnd.size(), plus - test - kAnd.size())).operand().value_or(0);
+        preempted_ = Constant(text.substr(test + kAnd.size(), plus - test - kAnd.size())).mask().value_or(0);
     }
     const size_t masked = flags + std::string_view("__print_flags(REC->prev_state").size();
-    mask_ = ~uint64_t{0};
     if (text.substr(masked, 3) == " & ") {
-        mask_ = Constant(text.substr(masked + 3)).operand().value_or(mask_);
+        mask_ = Constant(text.substr(masked + 3)).mask().value_or(mask_);
     }
     known_ = !letters_.empty();
     for (size_t v = 0; v < table_.size(); ++v) {

@@ -43,7 +43,7 @@ class PrevStates {
     [[nodiscard]] PrevState slow(uint64_t v) const;
 
     bool known_ = false;
-    uint64_t mask_ = 0, preempted_ = 0;                    // bits with letters; bit that prints "+"
+    uint64_t mask_ = ~uint64_t{0}, preempted_ = 0;  // bits with letters; bit that prints "+"
     std::vector<std::pair<uint64_t, PrevState>> letters_;  // in the order of the format
     std::array<PrevState, 4096> table_{};
 };

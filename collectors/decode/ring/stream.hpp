@@ -48,13 +48,13 @@ class Stream {
         }
     }
 
-    [[nodiscard]] uint64_t ts() const { return ts_; }             ///< at most INT64_MAX - 1
+    [[nodiscard]] uint64_t ts() const { return ts_; }  ///< at most INT64_MAX - 1
     [[nodiscard]] const uint8_t* record() const { return rec_; }  ///< common fields first
-    [[nodiscard]] uint32_t length() const { return len_; }        ///< bytes of the record, at least `least`
+    [[nodiscard]] uint32_t length() const { return len_; }  ///< bytes of the record, at least `least`
     [[nodiscard]] uint16_t type() const { return load<uint16_t, Big>(rec_ + type_offset_); }
     [[nodiscard]] uint16_t cpu() const { return static_cast<uint16_t>(pages_.cpu()); }
     [[nodiscard]] Loss loss() const { return loss_; }
-    [[nodiscard]] uint64_t lost() const { return lost_; }           ///< number of lost events when loss() is counted
+    [[nodiscard]] uint64_t lost() const { return lost_; }  ///< number of lost events when loss() is counted
     [[nodiscard]] uint64_t offset() const { return page_.offset; }  ///< of the page, in the file
 
   private:

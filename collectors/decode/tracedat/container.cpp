@@ -66,7 +66,7 @@ Container read_container(const File& file, Problems& problems) {
     }
     Cursor in(file, 0, file.size(), false);
     static constexpr char kMagic[] = "\x17\x08\x44tracing";
-    if (file.size() < 16 || in.text(10, 10, "magic") != std::string(kMagic, 10)) {
+    if (file.size() < 10 || in.text(10, 10, "magic") != std::string(kMagic, 10)) {
         fail(file.path(), 0,
              "not a trace.dat file (no magic 17 08 44 \"tracing\"); give the file that `trace-cmd record -o` wrote");
     }

@@ -11,7 +11,7 @@
 namespace rewake::decode {
 namespace {
 
-constexpr size_t kBlock = 1 << 20, kAllBlocks = 32 << 20;
+constexpr size_t kBlock = 128 << 10, kAllBlocks = 4 << 20;
 constexpr size_t kAllChunks = 256 << 20, kMaxChunk = 64 << 20;
 constexpr size_t kPagesInChunk = 10;  // trace-cmd's own chunks; larger ones are accepted where memory allows
 constexpr uint64_t kChunkCount = 4;

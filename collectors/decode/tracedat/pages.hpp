@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The ring-buffer pages of one CPU, in file order, through one re-used buffer. Plain data are read() in blocks,
-// compressed data chunk by chunk; memory is bounded by `Budget` whatever the file claims.
+// compressed data chunk by chunk; memory is bounded by `Budget`, whatever the file claims.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct ZSTD_DCtx_s;
 
 namespace rewake::decode {
 
-/// Sizes that keep all streams of a file within about 32 MiB of buffers.
+/// Buffer sizes of all streams of a file. Small blocks stay in the cache between read() and decode: with 256 CPUs a
+/// total of 4 MiB took two thirds of the time of 32 MiB, and one CPU is as fast with 128 KiB as with 1 MiB.
 struct Budget {
     size_t block;  ///< bytes of plain data read at once, a multiple of the page size
     size_t chunk;  ///< most bytes that one compressed chunk may unpack to
@@ -31,9 +32,9 @@ class PageSource {
 
     struct Page {
         const uint8_t* p;  ///< valid until the next call
-        size_t n;          ///< page size, less only for a page that the end of the file cut off; 0: no more pages
-        uint64_t offset;   ///< in the file (of the chunk, when compressed)
-        bool gap;          ///< data before this page could not be read
+        size_t n;  ///< page size, less only for a page that the end of the file cut off; 0: no more pages
+        uint64_t offset;  ///< in the file (of the chunk, when compressed)
+        bool gap;  ///< data before this page could not be read
     };
     /// Throws Error on an I/O error only; damage ends the CPU's data and is counted.
     Page next() {

@@ -119,42 +119,24 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
                  Problems& problems) {
     Cursor in(file, std::vector<uint8_t>(payload.begin(), payload.end()), at, c.big_endian);
     switch (id) {
-        case kDate:
-            c.options.emplace_back("date", chomp(payload));
-            break;
-        case kCpuStat:
-            c.options.emplace_back("cpustat", chomp(payload));
-            break;
-        case kHook:
-            c.options.emplace_back("hook", chomp(payload));
-            break;
-        case kVersion:
-            c.options.emplace_back("trace_cmd", chomp(payload));
-            break;
-        case kUname:
-            c.uname = chomp(payload);
-            break;
-        case kTraceClock:
-            c.clock = clock_name(payload);
-            break;
+        case kDate: c.options.emplace_back("date", chomp(payload)); break;
+        case kCpuStat: c.options.emplace_back("cpustat", chomp(payload)); break;
+        case kHook: c.options.emplace_back("hook", chomp(payload)); break;
+        case kVersion: c.options.emplace_back("trace_cmd", chomp(payload)); break;
+        case kUname: c.uname = chomp(payload); break;
+        case kTraceClock: c.clock = clock_name(payload); break;
         case kOffset: {
             c.options.emplace_back("offset", chomp(payload));
             c.ts_offset = std::strtoll(c.options.back().second.c_str(), nullptr, 0);
             break;
         }
-        case kCpuCount:
-            c.n_cpus = std::max(c.n_cpus, in.u32("CPUCOUNT option"));
-            break;
-        case kTraceId:
-            c.options.emplace_back("trace_id", std::to_string(in.u64("TRACEID option")));
-            break;
+        case kCpuCount: c.n_cpus = std::max(c.n_cpus, in.u32("CPUCOUNT option")); break;
+        case kTraceId: c.options.emplace_back("trace_id", std::to_string(in.u64("TRACEID option"))); break;
         case kTimeShift:
             c.is_guest = true;
             problems.add("guest trace: its time shifts to the host's clock are not applied", "");
             break;
-        case kGuest:
-            c.guests.push_back(in.cstr(4096, "GUEST option"));
-            break;
+        case kGuest: c.guests.push_back(in.cstr(4096, "GUEST option")); break;
         case kTscToNs:
             c.tsc_mult = in.u32("TSC2NSEC option");
             c.tsc_shift = in.u32("TSC2NSEC option");
@@ -162,23 +144,12 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
                 in.bad("TSC2NSEC option: shift " + std::to_string(c.tsc_shift) + " is impossible; the file is damaged");
             }
             break;
-        case kBuffer:
-            places.buffers.push_back(read_buffer(in, c.version));
-            break;
-        case kHeaderInfo:
-            places.header_info = in.u64("HEADER_INFO option");
-            break;
-        case kFtraceEvents:
-            places.ftrace_events = in.u64("FTRACE_EVENTS option");
-            break;
-        case kEventFormats:
-            places.event_formats = in.u64("EVENT_FORMATS option");
-            break;
-        case kBufferText:
-            places.text_buffer = true;
-            break;
-        default:
-            break;  // kallsyms, printk, command lines, maps: nothing that the decode needs
+        case kBuffer: places.buffers.push_back(read_buffer(in, c.version)); break;
+        case kHeaderInfo: places.header_info = in.u64("HEADER_INFO option"); break;
+        case kFtraceEvents: places.ftrace_events = in.u64("FTRACE_EVENTS option"); break;
+        case kEventFormats: places.event_formats = in.u64("EVENT_FORMATS option"); break;
+        case kBufferText: places.text_buffer = true; break;
+        default: break;  // kallsyms, printk, command lines, maps: nothing that the decode needs
     }
 }
 

@@ -103,7 +103,7 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
     }
     a += w.p_load;
     // With load_avg the sleeping p is still part of prev's load; with runnable_load_avg it is subtracted all the same.
-    int64_t b = x.v.load[prev.v] + (f_.blocked ? w.p_blocked_load : 0) - w.p_load;
+    int64_t b = x.v.load[prev.v] - w.p_load;
     if (f_.bias) {
         a *= 100;
         b *= factor;

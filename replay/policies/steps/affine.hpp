@@ -52,7 +52,6 @@ struct WakeAffineRules {
     bool idle = true, weight = true, bias = true;  ///< WA_IDLE, WA_WEIGHT, WA_BIAS
     bool prev_idle = true;  ///< an idle prev is kept (upstream 5.11)
     bool delayed = false;   ///< delayed-dequeue tasks do not count (6.12)
-    bool blocked = true;    ///< the load holds blocked tasks, so also the sleeping p (5.9+)
 };
 
 /// 4.14+.

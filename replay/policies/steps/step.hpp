@@ -24,7 +24,7 @@ struct Ctx {
     const CpuMask* dirty;  ///< CPUs changed by this policy's own earlier picks; nullptr: none
     const CpuMask& idle;   ///< idle predicate of the kernel (IDLE or AVAIL)
     const CpuMask& soft;   ///< CPUs that count as usable besides (SIDLE), or the empty set
-    Decision d{};
+    Decision& d;           ///< the caller's: a copy on the way out would stall on its narrow stores
     Cpu target{};       ///< `new` of A4, handed to select-idle-sibling
     bool sync = false;  ///< WF_SYNC as the class sees it
     bool want_affine = false;

@@ -76,7 +76,7 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
 def _has_ext(recording: Recording) -> bool:
     from rewake.forms import ENUMS
 
-    con = recording.connect()
+    con = recording.connect(("decision",))
     try:
         code = ENUMS["decision_class"].index("ext")
         return bool(con.execute("SELECT count(*) FROM decision WHERE class = ?", [code]).fetchall()[0][0])

@@ -53,6 +53,7 @@ def command(
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))
+        sql.settle(con)
         measured = fidelity.measure(con, instance, asked=column is not None, notes=notes)
         machine = report.machine_of(con, name, opened.manifest.get("kernel"))
         branches = sql.Rows(

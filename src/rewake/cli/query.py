@@ -28,7 +28,9 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
     from rewake.forms.directory import kind_of
 
     if list_:
-        _list(question or (None if source is None else str(source)), format_)
+        # `query REC --list` lists what may be asked of REC; `query --list NAME` explains NAME.
+        named = question or (None if source is None or source.exists() else str(source))
+        _list(named, format_)
         return
     if source is None or question is None:
         raise UsageError("a REC or RUN and a NAME or SQL are expected; `rewake query --list` shows the names")

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewake.errors import TraceError
 from rewake.forms.directory import Writer, read_manifest
-from rewake.forms.parquet import Columns, connect, copy_out, create_view, empty, fetch, select, source_of
+from rewake.forms.kept import RecentParts
+from rewake.forms.parquet import Columns, connect, copy_out, create_view, empty, fetch, select, source_of, threads_for
 from rewake.forms.tables import RECORDING_TABLES, SCHEMA_VERSION, Table
 
 if TYPE_CHECKING:
@@ -28,15 +29,20 @@ class RecordingWriter(Writer):
         super().__init__(path, threads)
         self._parts: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}
+        self.recent = RecentParts()
 
     def write_part(self, table: str, index: int, columns: Columns) -> None:
-        """Part `index` (the batch's number) of an event table or of `decision`; a second write replaces the first."""
+        """Part `index` (the batch's number) of an event table or of `decision`; a second write replaces the first.
+
+        The columns may be kept for reading: they are not to be changed afterwards.
+        """
         spec = _recording_table(table)
         if not spec.parts:
             raise ValueError(f"{table} has no parts")
         file = self.part / table / f"{index:06}.parquet"
         file.unlink(missing_ok=True)
         self._parts.setdefault(table, {})[index] = copy_out(self._duck, spec, columns, file)
+        self.recent.put(spec, index, columns)
 
     def write(self, table: str, columns: Columns) -> None:
         """A table of one file."""
@@ -55,6 +61,8 @@ class RecordingWriter(Writer):
         spec = _recording_table(table)
         if not self._parts.get(table, {}).get(index):
             return empty(spec, names)
+        if (kept := self.recent.get(spec, index, names)) is not None:
+            return kept
         files = [self.part / table / f"{index:06}.parquet"]
         return fetch(self._duck, select(spec, names), source_of(spec, files, spec.names))
 
@@ -95,12 +103,15 @@ def _recording_table(name: str) -> Table:
 
 
 class Recording:
-    """Reads a recording. Missing or damaged files are a TraceError, never an empty table."""
+    """Reads a recording. Missing or damaged files are a TraceError, never an empty table.
 
-    def __init__(self, path: Path | str, threads: int = 2) -> None:
+    `recent`: what the writer of this very recording still has in memory. Parts that are read are not to be changed.
+    """
+
+    def __init__(self, path: Path | str, threads: int | None = None, recent: RecentParts | None = None) -> None:
         self.path = Path(path)
         self.manifest = read_manifest(self.path, "recording")
-        self._threads = threads
+        self._recent = recent
         self._con: duckdb.DuckDBPyConnection | None = None
         try:
             self.n_parts = int(self.manifest["n_parts"])
@@ -108,6 +119,7 @@ class Recording:
             self._written: dict[str, list[str]] = dict(self.manifest["columns"])
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(f"{self.path}/manifest.json: damaged: import the trace again") from error
+        self._threads = threads or threads_for(sum(self.rows(name) for name in RECORDING_TABLES))
         for spec in RECORDING_TABLES.values():
             for file in self._files(spec):
                 if not file.is_file():
@@ -140,19 +152,22 @@ class Recording:
         spec = _recording_table(table)
         if not spec.parts:
             raise ValueError(f"{table} has no parts")
-        return self._read(spec, self._files(spec, index), names)
+        files = self._files(spec, index)
+        if files and self._recent is not None and (kept := self._recent.get(spec, index, names)) is not None:
+            return kept
+        return self._read(spec, files, names)
 
     def read(self, table: str, names: Sequence[str] | None = None) -> Columns:
         """A whole table, parts in order."""
         spec = _recording_table(table)
         return self._read(spec, self._files(spec), names)
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """A new connection with one view per table."""
+    def connect(self, tables: Iterable[str] = tuple(RECORDING_TABLES)) -> duckdb.DuckDBPyConnection:
+        """A new connection with a view per table: of all tables, or of those named."""
         con = connect(self._threads)
-        self.add_views(con)
+        self.add_views(con, tables)
         return con
 
-    def add_views(self, con: duckdb.DuckDBPyConnection) -> None:
-        for spec in RECORDING_TABLES.values():
+    def add_views(self, con: duckdb.DuckDBPyConnection, tables: Iterable[str] = tuple(RECORDING_TABLES)) -> None:
+        for spec in map(_recording_table, tables):
             create_view(con, spec.name, source_of(spec, self._files(spec), self._written.get(spec.name, ())))

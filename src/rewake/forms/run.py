@@ -9,23 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import numpy as np
-
 from rewake.errors import TraceError, UsageError
 from rewake.forms.directory import Writer, read_manifest
+from rewake.forms.kept import GrowingColumns
 from rewake.forms.parquet import (
     Columns,
-    checked,
     connect,
     copy_out,
     create_view,
-    dtype_of,
     empty,
-    exact,
     fetch,
     literal,
     select,
     source_of,
+    threads_for,
 )
 from rewake.forms.recording import Recording
 from rewake.forms.tables import RUN_TABLES, SCHEMA_VERSION
@@ -37,8 +34,9 @@ if TYPE_CHECKING:
 class RunWriter(Writer):
     """Writes a run: one ledger file per policy instance, rows in decision order, and small tables.
 
-    Ledger parts are kept as raw columns on disk until commit writes each policy's file in one go: nothing grows in
-    memory and nothing is compressed twice. `recording` is what the run was made from; the run refers to it.
+    Ledger parts are kept as raw columns, in memory and beyond a fixed size on disk, until commit writes each policy's
+    file in one go: memory does not grow with the recording and nothing is compressed twice. `recording` is what the run
+    was made from; the run refers to it.
     """
 
     kind = "run"
@@ -47,33 +45,16 @@ class RunWriter(Writer):
         super().__init__(path, threads)
         self._ledgers: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}
+        self._raw = GrowingColumns(RUN_TABLES["ledger"], self.part / "raw")
         if recording is not None:
             self.manifest["recording"] = {"path": str(recording.path.resolve()), "id": recording.manifest.get("id")}
 
     def write_ledger(self, policy: str, index: int, columns: Columns) -> None:
         """Part `index` of a policy's ledger: a row for each decision in part `index` of the recording; in order."""
-        spec = RUN_TABLES["ledger"]
         parts = self._ledgers.setdefault(policy, {})
         if parts and index <= max(parts):
             raise ValueError(f"ledger of {policy}: part {index} after part {max(parts)}")
-        _, _, rows = checked(spec, columns)
-        folder = self._raw(policy)
-        folder.mkdir(parents=True, exist_ok=True)
-        for column in spec.columns:
-            given = columns.get(column.name)
-            if given is None:
-                given = (np.zeros(rows, dtype_of(column)), np.ones(rows, np.bool_))
-            values, null = given if isinstance(given, tuple) else (given, np.zeros(rows, np.bool_))
-            for name, array in (
-                (column.name, exact(spec, column, values, null)),
-                (f"{column.name}.null", np.asarray(null, np.bool_)),
-            ):
-                with open(folder / name, "ab") as file:
-                    file.write(np.ascontiguousarray(array, array.dtype).data)
-        parts[index] = rows
-
-    def _raw(self, policy: str) -> Path:
-        return self.part / "raw" / str(list(self._ledgers).index(policy))
+        parts[index] = self._raw.append(list(self._ledgers).index(policy), columns)
 
     def write(self, table: str, columns: Columns) -> None:
         """A table of one file."""
@@ -87,21 +68,13 @@ class RunWriter(Writer):
         spec = RUN_TABLES["ledger"]
         ledgers: dict[str, dict[str, Any]] = {}
         taken = {f"{name}.parquet" for name in RUN_TABLES}
-        for policy, parts in self._ledgers.items():
+        for key, (policy, parts) in enumerate(self._ledgers.items()):
             file = _file_name(policy, taken)
             taken.add(file)
-            folder = self._raw(policy)
             if sum(parts.values()):
-                columns: Columns = {}
-                for column in spec.columns:
-                    values = np.asarray(np.memmap(folder / column.name, dtype_of(column), "r"))
-                    null = np.asarray(np.memmap(folder / f"{column.name}.null", np.bool_, "r"))
-                    columns[column.name] = (values, null)
-                copy_out(self._duck, spec, columns, self.part / file)
-                del columns
+                copy_out(self._duck, spec, self._raw.take(key), self.part / file)
             n = max(parts, default=-1) + 1
             ledgers[policy] = {"file": file, "rows": [parts.get(i, 0) for i in range(n)]}
-            shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(self.part / "raw", ignore_errors=True)
         self.manifest |= {
             "format": "rewake-run",
@@ -128,10 +101,9 @@ def _file_name(policy: str, taken: set[str]) -> str:
 class Run:
     """Reads a run."""
 
-    def __init__(self, path: Path | str, threads: int = 2) -> None:
+    def __init__(self, path: Path | str, threads: int | None = None) -> None:
         self.path = Path(path)
         self.manifest = read_manifest(self.path, "run")
-        self._threads = threads
         self._con: duckdb.DuckDBPyConnection | None = None
         try:
             self._ledgers: dict[str, dict[str, Any]] = dict(self.manifest["ledgers"])
@@ -139,6 +111,7 @@ class Run:
             self._written: dict[str, list[str]] = dict(self.manifest["columns"])
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(f"{self.path}/manifest.json: damaged: replay the recording again") from error
+        self._threads = threads or threads_for(sum(sum(ledger["rows"]) for ledger in self._ledgers.values()))
         for policy in self.policies:
             for file in self._files(policy):
                 if not file.is_file():

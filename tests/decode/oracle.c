@@ -2,7 +2,7 @@
 // The oracle of the decode tests: every record of a trace.dat as libtracecmd reads it, one line each, tab separated:
 //   TS CPU LOST ID SYSTEM:EVENT FLAGS PID NAME=VALUE...
 // CPU by CPU in file order (the test merges). LOST: events lost before it, -1 unknown. Numbers in decimal, sign as the
-// format says; strings and arrays in hexadecimal. Usage: decode_oracle FILE
+// format says; strings and arrays in hexadecimal. Usage: oracle FILE
 #include <stdio.h>
 #include <string.h>
 #include <trace-cmd.h>
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 	struct tep_handle *tep;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: decode_oracle FILE\n");
+		fprintf(stderr, "usage: oracle FILE\n");
 		return 2;
 	}
 	handle = tracecmd_open(argv[1], 0);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/irq_ticks.hpp"
+
+namespace rewake {
+
+IrqTicks::IrqTicks(const Topology& topo, uint32_t hz)
+    : cpus_(static_cast<size_t>(topo.n_cpus)), estimator_(topo.n_cpus, hz), period_(1'000'000'000 / hz) {
+    next_threshold_ = kWarmUp / period_;
+    threshold_every_ = 5 * int64_t{hz} + 1;
+}
+
+void IrqTicks::tick(Ns at) {
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        CpuState& c = cpus_[i];
+        if (c.depth > 0) {
+            c.spent += at - c.since;
+            c.since = at;
+        }
+        if (c.idle && at - c.idle_since > period_) continue;  // the tick is stopped
+        estimator_.tick(Cpu(static_cast<uint16_t>(i)), c.spent);
+        c.spent = 0;
+    }
+    if (++ticks_ == next_threshold_) {
+        estimator_.recompute();
+        next_threshold_ += threshold_every_;
+    }
+}
+
+void IrqTicks::advance(Ns ts) {
+    if (!started_) {
+        started_ = true;
+        next_ = ts + period_;
+        for (CpuState& c : cpus_) c.idle_since = ts;
+    }
+    for (; next_ <= ts; next_ += period_) tick(next_);
+}
+
+void IrqTicks::irq(Cpu c, bool entry, Ns ts) {
+    advance(ts);
+    CpuState& s = cpus_[c.v];
+    if (entry) {
+        if (s.depth++ == 0) s.since = ts;
+    } else if (s.depth > 0 && --s.depth == 0) {
+        s.spent += ts - s.since;
+    }
+}
+
+void IrqTicks::idle(Cpu c, bool now_idle, Ns ts) {
+    advance(ts);
+    CpuState& s = cpus_[c.v];
+    if (now_idle && !s.idle) s.idle_since = ts;
+    s.idle = now_idle;
+}
+
+}  // namespace rewake

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Columns kept in memory within a fixed budget, so that what was just written need not be read back from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rewake.forms.parquet import Array, Columns, checked, dtype_of, exact, select
+from rewake.forms.tables import Table
+
+RECENT_BYTES = 128 << 20
+LEDGER_BYTES = 256 << 20
+
+
+class RecentParts:
+    """The parts written last. Columns are kept as they were given, not copied: nobody may change them afterwards."""
+
+    def __init__(self, limit: int = RECENT_BYTES) -> None:
+        self._limit = limit
+        self._parts: dict[tuple[str, int], tuple[Columns, int]] = {}
+        self._bytes = 0
+
+    def put(self, table: Table, index: int, columns: Columns) -> None:
+        """Keeps a part, in place of an earlier one of its number; the oldest parts go when the budget is used up."""
+        self._drop((table.name, index))
+        arrays, _, rows = checked(table, columns)
+        part: Columns = {}
+        size = 0
+        for column in table.columns:
+            values = arrays.get(column.name)
+            if values is None:
+                part[column.name] = (np.zeros(rows, dtype_of(column)), np.ones(rows, np.bool_))
+            elif isinstance(values, np.ma.MaskedArray):
+                part[column.name] = (values.data, np.ma.getmaskarray(values))
+            else:
+                part[column.name] = values
+            size += rows * (dtype_of(column).itemsize + column.nullable)
+        self._parts[table.name, index] = part, size
+        self._bytes += size
+        while self._bytes > self._limit:
+            self._drop(next(iter(self._parts)))
+
+    def get(self, table: Table, index: int, names: Sequence[str] | None) -> Columns | None:
+        """The part, or None where it is no longer here."""
+        found = self._parts.get((table.name, index))
+        return None if found is None else {c.name: found[0][c.name] for c in select(table, names)}
+
+    def _drop(self, key: tuple[str, int]) -> None:
+        _, size = self._parts.pop(key, ({}, 0))
+        self._bytes -= size
+
+
+class GrowingColumns:
+    """Columns of one table that arrive in pieces, one set per key: in memory up to a budget, then as raw files.
+
+    Pieces are copied: the caller may re-use its arrays.
+    """
+
+    def __init__(self, table: Table, folder: Path, limit: int = LEDGER_BYTES) -> None:
+        self._table = table
+        self._folder = folder
+        self._limit = limit
+        self._bytes = 0
+        self._pieces: dict[int, list[dict[str, Array]]] = {}
+        self._spilled: set[int] = set()
+
+    def append(self, key: int, columns: Columns) -> int:
+        """Adds rows to the columns of `key`; returns how many."""
+        _, _, rows = checked(self._table, columns)
+        if rows == 0:
+            return 0
+        piece: dict[str, Array] = {}
+        copies: dict[int, Array] = {}
+        for column in self._table.columns:
+            given = columns.get(column.name)
+            values, null = given if isinstance(given, tuple) else (given, None)
+            if values is None:
+                piece[column.name] = np.zeros(rows, dtype_of(column))
+                piece[f"{column.name}.null"] = np.ones(rows, np.bool_)
+                continue
+            piece[column.name] = np.array(exact(self._table, column, values, null))
+            if null is None:
+                piece[f"{column.name}.null"] = np.zeros(rows, np.bool_)
+            else:
+                if id(null) not in copies:  # columns that are NULL together share their mask
+                    copies[id(null)] = np.array(null, np.bool_)
+                piece[f"{column.name}.null"] = copies[id(null)]
+        self._pieces.setdefault(key, []).append(piece)
+        self._bytes += _size(piece)
+        if self._bytes > self._limit:
+            for each in list(self._pieces):
+                self._spill(each)
+        return rows
+
+    def take(self, key: int) -> Columns:
+        """All columns of `key`; forgets them, but for files that the arrays still map."""
+        if key in self._spilled:
+            self._spill(key)
+            return {
+                c.name: (
+                    self._mapped(key, c.name, dtype_of(c)),
+                    self._mapped(key, f"{c.name}.null", np.dtype(np.bool_)),
+                )
+                for c in self._table.columns
+            }
+        pieces = self._pop(key)
+        joined: dict[tuple[int, ...], Array] = {}
+
+        def join(name: str) -> Array:
+            arrays = [p[name] for p in pieces]
+            same = tuple(map(id, arrays))
+            if same not in joined:
+                joined[same] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+            return joined[same]
+
+        return {c.name: (join(c.name), join(f"{c.name}.null")) for c in self._table.columns}
+
+    def _spill(self, key: int) -> None:
+        folder = self._folder / str(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        for piece in self._pop(key):
+            for name, array in piece.items():
+                with open(folder / name, "ab") as file:
+                    file.write(array.data)
+        self._spilled.add(key)
+
+    def _pop(self, key: int) -> list[dict[str, Array]]:
+        pieces = self._pieces.pop(key, [])
+        self._bytes -= sum(map(_size, pieces))
+        return pieces
+
+    def _mapped(self, key: int, name: str, dtype: np.dtype[np.generic]) -> Array:
+        return np.asarray(np.memmap(self._folder / str(key) / name, dtype, "r"))
+
+
+def _size(piece: dict[str, Array]) -> int:
+    """Bytes of the arrays, each counted once."""
+    return sum(a.nbytes for a in {id(a): a for a in piece.values()}.values())

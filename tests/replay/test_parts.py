@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A real recording imported and replayed in one part and in many gives the same decisions and ledgers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rewake import importing
+from rewake.forms import Run, RunWriter
+from rewake.replay import driver
+from rewake.replay.spec import PolicySpec
+
+TRACE = Path(__file__).resolve().parents[2] / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
+POLICIES = ("recorded", "prev", "random-idle", "linux-6.1", "idle-thread-scan")
+
+
+def replayed(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
+    recording = importing.import_trace(TRACE, None, folder / "a.rewake")
+    with RunWriter(folder / "a.run", recording) as writer:
+        driver.replay(recording, [PolicySpec(p) for p in POLICIES], writer, seed=7)
+        writer.commit()
+    con = Run(folder / "a.run").connect()
+    try:
+        return {
+            "parts": [(recording.n_parts,)],
+            "decision": con.execute("SELECT * FROM decision ORDER BY decision_id").fetchall(),
+            "ledger": con.execute("SELECT * FROM ledger ORDER BY policy, decision_id").fetchall(),
+            "cause": con.execute("SELECT id, cause FROM migrate ORDER BY id").fetchall(),
+            "bucket": con.execute("SELECT * FROM bucket ORDER BY ALL").fetchall(),
+        }
+    finally:
+        con.close()
+
+
+def test_the_number_of_parts_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "many").mkdir()
+    one = replayed(tmp_path / "one")
+    monkeypatch.setattr(importing, "BATCH_EVENTS", 20_000)
+    many = replayed(tmp_path / "many")
+    assert (one.pop("parts"), many.pop("parts")) == ([(1,)], [(12,)])
+    for table, rows in one.items():
+        assert rows == many[table], table

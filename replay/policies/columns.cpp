@@ -278,6 +278,8 @@ std::vector<std::string> column_deviations(const Column& c) {
         "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
     if (c.asym != Asym::none || c.gate == WakeGate::wide_cap_avg || c.gate == WakeGate::wide_cap_est)
         d.push_back("asymmetric machines: p's utilisation is taken as 0 in replay, so p fits every CPU");
+    if (c.ranked_asym)
+        d.push_back("machines with SMT and different capacities: ranks by description only, no vector has one");
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
     if (c.scan == Scan::three && c.scan_3.sis_prop)
         d.push_back("SIS_PROP: avg_idle is taken as 1 ms, and a scan to cost 1 us and 40 ns per CPU examined");

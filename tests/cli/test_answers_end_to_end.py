@@ -116,6 +116,12 @@ def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str], monkeypat
     assert json.loads(told(capsys, "fidelity", NO_COLUMN, "--as", "linux-6.1", "--format", "json"))["asked"] is True
 
 
+def test_every_seed_replays_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(capsys, "replay", DEMO)
+    for seed in ("idle-thread-scan", "wakeup-buddy", "irq-aware", "asym-prefer-prev", "userspace-hints"):
+        assert seed in text
+
+
 def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
     listed = told(capsys, "policies", "list")
     assert "linux-6.1" in listed

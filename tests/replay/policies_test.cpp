@@ -159,6 +159,60 @@ TEST(Linux45, ReportsWhatItLookedAt) {
     EXPECT_FALSE(d.looked & (kLoad | kNrIdleScan | kRecent));
 }
 
+TEST(Linux59, ReportsWhatItLookedAt) {
+    const Topology t = finished(machine(8));
+    const auto p = make_policy("linux-5.9", {}, t, 0);
+    Scene s(t, {6}, 2, 2);
+    s.v.avg_idle[2] = 25'600'000;  // far more than a scan costs
+    Decision d = s.decide(*p);
+    EXPECT_EQ(d.cpu, cpu(6));
+    EXPECT_EQ(d.branch, Branch::cpu);
+    EXPECT_EQ(d.scanned, 5);  // 2..6
+    EXPECT_EQ(p->state.scan_cost[0], (1000 + 5 * 40) / 8);
+    EXPECT_TRUE(d.looked & kNrIdleScan);
+    for (int c = 0; c < 8; ++c) EXPECT_EQ(s.decide(*p, cpus({c})).exposed, c >= 2 && c <= 6) << c;
+    s.v.avg_idle[2] = 0;  // three CPUs
+    d = s.decide(*p);
+    EXPECT_EQ(d.branch, Branch::target);
+    EXPECT_EQ(d.scanned, 3);
+    EXPECT_TRUE(s.decide(*p, cpus({4})).exposed);
+    EXPECT_FALSE(s.decide(*p, cpus({5})).exposed);
+    EXPECT_EQ(s.decide(*make_policy("linux-5.9", {{"SIS_PROP", "0"}}, t, 0)).cpu, cpu(6));
+}
+
+TEST(Linux38, ForksGoToTheLightestGroup) {
+    const Topology t = finished(machine(8, false, 4));
+    const auto p = make_policy("linux-3.8", {}, t, 0);
+    Scene s(t, {}, 1, 1);
+    s.w.kind = Kind::fork;
+    s.v.load = {2048, 2048, 2048, 2048, 1024, 1024, 512, 1024};
+    const Decision d = s.decide(*p);
+    EXPECT_EQ(d.cpu, cpu(6));
+    EXPECT_EQ(d.branch, Branch::slow);
+    EXPECT_TRUE(d.looked & kLoad);
+    EXPECT_FALSE(d.looked & kFlips);
+    EXPECT_TRUE(s.decide(*p, cpus({7})).exposed);
+    s.allow(cpus({0, 1, 2, 3}));
+    EXPECT_EQ(s.decide(*p).cpu, cpu(1)) << "of equal loads the searching CPU's";
+    s.allow(cpus({5}));
+    s.w.kind = Kind::exec;  // the class keeps prev, and nobody checks it
+    EXPECT_EQ(s.decide(*p).cpu, cpu(1));
+}
+
+TEST(WakeupBuddy, ForkCopiesTheParentsBuddies) {
+    const Topology t = finished(machine(8));
+    const auto p = make_policy("wakeup-buddy", {}, t, 0);
+    Scene s(t, {3}, 0, 0);
+    for (int i = 0; i < 3; ++i) s.decide(*p);
+    const TaskId child(100);
+    p->fork(s.w.curr, child, cpu(5));
+    EXPECT_EQ(p->state.buddy(child).wakee, s.w.p);
+    EXPECT_EQ(p->state.buddy(child).wakee_ref, 2u);
+    EXPECT_EQ(p->state.buddy(child).waker, PolicyState::Buddy::kNobody);
+    EXPECT_NE(message([&] { make_policy("wakeup-buddy", {{"ref", "0"}}, t, 0); }), "no error");
+    EXPECT_NE(message([&] { make_policy("userspace-hints", {{"hint", "12"}}, t, 0); }), "no error");
+}
+
 TEST(IdleThreadScan, HotClock) {  // H3: p's CPU, in another LLC, had its last event when p blocked
     const Topology t = finished(machine(8, false, 4));
     Scene s(t, {}, 1, 5);

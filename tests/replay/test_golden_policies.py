@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ HERE = Path(__file__).parent
 TOPOLOGIES = {t["name"]: t for t in json.loads((HERE.parents[1] / "fixtures/oracle/topologies.json").read_text())}
 ORACLE = _engine.Oracle(list(TOPOLOGIES.values()))
 UNBOUNDED = 1000
+BUDDY_STEPS = "wakeups (WAKER>WAKEE, *N repeats the pair; X!: exec)"
 
 
 def _sections() -> dict[str, list[dict[str, str]]]:
@@ -100,6 +102,93 @@ def test_decision(scope: str, policy: str, row: dict[str, str]) -> None:
         assert {k: got[k] for k in after} == after
 
 
+def _column_vector(row: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A row of section [columns], with the words that the other sections do not have."""
+    topology = TOPOLOGIES[row["topology"]]
+    n, scope = topology["ncpu"], row["scope"]
+    words = dict(w.partition("=")[::2] for w in row["state"].split())
+    state = row["state"]
+    if "free" in words:  # idle=-LIST: every CPU but these
+        busy = {int(c) for c in words["idle"].removeprefix("-").split(",")}
+        state = state.replace(f"idle={words['idle']}", "idle=" + ",".join(str(c) for c in range(n) if c not in busy))
+    if row["target"] == "-":
+        vector, after = _vector(scope, {k: v for k, v in row.items() if k != "target"} | {"state": state})
+    else:
+        vector, after = _vector(scope, row | {"state": state})
+    vector["idle_stamp"] = [int(c in vector["idle"]) for c in range(n)]
+    for word, field in (("delayed", "delayed"), ("utils", "util"), ("lat", "exit_latency"), ("stamp", "idle_stamp")):
+        if word in words:
+            vector[field] = _by_cpu(words[word], [-1 if word == "lat" else 0] * n)
+    for word, field in (("hint", "hint"), ("avg_idle", "avg_idle"), ("cost", "avg_scan_cost")):
+        vector[field] = int(words.get(word, 1_000_000 if word == "avg_idle" else 0))
+    for word, field in (("group", "group"), ("hics", "hic")):
+        if word in words:
+            vector[field] = [int(c) for c in words[word].split(",")]
+    heavy = [int(c) for c in words.get("heavy", "").split(",") if c]
+    vector |= {"intrload": [int(c in heavy) for c in range(n)], "intr_threshold": 0}
+    vector["p_idle_policy"] = int("p_idle" in words)
+    vector["curr_flips"], vector["p_flips"] = (int(f) for f in words.get("flips", "0:0").split(":"))
+    if "related" in words:
+        vector |= {"p_waker": "curr", "p_wakee": "curr", "curr_waker": "p", "curr_wakee": "p"}
+        vector |= {f"{task}_{ref}_ref": 8 for task in ("p", "curr") for ref in ("waker", "wakee")}
+    if "all" in words:
+        vector["util"] = [0 if c in vector["idle"] else int(words["all"]) for c in range(n)]
+    if "nr2" in words:
+        vector["nr"] = [2] * n
+    vector["kind"] = "fork" if scope in ("fork_exec", "idlest_cpu") else "wake"
+    if "cost'" in words:
+        after["waker_scan_cost"] = int(words["cost'"])
+    return vector, after
+
+
+def _column_decisions() -> list[Any]:
+    return [
+        pytest.param(policy, cpu, row, id=f"{row['id']}-{policy}")
+        for row in SECTIONS["columns"]
+        for policy, _, cpu in (d.partition("=") for d in row["decisions"].split())
+    ]
+
+
+@pytest.mark.parametrize(("policy", "cpu", "row"), _column_decisions())
+def test_columns_and_seeds(policy: str, cpu: str, row: dict[str, str]) -> None:
+    vector, after = _column_vector(row)
+    got = ORACLE.run(policy, vector)
+    if cpu in ("local", "remote"):
+        llc = next(llc for llc in TOPOLOGIES[row["topology"]]["llc"] if vector["waker"] in llc)
+        assert (got["cpu"] in llc) == (cpu == "local"), got
+    else:
+        assert got["cpu"] == int(cpu), got
+    assert {k: got[k] for k in after} == after
+
+
+@pytest.mark.parametrize("row", SECTIONS["intrload"], ids=lambda r: r["id"])
+def test_interrupt_load(row: dict[str, str]) -> None:
+    steps = [{"op": "tick", "cpu": 0, "hardirq_ns": int(ns)} for ns in row["hardirq ns of each tick"].split()]
+    vector = {"scope": "estimator", "what": "intrload", "ncpu": 4, "hz": int(row["HZ"]), "steps": steps}
+    got = ORACLE.run("irq-aware", vector)["steps"]
+    assert [s["intrload"] for s in got] == [int(load) for load in row["intrload"].split()]
+    assert got[-1]["threshold"] == 1000, "nothing is heavy before the first computation"
+
+
+@pytest.mark.parametrize("row", SECTIONS["threshold"], ids=lambda r: f"{r['CPUs']}-{r['buckets']}")
+def test_interrupt_threshold(row: dict[str, str]) -> None:
+    vector = {"scope": "estimator", "what": "threshold", "ncpu": int(row["CPUs"])}
+    vector["buckets"] = _by_cpu(row["buckets"], [0] * 10)
+    assert ORACLE.run("irq-aware", vector) == {"threshold": int(row["threshold"])}
+
+
+@pytest.mark.parametrize("row", SECTIONS["buddies"], ids=lambda r: r["id"])
+def test_buddies(row: dict[str, str]) -> None:
+    """BC1: nine wakeups each way make buddies; BC2 and BC3: another wakee or an exec unmakes them."""
+    text = re.sub(r"\((.*?)\)\*(\d+)", lambda m: " ".join([m[1]] * int(m[2])), row[BUDDY_STEPS])
+    steps = []
+    for word in text.split():
+        waker, wakee = (ord(t) - ord("A") for t in (word[0], word[-1] if word[-1] != "!" else word[0]))
+        steps.append({"op": "exec" if waker == wakee else "wake", "waker": waker, "wakee": wakee})
+    got = ORACLE.run("wakeup-buddy", {"scope": "sequence", "what": "buddy", "buddy_ref": 8, "steps": steps})["steps"]
+    assert got[-1]["related"] == int(row["related before the last"])
+
+
 @pytest.mark.parametrize("row", SECTIONS["should_scan"], ids=lambda r: r["id"])
 def test_should_scan(row: dict[str, str]) -> None:
     out, clock = (int(float(row[k]) * 1e6) for k in ("p switched out, ms", "run queue clock, ms"))
@@ -112,5 +201,8 @@ def test_should_scan(row: dict[str, str]) -> None:
 
 def test_every_golden_example_is_run() -> None:
     """A table that lost its rows would pass silently."""
-    rows = {"sis": 50, "wake_affine": 10, "wake": 1, "should_scan": 3, "wake_wide": 4}
+    rows = {
+        "sis": 50, "wake_affine": 10, "wake": 1, "should_scan": 3, "wake_wide": 4, "columns": 122, "intrload": 9,
+        "threshold": 10, "buddies": 6,
+    }  # fmt: skip
     assert {k: len(v) for k, v in SECTIONS.items()} == rows

@@ -148,9 +148,8 @@ void Decoder::table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
         return tasks_.see(static_cast<uint32_t>(curr_tid), cpu, ns);
     };
     const auto irq_ctx = [&] { return kIrqCtx[rec[trace_.formats.common_flags.offset]]; };
-    const auto see = [&](int64_t tid) __attribute__((always_inline)) {
-        return tasks_.see(static_cast<uint32_t>(tid), cpu, ns);
-    };
+    const auto see = [&](int64_t tid)
+                         __attribute__((always_inline)) { return tasks_.see(static_cast<uint32_t>(tid), cpu, ns); };
 
     switch (plan.kind) {
         case Kind::switch_: {
@@ -186,7 +185,7 @@ void Decoder::table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
                 ++wakeup_failed;
                 return;
             }
-            const auto fill = [&](WakingTable & t, size_t i) __attribute__((always_inline)) {
+            const auto fill = [&](WakingTable& t, size_t i) __attribute__((always_inline)) {
                 const uint32_t curr_task = curr();
                 const uint32_t task = tid == 0 ? static_cast<uint32_t>(target) : see(tid);
                 name(task, slot::comm);

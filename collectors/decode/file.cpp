@@ -26,7 +26,7 @@ File::File(const std::string& path) : path_(path) {
     if (fd_ < 0) {
         throw Error(path + ": cannot open: " + std::strerror(errno));
     }
-    struct stat st {};
+    struct stat st{};
     if (::fstat(fd_, &st) != 0 || !S_ISREG(st.st_mode)) {
         ::close(fd_);
         throw Error(path + ": not a regular file; give the trace.dat that trace-cmd wrote");

@@ -32,7 +32,8 @@ const T* column(const nb::dict& table, const char* name, size_t& n, const bool**
         value = value[nb::int_(0)];
     }
     In<T> array;
-    if (!nb::try_cast(value, array, false)) throw std::invalid_argument("column " + std::string(name) + " has another type");
+    if (!nb::try_cast(value, array, false))
+        throw std::invalid_argument("column " + std::string(name) + " has another type");
     if (n != static_cast<size_t>(-1) && array.shape(0) != n)
         throw std::invalid_argument("column " + std::string(name) + " has another length");
     n = array.shape(0);
@@ -64,7 +65,8 @@ nb::object own(std::vector<T> values) {
 inline nb::object own_bool(std::vector<uint8_t> bytes) {
     auto* keep = new std::vector<uint8_t>(std::move(bytes));
     nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, bool, nb::ndim<1>>(reinterpret_cast<bool*>(keep->data()), {keep->size()}, owner));
+    return nb::cast(
+        nb::ndarray<nb::numpy, bool, nb::ndim<1>>(reinterpret_cast<bool*>(keep->data()), {keep->size()}, owner));
 }
 /// A numpy view of `values` (anything with data() and size()), which belong to `owner` and may be overwritten by its next call.
 template <class Values>

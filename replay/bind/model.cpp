@@ -135,7 +135,6 @@ nb::dict decision_columns(const std::vector<DecisionRow>& rows, int64_t first_id
     return d;
 }
 
-
 /// Python face of DecisionBuilder: numbers the decisions across parts.
 class PyBuilder {
   public:
@@ -265,12 +264,14 @@ void bind_model(nb::module_& m) {
                 self->tasks = read_tasks(tasks, masks, self->topo);
             },
             nb::arg("cpus"), nb::arg("domains"), nb::arg("tasks"), nb::arg("masks"),
-            "cpus: rows of `cpu` with `online`; domains: rows of `domain`; tasks: columns by task id; masks: CPU lists that "
+            "cpus: rows of `cpu` with `online`; domains: rows of `domain`; tasks: columns by task id; masks: CPU lists "
+            "that "
             "tasks['allowed'] indexes, masks[0] the online CPUs.")
         .def_prop_ro("topology_known", [](const Recorded& r) { return r.topo.known; })
         .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; });
 
-    nb::class_<PyBuilder>(m, "DecisionBuilder", "Decision records from events (policies.md C2-C5), one batch behind the scan.")
+    nb::class_<PyBuilder>(m, "DecisionBuilder",
+                          "Decision records from events (policies.md C2-C5), one batch behind the scan.")
         .def(nb::init<const Recorded&, int, int, bool, const Running&>(), nb::arg("recorded"), nb::arg("major"),
              nb::arg("minor"), nb::arg("has_waking"), nb::arg("running"), nb::keep_alive<1, 2>(),
              "running: (cpu, task) of CPUs whose first switch comes after the first batch.")

@@ -50,7 +50,8 @@ class PyOpenLoop {
                const Running& running)
         : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
-          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc), known(r, running)) {}
+          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
+                known(r, running)) {}
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
@@ -105,7 +106,8 @@ class PyOpenLoop {
     }
 
   private:
-    static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo, uint64_t seed) {
+    static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo,
+                                                     uint64_t seed) {
         std::vector<std::unique_ptr<Policy>> all;
         for (const auto& [name, params] : specs) {
             for (const PolicyInfo& p : all_policies())
@@ -113,8 +115,9 @@ class PyOpenLoop {
                     throw std::invalid_argument(name + " cannot be replayed yet: it needs " + p.needs);
             all.push_back(make_policy(name, params, topo, seed));
             if (topo.balance_wake && !all.back()->replays_balance_wake())
-                throw std::invalid_argument(name + " cannot be replayed: a domain of this machine sets BALANCE_WAKE, and "
-                                                   "the recording does not give what its slow path reads");
+                throw std::invalid_argument(name +
+                                            " cannot be replayed: a domain of this machine sets BALANCE_WAKE, and "
+                                            "the recording does not give what its slow path reads");
         }
         return all;
     }
@@ -127,7 +130,8 @@ class PyOpenLoop {
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
     }
-    static IdleLatency ranges(const std::vector<std::tuple<Ns, Ns>>& same, const std::vector<std::tuple<Ns, Ns>>& cross) {
+    static IdleLatency ranges(const std::vector<std::tuple<Ns, Ns>>& same,
+                              const std::vector<std::tuple<Ns, Ns>>& cross) {
         IdleLatency l;
         for (auto [lo, hi] : same) l.same_llc.push_back({lo, hi});
         for (auto [lo, hi] : cross) l.cross_llc.push_back({lo, hi});
@@ -160,30 +164,71 @@ void bind_codes(nb::module_& m) {
     using C = DecisionClass;
     using S = PrevState;
     nb::dict enums;
-    enums["decision_class"] = by_code({{code(C::moved), "moved"}, {code(C::stayed), "stayed"}, {code(C::self), "self"},
-        {code(C::bypass_on_rq), "bypass_on_rq"}, {code(C::maybe_on_cpu), "maybe_on_cpu"},
-        {code(C::maybe_delayed), "maybe_delayed"}, {code(C::pinned), "pinned"}, {code(C::rt), "rt"}, {code(C::dl), "dl"},
-        {code(C::ext), "ext"}, {code(C::throttled), "throttled"}, {code(C::core_cookie), "core_cookie"},
-        {code(C::unclosed), "unclosed"}, {code(C::waker_lost), "waker_lost"}, {code(C::observer), "observer"}});
-    enums["decision_kind"] = by_code({{code(Kind::wake), "wake"}, {code(Kind::fork), "fork"}, {code(Kind::exec), "exec"}});
-    enums["irq_ctx"] = by_code({{code(IrqCtx::task), "task"}, {code(IrqCtx::softirq), "softirq"},
-        {code(IrqCtx::hardirq), "hardirq"}, {code(IrqCtx::nmi), "nmi"}});
-    enums["migrate_cause"] = by_code({{code(Cause::wake), "wake"}, {code(Cause::fork), "fork"}, {code(Cause::exec), "exec"},
-        {code(Cause::newidle), "newidle"}, {code(Cause::periodic), "periodic"}, {code(Cause::active), "active"},
-        {code(Cause::numa), "numa"}, {code(Cause::affinity), "affinity"}, {code(Cause::hotplug), "hotplug"},
-        {code(Cause::unknown), "unknown"}});
-    enums["prev_state"] = by_code({{code(S::R), "R"}, {code(S::R_plus), "R+"}, {code(S::S), "S"}, {code(S::D), "D"},
-        {code(S::T), "T"}, {code(S::t), "t"}, {code(S::X), "X"}, {code(S::Z), "Z"}, {code(S::P), "P"}, {code(S::I), "I"},
-        {code(S::other), "other"}});
+    enums["decision_class"] = by_code({{code(C::moved), "moved"},
+                                       {code(C::stayed), "stayed"},
+                                       {code(C::self), "self"},
+                                       {code(C::bypass_on_rq), "bypass_on_rq"},
+                                       {code(C::maybe_on_cpu), "maybe_on_cpu"},
+                                       {code(C::maybe_delayed), "maybe_delayed"},
+                                       {code(C::pinned), "pinned"},
+                                       {code(C::rt), "rt"},
+                                       {code(C::dl), "dl"},
+                                       {code(C::ext), "ext"},
+                                       {code(C::throttled), "throttled"},
+                                       {code(C::core_cookie), "core_cookie"},
+                                       {code(C::unclosed), "unclosed"},
+                                       {code(C::waker_lost), "waker_lost"},
+                                       {code(C::observer), "observer"}});
+    enums["decision_kind"] =
+        by_code({{code(Kind::wake), "wake"}, {code(Kind::fork), "fork"}, {code(Kind::exec), "exec"}});
+    enums["irq_ctx"] = by_code({{code(IrqCtx::task), "task"},
+                                {code(IrqCtx::softirq), "softirq"},
+                                {code(IrqCtx::hardirq), "hardirq"},
+                                {code(IrqCtx::nmi), "nmi"}});
+    enums["migrate_cause"] = by_code({{code(Cause::wake), "wake"},
+                                      {code(Cause::fork), "fork"},
+                                      {code(Cause::exec), "exec"},
+                                      {code(Cause::newidle), "newidle"},
+                                      {code(Cause::periodic), "periodic"},
+                                      {code(Cause::active), "active"},
+                                      {code(Cause::numa), "numa"},
+                                      {code(Cause::affinity), "affinity"},
+                                      {code(Cause::hotplug), "hotplug"},
+                                      {code(Cause::unknown), "unknown"}});
+    enums["prev_state"] = by_code({{code(S::R), "R"},
+                                   {code(S::R_plus), "R+"},
+                                   {code(S::S), "S"},
+                                   {code(S::D), "D"},
+                                   {code(S::T), "T"},
+                                   {code(S::t), "t"},
+                                   {code(S::X), "X"},
+                                   {code(S::Z), "Z"},
+                                   {code(S::P), "P"},
+                                   {code(S::I), "I"},
+                                   {code(S::other), "other"}});
     m.attr("ENUMS") = enums;
-    m.attr("INPUTS") = by_code({{bit(kSync), "sync"}, {bit(kAllowed), "allowed"}, {bit(kLoad), "load"}, {bit(kUtil), "util"},
-        {bit(kFlips), "flips"}, {bit(kRecent), "recent"}, {bit(kHasIdleCores), "has_idle_cores"},
-        {bit(kNrIdleScan), "nr_idle_scan"}, {bit(kCfsNr), "cfs_nr"}, {bit(kHotClock), "hot_clock"},
-        {bit(kIdlePolicy), "idle_policy"}, {bit(kNr), "nr"}, {bit(kCapacity), "capacity"}, {bit(kDomains), "domains"},
-        {bit(kIrqLoad), "irq_load"}});
-    m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"}, {bit(kIdleMissedLlc), "idle_missed_llc"},
-        {bit(kIdleMissedMachine), "idle_missed_machine"}, {bit(kStacked), "stacked"}, {bit(kExposed), "exposed"},
-        {bit(kSelfCollision), "self_collision"}, {bit(kLowConfidence), "low_confidence"}});
+    m.attr("INPUTS") = by_code({{bit(kSync), "sync"},
+                                {bit(kAllowed), "allowed"},
+                                {bit(kLoad), "load"},
+                                {bit(kUtil), "util"},
+                                {bit(kFlips), "flips"},
+                                {bit(kRecent), "recent"},
+                                {bit(kHasIdleCores), "has_idle_cores"},
+                                {bit(kNrIdleScan), "nr_idle_scan"},
+                                {bit(kCfsNr), "cfs_nr"},
+                                {bit(kHotClock), "hot_clock"},
+                                {bit(kIdlePolicy), "idle_policy"},
+                                {bit(kNr), "nr"},
+                                {bit(kCapacity), "capacity"},
+                                {bit(kDomains), "domains"},
+                                {bit(kIrqLoad), "irq_load"}});
+    m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
+                                  {bit(kIdleMissedLlc), "idle_missed_llc"},
+                                  {bit(kIdleMissedMachine), "idle_missed_machine"},
+                                  {bit(kStacked), "stacked"},
+                                  {bit(kExposed), "exposed"},
+                                  {bit(kSelfCollision), "self_collision"},
+                                  {bit(kLowConfidence), "low_confidence"}});
 }
 
 }  // namespace
@@ -199,7 +244,8 @@ void bind_open_loop(nb::module_& m) {
                       const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
              nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
              nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); same_llc, cross_llc: (lo, hi) "
+             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); same_llc, "
+             "cross_llc: (lo, hi) "
              "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")

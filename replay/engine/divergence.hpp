@@ -33,12 +33,12 @@ class Divergence {
         uint16_t pick = 0, recorded = 0;
     };
     struct Cell {
-        uint16_t added = 0;    ///< earlier picks that occupy the CPU
+        uint16_t added = 0;  ///< earlier picks that occupy the CPU
         uint16_t changed = 0;  ///< these, and recorded picks that did not happen
     };
     struct PerPolicy {
         CpuMask dirty;
-        int changed = 0;          ///< CPUs in `dirty`
+        int changed = 0;  ///< CPUs in `dirty`
         std::vector<Cell> cells;  ///< per CPU
         // Without branches: whether a count passes zero is as good as random.
         void enter(Cpu c) {
@@ -54,7 +54,7 @@ class Divergence {
     void forget_slow(TaskId p);
     std::vector<PerPolicy> per_;
     std::vector<uint32_t> slots_;  ///< per task: its slot in picks_, or kNone
-    std::vector<Pick> picks_;      ///< slot * policies + k
+    std::vector<Pick> picks_;  ///< slot * policies + k
     std::vector<uint64_t> active_;  ///< slot * active_words_ + k / 64: policies whose pick for that task counts
     size_t active_words_;
     std::vector<uint32_t> free_;

@@ -8,7 +8,8 @@
 namespace rewake {
 
 void LedgerColumns::resize(size_t n) {
-    cpu.resize(n), cpus_scanned.resize(n), outcome.resize(n), branch.resize(n), inputs_assumed.resize(n), known.resize(n);
+    cpu.resize(n), cpus_scanned.resize(n), outcome.resize(n), branch.resize(n), inputs_assumed.resize(n),
+        known.resize(n);
     lo.resize(n), hi.resize(n), undecided.resize(n), lo_null.resize(n), hi_null.resize(n);
 }
 
@@ -66,7 +67,8 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     if (!primed_) {
         machine_.prime(b, order_, running_);
         if (b.sw.n) start_ = b.sw.ts[0];
-        for (int c = 0; c < topo_.n_cpus; ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
+        for (int c = 0; c < topo_.n_cpus;
+             ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
             const Cpu cpu(static_cast<uint16_t>(c));
             if (!machine_.view().avail.test(cpu) || !machine_.core_idle_but(cpu)) continue;
             for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), cpu, true);
@@ -89,14 +91,16 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 segment_[c.v] = ends_[i];
                 if (irq_) irq_->idle(c, machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
-                if (machine_.is_idle_task(TaskId(b.sw.next_task[i])) && !idle_cores_.empty() && machine_.core_idle_but(c))
+                if (machine_.is_idle_task(TaskId(b.sw.next_task[i])) && !idle_cores_.empty() &&
+                    machine_.core_idle_but(c))
                     for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
                 break;
             }
             case Event::waking: opening(b.waking.id[i]); break;
             case Event::wakeup:
                 opening(b.wakeup.id[i]);
-                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]), b.wakeup.ts[i]);
+                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]),
+                                   b.wakeup.ts[i]);
                 break;
             case Event::migrate:
                 opening(b.migrate.id[i]);
@@ -129,7 +133,9 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
 void OpenLoop::flush(size_t end) {
     for (Instance& in : instances_) {
         const LedgerBlock& b = *in.block;
-        auto append = [&](auto& to, const auto& from) { std::copy_n(from.data(), end - flushed_, to.data() + flushed_); };
+        auto append = [&](auto& to, const auto& from) {
+            std::copy_n(from.data(), end - flushed_, to.data() + flushed_);
+        };
         append(in.out.cpu, b.cpu);
         append(in.out.cpus_scanned, b.cpus_scanned);
         append(in.out.outcome, b.outcome);
@@ -199,7 +205,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.migration_cost = opt_.migration_cost;
         const uint32_t modelled = assumed(w);
         ++decision_;
-        if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null)) recorded_.count(Histogram::bucket(d.latency[row]));
+        if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
+            recorded_.count(Histogram::bucket(d.latency[row]));
         std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
@@ -279,7 +286,8 @@ void OpenLoop::judge(Instance& in, size_t k, size_t slot, const Verdict& v, cons
     LedgerBlock& b = *in.block;
     uint16_t outcome = v.outcome;
     const bool collides = divergence_.occupied(k, v.cpu);
-    outcome |= static_cast<uint16_t>(dec.exposed * kExposed | collides * kSelfCollision);  // no branch: as good as random
+    outcome |=
+        static_cast<uint16_t>(dec.exposed * kExposed | collides * kSelfCollision);  // no branch: as good as random
     in.exposed += dec.exposed;
     in.self_collisions += collides;
     if (!v.known) divergence_.diverge(k, w.p, v.cpu, recorded);

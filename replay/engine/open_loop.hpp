@@ -91,7 +91,12 @@ struct LedgerBlock {
 
 // Bits of forms.py OUTCOMES; a test compares them.
 enum Outcome : uint16_t {
-    kTargetIdle = 1, kIdleMissedLlc = 2, kIdleMissedMachine = 4, kStacked = 8, kExposed = 16, kSelfCollision = 32,
+    kTargetIdle = 1,
+    kIdleMissedLlc = 2,
+    kIdleMissedMachine = 4,
+    kStacked = 8,
+    kExposed = 16,
+    kSelfCollision = 32,
     kLowConfidence = 64,
 };
 

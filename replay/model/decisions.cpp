@@ -7,11 +7,16 @@ namespace rewake {
 
 namespace {
 size_t n_cpus(const Topology& t) { return static_cast<size_t>(t.n_cpus); }
-}
+}  // namespace
 
 DecisionBuilder::DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel, Running running)
-    : topo_(topo), table_(tasks), kernel_(kernel), machine_(topo, tasks),
-      scan_order_(n_cpus(topo), tasks.tasks.size()), order_(n_cpus(topo), tasks.tasks.size()), running_(std::move(running)) {
+    : topo_(topo),
+      table_(tasks),
+      kernel_(kernel),
+      machine_(topo, tasks),
+      scan_order_(n_cpus(topo), tasks.tasks.size()),
+      order_(n_cpus(topo), tasks.tasks.size()),
+      running_(std::move(running)) {
     last_idle_.assign(static_cast<size_t>(topo.n_cpus), -1);
 }
 
@@ -236,7 +241,8 @@ DecisionClass DecisionBuilder::classify(const DecisionRow& r, const Extra& x) {
     if (prio_is_dl(r.prio)) return dl;
     if (prio_is_rt(r.prio)) return rt;
     if (info.ext) return ext;
-    const bool one_cpu = r.chosen && info.allowed_recorded && table_.allowed(r.task).n == 1 && table_.allowed(r.task).mask.test(*r.chosen);
+    const bool one_cpu = r.chosen && info.allowed_recorded && table_.allowed(r.task).n == 1 &&
+                         table_.allowed(r.task).mask.test(*r.chosen);
     if (r.kind != Kind::wake) {
         if (one_cpu) return pinned;
         return r.chosen == r.prev ? stayed : moved;
@@ -245,8 +251,8 @@ DecisionClass DecisionBuilder::classify(const DecisionRow& r, const Extra& x) {
     const Machine::Task& t = machine_.task(r.task);
     if (t.state == Machine::State::throttled) return throttled;
     const bool on_cpu = t.state == Machine::State::running && x.blocked_near;
-    if (!on_cpu && (t.state == Machine::State::running || t.state == Machine::State::queued ||
-                    t.state == Machine::State::waking))
+    if (!on_cpu &&
+        (t.state == Machine::State::running || t.state == Machine::State::queued || t.state == Machine::State::waking))
         return bypass_on_rq;
     if (!x.closed) return unclosed;
     if (!r.waker) return waker_lost;
@@ -299,7 +305,8 @@ const std::vector<Cause>& DecisionBuilder::run(const Batch& b) {
             case Event::waking: opening(b.waking.id[i]); break;
             case Event::wakeup:
                 opening(b.wakeup.id[i]);
-                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]), b.wakeup.ts[i]);
+                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]),
+                                   b.wakeup.ts[i]);
                 break;
             case Event::migrate:
                 opening(b.migrate.id[i]);

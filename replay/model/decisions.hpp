@@ -16,8 +16,21 @@ namespace rewake {
 
 // Codes of forms.py ENUMS; a test compares them.
 enum class DecisionClass : uint8_t {
-    moved, stayed, self, bypass_on_rq, maybe_on_cpu, maybe_delayed, pinned, rt, dl, ext, throttled, core_cookie,
-    unclosed, waker_lost, observer,
+    moved,
+    stayed,
+    self,
+    bypass_on_rq,
+    maybe_on_cpu,
+    maybe_delayed,
+    pinned,
+    rt,
+    dl,
+    ext,
+    throttled,
+    core_cookie,
+    unclosed,
+    waker_lost,
+    observer,
 };
 
 struct DecisionRow {
@@ -48,8 +61,7 @@ inline bool was_placed(DecisionClass cls, bool chosen_known, Machine::State befo
         case DecisionClass::rt:
         case DecisionClass::dl:
         case DecisionClass::ext:
-        case DecisionClass::observer:
-            return before == Machine::State::sleeping || before == Machine::State::unknown;
+        case DecisionClass::observer: return before == Machine::State::sleeping || before == Machine::State::unknown;
         default: return true;
     }
 }
@@ -59,14 +71,14 @@ using Running = std::vector<std::pair<uint16_t, uint32_t>>;  ///< (CPU, task) at
 /// What the recorded kernel does that the events alone do not say.
 struct KernelTraits {
     int major = 0, minor = 0;  ///< 0.0: unknown
-    bool has_waking = true;    ///< sched_waking exists and was recorded
+    bool has_waking = true;  ///< sched_waking exists and was recorded
     bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
 };
 
 struct DecisionCounts {
-    int64_t conflicts = 0;       ///< migrate, prev and wakeup disagree about the chosen CPU
-    int64_t prev_mismatch = 0;   ///< sched_waking.target_cpu differs from sched_migrate_task.orig_cpu
-    int64_t late = 0;            ///< outcome given up because it lay too many batches ahead (censored)
+    int64_t conflicts = 0;  ///< migrate, prev and wakeup disagree about the chosen CPU
+    int64_t prev_mismatch = 0;  ///< sched_waking.target_cpu differs from sched_migrate_task.orig_cpu
+    int64_t late = 0;  ///< outcome given up because it lay too many batches ahead (censored)
 };
 
 /// Two passes over each batch, one batch apart: scan() finds what closes each decision, run() rebuilds the state at the
@@ -75,7 +87,7 @@ class DecisionBuilder {
   public:
     struct Part {
         std::vector<DecisionRow> rows;  ///< in order of their opening events
-        std::vector<Cause> causes;      ///< per row of the batch's migrate table
+        std::vector<Cause> causes;  ///< per row of the batch's migrate table
         size_t unresolved = 0;
         bool ran = false;
     };
@@ -95,23 +107,23 @@ class DecisionBuilder {
 
   private:
     static constexpr size_t kMaxParts = 16;  ///< parts held back for an outcome that is still to come
-    static constexpr Ns kOnCpu = 5'000;      ///< delta of policies.md C3.6a
+    static constexpr Ns kOnCpu = 5'000;  ///< delta of policies.md C3.6a
     enum class Stage : uint8_t { none, await_wakeup, await_run };
     struct Open {  // per task: its decision in flight
         Stage stage = Stage::none;
-        bool running = false;        // on a CPU right now
-        bool ran_early = false;      // switched in before its sched_wakeup (clocks of two CPUs differ)
+        bool running = false;  // on a CPU right now
+        bool ran_early = false;  // switched in before its sched_wakeup (clocks of two CPUs differ)
         size_t part = 0, row = 0;
         Ns last_block = 0;
         bool blocked = false;
-        bool has_move = false;       // last migration by a stopper thread, candidate for exec
+        bool has_move = false;  // last migration by a stopper thread, candidate for exec
         Cpu move_from{}, move_to{};
         size_t move_part = 0, move_row = 0;
     };
     struct Extra {  // per row, only until run()
         bool moved = false;
-        bool was_running = false;    // wakee on a CPU at the waking event
-        bool blocked_near = false;   // its sleeping switch-out lies within kOnCpu of the waking event
+        bool was_running = false;  // wakee on a CPU at the waking event
+        bool blocked_near = false;  // its sleeping switch-out lies within kOnCpu of the waking event
         Cpu wakeup_cpu{};
         bool closed = false;
     };

@@ -17,10 +17,12 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size) {
 IdleScanModel::IdleScanModel(const Topology& topo) : cells_(static_cast<size_t>(topo.n_cpus)) {
     groups_.resize(topo.llc_span.size());
     for (size_t l = 0; l < groups_.size(); ++l) {
-        for_each_cpu(topo.words, [&](int i) { return topo.llc_span[l].w[i]; }, [&](Cpu c) {
-            groups_[l].cpus.push_back(c);
-            return false;
-        });
+        for_each_cpu(
+            topo.words, [&](int i) { return topo.llc_span[l].w[i]; },
+            [&](Cpu c) {
+                groups_[l].cpus.push_back(c);
+                return false;
+            });
         groups_[l].interval = static_cast<Ns>(std::max<size_t>(groups_[l].cpus.size(), 1)) * 1'000'000;
     }
 }

@@ -145,7 +145,8 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
 
 void Machine::refresh(Cpu c) {
     const CpuState& s = cpus_[c.v];
-    const bool idle = s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && topo_.online.test(c);
+    const bool idle =
+        s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && topo_.online.test(c);
     view_.idle.assign(c, idle);
     view_.avail.assign(c, idle);
     view_.sidle.assign(c, view_.nr[c.v] > 0 && view_.nr[c.v] == s.idle_h);
@@ -171,7 +172,8 @@ void Machine::on_loss(Cpu c, Ns ts) {
     refresh(c);
 }
 
-void Machine::prime(const Batch& b, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running) {
+void Machine::prime(const Batch& b, const EventOrder& order,
+                    const std::vector<std::pair<uint16_t, uint32_t>>& running) {
     std::vector<uint8_t> seen;  // tasks that had their first event
     auto first = [&](uint32_t id) {
         if (id >= seen.size()) seen.resize(id + 1 + id / 2, 0);
@@ -230,7 +232,8 @@ void Machine::prime(const Batch& b, const EventOrder& order, const std::vector<s
         if (c < cpus_.size()) was_running(Cpu(c), TaskId(task), prio_hint(TaskId(task)));
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
-        if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0) cpus_[c].curr_known = true;  // silent: idle throughout
+        if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0)
+            cpus_[c].curr_known = true;  // silent: idle throughout
         if (view_.nr[c] > 0) idle_scan_.set_busy(cpu, true, b.sw.n ? b.sw.ts[0] : 0);
         refresh(cpu);
     }
@@ -309,7 +312,8 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             ++counts_.throttled_by_cpu[c.v];
             const TaskInfo& info = table_.info(TaskId(q));
             if (info.has_cgroup) {
-                if (info.cgroup >= counts_.throttled_by_cgroup.size()) counts_.throttled_by_cgroup.resize(info.cgroup + 1);
+                if (info.cgroup >= counts_.throttled_by_cgroup.size())
+                    counts_.throttled_by_cgroup.resize(info.cgroup + 1);
                 ++counts_.throttled_by_cgroup[info.cgroup];
             }
             q = after;
@@ -341,7 +345,7 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
     set_prio(t, prio);
     now_ = ts;
     view_.clock_task[target.v] = ts;
-    if (t.state == State::running) return;                        // woken before it blocked, or its switch came first
+    if (t.state == State::running) return;  // woken before it blocked, or its switch came first
     if (t.state == State::queued && t.cpu == target) return;  // still on the run queue
     enqueue(p, t, target);
 }

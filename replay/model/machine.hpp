@@ -20,8 +20,8 @@ namespace rewake {
 /// Counted departures from what the model expects; they stand in the quality card.
 struct MachineCounts {
     int64_t switches = 0;
-    int64_t resync = 0;            ///< a CPU was resynchronised: a switch contradicted the model, or its events were lost
-    int64_t throttled = 0;         ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
+    int64_t resync = 0;  ///< a CPU was resynchronised: a switch contradicted the model, or its events were lost
+    int64_t throttled = 0;  ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
     std::vector<int64_t> throttled_by_cpu;
     std::vector<int64_t> throttled_by_cgroup;  ///< by cgroup id; tasks without one count in throttled only
 };
@@ -32,16 +32,16 @@ class Machine {
     struct Task {
         State state = State::unknown;
         bool exiting = false;
-        bool counted = false;      ///< in nr, load of `cpu`
-        bool pending = false;      ///< in the pending count of `cpu`
+        bool counted = false;  ///< in nr, load of `cpu`
+        bool pending = false;  ///< in the pending count of `cpu`
         int16_t prio = 120;
-        Cpu cpu{};                 ///< CPU it is on, pends for, or was on last
-        int32_t weight = 1024;     ///< what it adds to load while counted (0: not a fair task)
-        bool sidle = false;        ///< counted as an idle-policy task
+        Cpu cpu{};  ///< CPU it is on, pends for, or was on last
+        int32_t weight = 1024;  ///< what it adds to load while counted (0: not a fair task)
+        bool sidle = false;  ///< counted as an idle-policy task
         bool ever_blocked = false;
-        Ns blocked_at = 0;         ///< last switch-out into sleep
-        Pelt pelt;                 ///< load_avg as of its last change of state
-        Cpu attached{};            ///< CPU whose load_avg holds it
+        Ns blocked_at = 0;  ///< last switch-out into sleep
+        Pelt pelt;  ///< load_avg as of its last change of state
+        Cpu attached{};  ///< CPU whose load_avg holds it
         bool is_attached = false;
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
     };
@@ -139,7 +139,9 @@ class Machine {
     std::vector<CpuState> cpus_;
     std::vector<Task> tasks_;
     Ns now_ = 0;  ///< time of the event at hand
-    std::vector<int64_t>& load(LoadKind kind) { return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)]; }
+    std::vector<int64_t>& load(LoadKind kind) {
+        return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)];
+    }
     std::array<std::vector<int64_t>, 3> loads_;  ///< by LoadKind, per CPU; the selected one lies in view_
     LoadKind selected_ = LoadKind::average;
     IdleScanModel idle_scan_;

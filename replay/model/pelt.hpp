@@ -38,7 +38,7 @@ struct Pelt {
 
 /// The sums of these averages over the tasks of a run queue.
 struct QueuePelt {
-    double average = 0;   ///< load_avg: tasks that went to sleep here included
+    double average = 0;  ///< load_avg: tasks that went to sleep here included
     double runnable = 0;  ///< runnable_load_avg: queued tasks only
     Ns at = 0;
     /// As Pelt::accrue; `weight`: sum of the queued weights.

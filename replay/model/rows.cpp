@@ -51,7 +51,8 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
     Topology t;
     for (const CpuRow& r : cpus) {
         if (r.cpu >= kMaxCpus)
-            throw std::invalid_argument("CPU " + std::to_string(r.cpu) + ": at most " + std::to_string(kMaxCpus) + " CPUs are supported");
+            throw std::invalid_argument("CPU " + std::to_string(r.cpu) + ": at most " + std::to_string(kMaxCpus) +
+                                        " CPUs are supported");
         t.n_cpus = std::max(t.n_cpus, r.cpu + 1);
     }
     const auto n = static_cast<size_t>(t.n_cpus);
@@ -60,7 +61,9 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
     t.has_llc_domain.assign(n, false), t.llc_id.resize(n);
     for (size_t c = 0; c < n; ++c) t.llc_id[c] = static_cast<uint16_t>(c);
     auto checked = [&](uint16_t c, const char* what) {
-        if (c >= n) throw std::invalid_argument("topology: " + std::string(what) + " names CPU " + std::to_string(c) + ", which has no row");
+        if (c >= n)
+            throw std::invalid_argument("topology: " + std::string(what) + " names CPU " + std::to_string(c) +
+                                        ", which has no row");
         return c;
     };
     for (const CpuRow& r : cpus) {
@@ -81,7 +84,8 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
         checked(d.cpu, "domain");
         sorted.push_back(&d);
     }
-    std::stable_sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return std::tie(a->level, a->cpu) < std::tie(b->level, b->cpu); });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](auto* a, auto* b) { return std::tie(a->level, a->cpu) < std::tie(b->level, b->cpu); });
     std::map<std::pair<std::string, std::string>, size_t> known;
     for (const DomainRow* d : sorted) {
         auto [it, fresh] = known.try_emplace({d->name, d->span}, t.domains.size());
@@ -105,7 +109,8 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
         if (t.domains[it->second].share_llc) {
             const CpuMask& span = t.domains[it->second].span;
             t.has_llc_domain[d->cpu] = true;
-            t.llc_id[d->cpu] = first_in_wrap(kMaskWords, 0, [&](unsigned i) { return span.w[i]; }).value_or(Cpu(d->cpu)).v;
+            t.llc_id[d->cpu] =
+                first_in_wrap(kMaskWords, 0, [&](unsigned i) { return span.w[i]; }).value_or(Cpu(d->cpu)).v;
         }
     }
     t.known = !t.domains.empty();

@@ -46,26 +46,26 @@ struct Topology {
     bool clusters_active = false;  ///< any CPU has a cluster domain
     bool asym = false;             ///< different capacities exist
 
-    std::vector<CpuMask> smt;          ///< per CPU: hardware siblings, itself included (not restricted to any domain)
-    std::vector<uint16_t> core;        ///< per CPU: lowest sibling number
-    std::vector<uint16_t> node;        ///< per CPU: NUMA node number
-    std::vector<CpuMask> node_span;    ///< per NUMA node number
-    std::vector<uint16_t> cap_orig;    ///< per CPU, 1024 = biggest
+    std::vector<CpuMask> smt;  ///< per CPU: hardware siblings, itself included (not restricted to any domain)
+    std::vector<uint16_t> core;  ///< per CPU: lowest sibling number
+    std::vector<uint16_t> node;  ///< per CPU: NUMA node number
+    std::vector<CpuMask> node_span;  ///< per NUMA node number
+    std::vector<uint16_t> cap_orig;  ///< per CPU, 1024 = biggest
     std::vector<bool> has_llc_domain;  ///< per CPU: sd_llc(c) exists
-    std::vector<uint16_t> llc_id;      ///< per CPU: lowest CPU number sharing the LLC (itself without a domain)
-    std::vector<Llc> llc;              ///< per CPU: dense index into llc_span (a CPU without a domain has its own)
-    std::vector<CpuMask> llc_span;     ///< per dense LLC
-    std::vector<CpuMask> cluster;      ///< per CPU: cluster span (empty without a cluster level there)
+    std::vector<uint16_t> llc_id;  ///< per CPU: lowest CPU number sharing the LLC (itself without a domain)
+    std::vector<Llc> llc;  ///< per CPU: dense index into llc_span (a CPU without a domain has its own)
+    std::vector<CpuMask> llc_span;  ///< per dense LLC
+    std::vector<CpuMask> cluster;  ///< per CPU: cluster span (empty without a cluster level there)
     std::vector<bool> has_cluster;
 
-    std::vector<Domain> domains;          ///< all distinct domains, children before parents
+    std::vector<Domain> domains;  ///< all distinct domains, children before parents
     std::vector<std::vector<int>> stack;  ///< per CPU: indices into `domains`, bottom-up
-    std::vector<int> asym_domain;         ///< per CPU: index of its lowest asym_full domain, or `kNone`
-    std::vector<int> llc_level;           ///< per CPU: index into its stack of sd_llc(c), or `kNone`
-    bool balance_wake = false;            ///< any domain has SD_BALANCE_WAKE
+    std::vector<int> asym_domain;  ///< per CPU: index of its lowest asym_full domain, or `kNone`
+    std::vector<int> llc_level;  ///< per CPU: index into its stack of sd_llc(c), or `kNone`
+    bool balance_wake = false;  ///< any domain has SD_BALANCE_WAKE
     static constexpr int kNone = 0x7fffffff;
 
-    std::vector<uint16_t> sibling;        ///< siblings of all CPUs, ascending within a CPU; see siblings()
+    std::vector<uint16_t> sibling;  ///< siblings of all CPUs, ascending within a CPU; see siblings()
     std::vector<uint32_t> sibling_start;  ///< per CPU and one more: first index into `sibling`
     /// smt[c] as a list, for loops over a core.
     std::span<const uint16_t> siblings(Cpu c) const {

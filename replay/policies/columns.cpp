@@ -179,7 +179,8 @@ bool slow_known(const Column& c) { return c.slow.group == GroupRule::gl && !c.sl
 /// What the kernel calls the load of a CPU (policies.md A5).
 LoadKind load_kind(const Column& c) {
     if (c.affine_rule == AffineRule::a38) return LoadKind::weight;
-    return c.slow.group == GroupRule::gt ? LoadKind::average : LoadKind::runnable;  // load_avg and GT both came with 5.5
+    return c.slow.group == GroupRule::gt ? LoadKind::average
+                                         : LoadKind::runnable;  // load_avg and GT both came with 5.5
 }
 
 void add_gate(Steps& s, const Column& c, const Topology& t) {

@@ -14,9 +14,7 @@ namespace {
 /// Whether interrupts take more of a CPU than the threshold allows; a fixed one is the control for the patch's other rules.
 struct Heavy {
     std::optional<int32_t> fixed;
-    bool operator()(const Ctx& x, Cpu c) const {
-        return fixed ? x.v.irq->intrload[c.v] > *fixed : x.v.heavy(c);
-    }
+    bool operator()(const Ctx& x, Cpu c) const { return fixed ? x.v.irq->intrload[c.v] > *fixed : x.v.heavy(c); }
 };
 
 class Clean : public Filter {
@@ -154,21 +152,23 @@ int32_t IrqEstimator::threshold(const Buckets& buckets, int n_cpus) {
 
 PolicyEntry irq_aware_entry() {
     const Column& base = column("linux-4.12");
-    PolicyInfo info{.name = "irq-aware",
-                    .summary = "Linux 4.12 that passes over idle CPUs which interrupts keep busy",
-                    .source = "Rohit Jain, [PATCH 1/2] sched: Interrupt Aware Scheduler, 2017-05-12",
-                    .oracle_column = "v4.12.0+seed3",
-                    .reference = false,
-                    .params = {{"threshold", "auto",
-                                "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)"}},
-                    .steps = {},
-                    .deviations = column_deviations(base),
-                    .reads_irq = true,
-                    .needs = {}};
+    PolicyInfo info{
+        .name = "irq-aware",
+        .summary = "Linux 4.12 that passes over idle CPUs which interrupts keep busy",
+        .source = "Rohit Jain, [PATCH 1/2] sched: Interrupt Aware Scheduler, 2017-05-12",
+        .oracle_column = "v4.12.0+seed3",
+        .reference = false,
+        .params = {{"threshold", "auto",
+                    "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)"}},
+        .steps = {},
+        .deviations = column_deviations(base),
+        .reads_irq = true,
+        .needs = {}};
     info.deviations.insert(
         info.deviations.end(),
         {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a lower bound",
-         "ticks: 1/HZ apart, none on a CPU idle for longer than one; threshold 1000 for 100 ms, then computed, then every 5 s"});
+         "ticks: 1/HZ apart, none on a CPU idle for longer than one; threshold 1000 for 100 ms, then computed, then "
+         "every 5 s"});
     return composed_entry(std::move(info), compose_seed);
 }
 

@@ -79,7 +79,8 @@ TEST_F(Loads, TwoTasksAddUp) {
     machine_->on_wakeup(TaskId(5), 120, Cpu(0), 2 * kMs);
     machine_->advance(900 * kMs, Cpu(0), Cpu(0));
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 2048, 4);
-    EXPECT_NEAR(static_cast<double>(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average)), 1023, 2);
+    EXPECT_NEAR(static_cast<double>(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average)), 1023,
+                2);
     EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 1024);
 }
 

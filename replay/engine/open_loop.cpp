@@ -85,43 +85,31 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
+            case Event::waking: opening(b.waking.id[i]); break;
+            case Event::wakeup: opening(b.wakeup.id[i]); break;
+            case Event::migrate: opening(b.migrate.id[i]); break;
+            case Event::exec: opening(b.exec.id[i]); break;
+            default: break;
+        }
+        machine_.apply(b, e, i);
+        switch (e) {
             case Event::sw: {
                 const Cpu c(b.sw.cpu[i]);
-                machine_.on_switch(b.sw, i);
+                const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
-                if (irq_) irq_->idle(c, machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
+                if (irq_) irq_->idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
-                if (machine_.is_idle_task(TaskId(b.sw.next_task[i])) && !idle_cores_.empty() &&
-                    machine_.core_idle_but(c))
+                if (idle && !idle_cores_.empty() && machine_.core_idle_but(c))
                     for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
                 break;
             }
-            case Event::waking: opening(b.waking.id[i]); break;
-            case Event::wakeup:
-                opening(b.wakeup.id[i]);
-                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]),
-                                   b.wakeup.ts[i]);
-                break;
-            case Event::migrate:
-                opening(b.migrate.id[i]);
-                machine_.on_migrate(TaskId(b.migrate.task[i]), Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]),
-                                    b.migrate.ts[i]);
-                break;
             case Event::fork:
                 for (Instance& in : instances_)
                     in.policy->fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]), Cpu(b.fork.cpu[i]));
                 break;
-            case Event::exec: opening(b.exec.id[i]); break;
-            case Event::exit: machine_.on_exit(TaskId(b.exit.task[i])); break;
-            case Event::idle:
-                machine_.on_idle_state(Cpu(b.idle.idle_cpu[i]), b.idle.state_null && b.idle.state_null[i]
-                                                                    ? std::nullopt
-                                                                    : std::optional(b.idle.state[i]));
-                break;
             case Event::irq:
                 if (irq_) irq_->irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
                 break;
-            case Event::loss: machine_.on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
             default: break;
         }
     });

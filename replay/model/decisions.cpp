@@ -298,31 +298,16 @@ const std::vector<Cause>& DecisionBuilder::run(const Batch& b) {
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
+            case Event::waking: opening(b.waking.id[i]); break;
+            case Event::wakeup: opening(b.wakeup.id[i]); break;
+            case Event::migrate: opening(b.migrate.id[i]); break;
+            case Event::exec: opening(b.exec.id[i]); break;
             case Event::sw:
-                machine_.on_switch(b.sw, i);
                 if (machine_.is_idle_task(TaskId(b.sw.next_task[i]))) last_idle_[b.sw.cpu[i]] = b.sw.ts[i];
                 break;
-            case Event::waking: opening(b.waking.id[i]); break;
-            case Event::wakeup:
-                opening(b.wakeup.id[i]);
-                machine_.on_wakeup(TaskId(b.wakeup.task[i]), b.wakeup.prio[i], Cpu(b.wakeup.target_cpu[i]),
-                                   b.wakeup.ts[i]);
-                break;
-            case Event::migrate:
-                opening(b.migrate.id[i]);
-                machine_.on_migrate(TaskId(b.migrate.task[i]), Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]),
-                                    b.migrate.ts[i]);
-                break;
-            case Event::exec: opening(b.exec.id[i]); break;
-            case Event::exit: machine_.on_exit(TaskId(b.exit.task[i])); break;
-            case Event::idle:
-                machine_.on_idle_state(Cpu(b.idle.idle_cpu[i]), b.idle.state_null && b.idle.state_null[i]
-                                                                    ? std::nullopt
-                                                                    : std::optional(b.idle.state[i]));
-                break;
-            case Event::loss: machine_.on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
             default: break;
         }
+        machine_.apply(b, e, i);
     });
     part.ran = true;
     causes_ = std::move(part.causes);

@@ -239,6 +239,30 @@ void Machine::prime(const Batch& b, const EventOrder& order,
     }
 }
 
+void Machine::apply(const Batch& b, Event e, size_t i) {
+    switch (e) {
+        case Event::sw: on_switch(b.sw, i); break;
+        case Event::wakeup: {
+            const WakeupColumns& w = b.wakeup;
+            on_wakeup(TaskId(w.task[i]), w.prio[i], Cpu(w.target_cpu[i]), w.ts[i]);
+            break;
+        }
+        case Event::migrate: {
+            const MigrateColumns& m = b.migrate;
+            on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i]);
+            break;
+        }
+        case Event::exit: on_exit(TaskId(b.exit.task[i])); break;
+        case Event::idle: {
+            const bool leaves = b.idle.state_null && b.idle.state_null[i];
+            on_idle_state(Cpu(b.idle.idle_cpu[i]), leaves ? std::nullopt : std::optional(b.idle.state[i]));
+            break;
+        }
+        case Event::loss: on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
+        default: break;
+    }
+}
+
 void Machine::on_switch(const SwitchColumns& s, size_t i) {
     const Cpu c(s.cpu[i]);
     const Ns ts = now_ = s.ts[i];

@@ -53,7 +53,10 @@ class Machine {
     /// as idle. Call once, before any event.
     void prime(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
 
-    // One call per event, in event order.
+    /// Takes row `i` of the event's table, in event order. A sched_waking changes nothing by itself: its decision does,
+    /// through on_waking().
+    void apply(const Batch& b, Event e, size_t i);
+    // What apply() calls, one an event.
     void on_switch(const SwitchColumns& c, size_t i);
     /// `placed`: the wakeup went through placement; `chosen` is where it will be put (from then on not idle, F.2).
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen);

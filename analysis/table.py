@@ -164,7 +164,7 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r)
+    lines += _inputs(r) + _sync(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
@@ -181,6 +181,18 @@ def _inputs(r: Report) -> list[str]:
         names = sorted((n for n in p.inputs if n != "any"), key=lambda n: (-p.inputs[n], n))
         told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({', '.join(names)})")
     return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
+
+
+def _sync(r: Report) -> list[str]:
+    """What was assumed of WF_SYNC, in the words of --assume."""
+    told = {
+        "0": "WF_SYNC is in no event: taken as clear; --assume sync=auto infers it per pair of waker and wakee.",
+        "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
+        "auto": "WF_SYNC is in no event: inferred per pair of waker and wakee from its other wakeups.",
+    }
+    assume = r.run.get("assume")
+    text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
+    return wrap(text) if text else []
 
 
 def _uncounted(r: Report) -> list[str]:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
 from rewake.replay.spec import PolicySpec
+from rewake.replay.sync import Bools, infer
 
 Source = Recording | RecordingWriter
 
@@ -229,54 +231,109 @@ def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> l
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
 
+class _Loop:
+    """The open loop over one recording: what does not depend on the policies is worked out once."""
+
+    def __init__(self, recording: Recording, seed: int) -> None:
+        self._recording, self._seed = recording, seed
+        self._info: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
+        self._recorded = recorded_machine(recording)
+        self._ranges = _idle_ranges(recording)
+        self._running = _running(recording, self._recorded.n_cpus)
+        cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
+        self.options = {
+            "sync": False,
+            "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),
+            "migration_cost": int(cost) if cost is not None else 500_000,
+            "inferred": _inferred(recording, self._recorded.topology_known),
+        }
+
+    def about(self, spec: PolicySpec) -> dict[str, Any]:
+        """Its description; UsageError when there is no such policy."""
+        if spec.name not in self._info:
+            raise UsageError(f"no policy {spec.name}; there are {', '.join(self._info)}")
+        if spec.column is not None:
+            raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
+        return self._info[spec.name]
+
+    def engine(self, specs: Sequence[PolicySpec], sync: bool) -> _engine.OpenLoop:
+        wanted = [(s.name, dict(s.params)) for s in specs]
+        self.options["sync"] = sync
+        try:
+            return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    def run(
+        self, engines: Sequence[_engine.OpenLoop], irq: bool, sync: Bools | None = None
+    ) -> Iterator[tuple[int, Columns]]:
+        """Runs the engines part by part; yields the part and its decisions. `sync`: WF_SYNC per decision."""
+        recording = self._recording
+        batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
+        first = 0
+        for k, (batch, following) in enumerate(_with_next(batches)):
+            decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
+            n = len(decisions["event_id"])
+            if sync is not None:
+                decisions = {**decisions, "sync": sync[first : first + n]}
+            first += n
+            for engine in engines:
+                try:
+                    engine.run(batch, following, decisions)
+                except ValueError as error:
+                    raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
+            yield k, decisions
+
+    def infer_sync(self, column: PolicySpec) -> Bools:
+        """WF_SYNC per decision from the recorded kernel's column asked under both values (replay/sync.py)."""
+        irq = bool(self.about(column)["reads_irq"])
+        engines = [self.engine([column], value) for value in (False, True)]
+        found: list[tuple[npt.NDArray[Any], ...]] = []
+        for _, decisions in self.run(engines, irq):
+            agrees = []
+            for engine in engines:
+                known, undecided = engine.ledger(0)["known"]
+                agrees.append(known & ~undecided)
+            waker, no_waker = _with_null(decisions["waker_task"])
+            context, no_context = _with_null(decisions["irq_ctx"])
+            from_task = (context == 0) & ~no_context & ~no_waker
+            wakee, _ = _with_null(decisions["task"])
+            found.append((waker.copy(), wakee.copy(), from_task, *agrees))
+        if not found:
+            return np.zeros(0, np.bool_)
+        return infer(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
+
+
 def replay(
     recording: Recording,
     specs: Sequence[PolicySpec],
     writer: RunWriter,
     *,
     seed: int = 0,
-    sync: bool = False,
-    auto: str | None = None,
+    sync: str = "0",
+    auto: PolicySpec | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Re-decides every decision of `recording` under each policy, in one pass.
 
-    Fills `writer` (ledgers, buckets, manifest). `auto` names the instance that stands for the recorded kernel. Returns
-    the manifest entries. UsageError for an unknown policy or parameter.
+    Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
+    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`. Returns the manifest entries.
+    UsageError for an unknown policy or parameter.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
         raise UsageError("a policy instance is given twice")
-    info = {p["name"]: p for p in _engine.policies()}
-    for spec in specs:
-        if spec.name not in info:
-            raise UsageError(f"no policy {spec.name}; there are {', '.join(info)}")
-        if spec.column is not None:
-            raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
-    recorded = recorded_machine(recording)
-    same, cross = _idle_ranges(recording)
-    sysctl = recording.manifest.get("sysctl") or {}
-    cost = sysctl.get("debug.sched.migration_cost_ns")
-    options = {
-        "sync": sync,
-        "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),
-        "migration_cost": int(cost) if cost is not None else 500_000,
-        "inferred": _inferred(recording, recorded.topology_known),
-    }
-    running = _running(recording, recorded.n_cpus)
-    policies_wanted = [(s.name, dict(s.params)) for s in specs]
-    try:
-        engine = _engine.OpenLoop(recorded, policies_wanted, seed, options, same, cross, running)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    irq = any(info[s.name]["reads_irq"] for s in specs)
-    batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
-    for k, (batch, following) in enumerate(_with_next(batches)):
-        decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
-        try:
-            engine.run(batch, following, decisions)
-        except ValueError as error:
-            raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
+    loop = _Loop(recording, seed)
+    info = [loop.about(spec) for spec in specs]
+    if sync == "auto" and auto is None:
+        raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
+    flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
+    engine = loop.engine(specs, sync == "1")
+    for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), flags):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:
@@ -284,8 +341,7 @@ def replay(
     totals = engine.totals()
     buckets = _buckets("recorded", "recorded", engine.recorded_buckets())
     policies = []
-    for spec, name, total in zip(specs, names, totals, strict=True):
-        about = info[spec.name]
+    for spec, name, about, total in zip(specs, names, info, totals, strict=True):
         decided = total["decided"]
         policies.append(
             {
@@ -311,6 +367,13 @@ def replay(
             "n": np.array([n for _, _, _, n in buckets], np.int64),
         },
     )
-    summary: dict[str, Any] = {"policies": policies, "seed": seed, "sync": sync, "auto": auto, "options": options}
+    summary: dict[str, Any] = {
+        "policies": policies,
+        "seed": seed,
+        "sync": sync,
+        "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
+        "auto": None if auto is None else str(auto),
+        "options": loop.options,
+    }
     writer.manifest |= summary
     return summary

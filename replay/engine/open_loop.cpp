@@ -180,7 +180,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             w.allowed = &table_.masks[0].mask;
             w.n_allowed = table_.masks[0].n;
         }
-        w.sync = opt_.sync;
+        w.sync = d.sync ? d.sync[row] : opt_.sync;
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;

@@ -41,6 +41,7 @@ struct DecisionColumns {
     const int64_t* latency = nullptr;
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
+    const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: ReplayOptions::sync
 };
 
 /// An array that grows without touching its memory, and is re-used from part to part.

@@ -84,6 +84,24 @@ def _has_ext(recording: Recording) -> bool:
         con.close()
 
 
+assume_option = click.option(
+    "--assume",
+    multiple=True,
+    metavar="sync=0|1|auto",
+    help="Value of an input that no event carries; auto infers it per relation. Default: sync=0.",
+)
+
+
+def sync_of(assume: tuple[str, ...]) -> str:
+    """What --assume says of WF_SYNC; the last one counts."""
+    sync = "0"
+    for text in assume:
+        name, _, sync = text.partition("=")
+        if name != "sync" or sync not in ("0", "1", "auto"):
+            raise UsageError(f"--assume {text}: sync=0, sync=1 or sync=auto expected")
+    return sync
+
+
 def make_run(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -91,7 +109,7 @@ def make_run(
     name: str,
     out: Path | None,
     seed: int,
-    sync: bool,
+    sync: str,
     auto: str | None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
@@ -100,23 +118,25 @@ def make_run(
     from rewake import cache
     from rewake.forms import Run, RunWriter
     from rewake.replay import driver
+    from rewake.replay.spec import parse
 
     def build(target: Path) -> None:
         with RunWriter(target, recording) as writer:
             writer.manifest |= {
                 "tool": {"name": "rewake", "version": __version__},
                 "name": name,
-                "assume": {"sync": int(sync)},
+                "assume": {"sync": sync},
                 "refusals": {"auto": refusal} if refusal else {},
                 "auto_notes": list(notes),
             }
-            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=auto, progress=progress("replay"))
+            column = None if auto is None else parse(auto)[0]
+            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=column, progress=progress("replay"))
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), str(sync)]
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
     key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 

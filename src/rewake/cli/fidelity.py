@@ -17,6 +17,7 @@ from rewake.errors import FidelityError, UsageError
 @topology_option
 @click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
+@_answers.assume_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -24,6 +25,7 @@ def command(
     topology: str | None,
     min_skill: float | None,
     column: str | None,
+    assume: tuple[str, ...],
     force: bool,
     format_: str,
 ) -> None:
@@ -35,6 +37,7 @@ def command(
     from rewake.analysis import fidelity, quality, report, sql, table
     from rewake.replay.spec import PolicySpec, parse
 
+    sync = _answers.sync_of(assume)
     opened = open_recording(recording, topology)
     card = quality.assess(opened)
     card.enforce(force)
@@ -49,7 +52,7 @@ def command(
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=False, auto=instance)
+    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance)
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))

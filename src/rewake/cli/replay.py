@@ -10,7 +10,7 @@ import click
 
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
-from rewake.errors import FidelityError, UsageError
+from rewake.errors import FidelityError
 
 if TYPE_CHECKING:
     from rewake.replay.spec import PolicySpec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="NAME[:key=value,...]",
     help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
 )
-@click.option("--assume", multiple=True, metavar="sync=0|1", help="Value of an input that no event carries.")
+@_answers.assume_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
@@ -50,7 +50,7 @@ def command(
     """
     from rewake.analysis.quality import assess
 
-    sync = _sync(assume)
+    sync = _answers.sync_of(assume)
     wanted = _answers.parse_policies(asked)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
@@ -80,15 +80,6 @@ def command(
     if refusal:
         steps[0] = f"rewake fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)
-
-
-def _sync(assume: tuple[str, ...]) -> bool:
-    sync = False
-    for text in assume:
-        if text not in ("sync=0", "sync=1"):
-            raise UsageError(f"--assume {text}: sync=0 or sync=1 expected")
-        sync = text == "sync=1"
-    return sync
 
 
 def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/irq_ticks.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace rewake {
 
 IrqTicks::IrqTicks(const Topology& topo, uint32_t hz)
@@ -20,17 +23,24 @@ void IrqTicks::tick(Ns at) {
         estimator_.tick(Cpu(static_cast<uint16_t>(i)), c.spent);
         c.spent = 0;
     }
-    if (++ticks_ == next_threshold_) {
+    if (++ticks_ >= next_threshold_) {
         estimator_.recompute();
-        next_threshold_ += threshold_every_;
+        next_threshold_ = ticks_ + threshold_every_;
     }
 }
 
 void IrqTicks::advance(Ns ts) {
+    ts = std::min(ts, std::numeric_limits<Ns>::max() / 4);  // a corrupted time must not wrap the sums below
     if (!started_) {
         started_ = true;
         next_ = ts + period_;
         for (CpuState& c : cpus_) c.idle_since = ts;
+    }
+    if (ts - next_ > 2 * kSettle * period_) {  // a gap in the record, or a corrupted time: its middle changes nothing
+        for (int i = 0; i < kSettle; ++i, next_ += period_) tick(next_);
+        const Ns skipped = (ts - next_) / period_ - kSettle;
+        next_ += skipped * period_;
+        ticks_ += skipped;
     }
     for (; next_ <= ts; next_ += period_) tick(next_);
 }

@@ -25,6 +25,7 @@ class IrqTicks {
 
   private:
     static constexpr Ns kWarmUp = 100'000'000;  ///< then the threshold is computed for the first time
+    static constexpr int kSettle = 32;  ///< ticks after which any load has decayed to nothing
     struct CpuState {
         int depth = 0;
         Ns since = 0;  ///< begin of the outermost handler, or the last tick within it

@@ -31,7 +31,6 @@ void bind_policies(nb::module_& m) {
                 d["params"] = params;
                 d["steps"] = nb::cast(p.steps);
                 d["deviations"] = nb::cast(p.deviations);
-                d["needs"] = p.needs;
                 d["reads_irq"] = p.reads_irq;
                 all.append(d);
             }
@@ -39,7 +38,7 @@ void bind_policies(nb::module_& m) {
         },
         "All policies: name, summary, source, oracle_column (None: no vectors), reference, params (name, value = "
         "default, meaning),\n"
-        "steps in order, deviations, needs (what no recording gives: it cannot be replayed; empty otherwise).");
+        "steps in order, deviations, reads_irq (its replay follows the interrupts).");
     m.def(
         "branch_names",
         [] {

@@ -20,8 +20,7 @@ PolicyEntry asym_prefer_prev_entry() {
         .params = column_params(row),
         .steps = {},
         .deviations = column_deviations(row),
-        .reads_irq = false,
-        .needs = {}};
+        .reads_irq = false};
     return composed_entry(std::move(info), [](const PolicyParams& p, const Topology& t) { return compose(row, p, t); });
 }
 

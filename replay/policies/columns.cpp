@@ -344,8 +344,7 @@ PolicyEntry column_entry(const Column& c) {
                     .params = column_params(c),
                     .steps = {},
                     .deviations = column_deviations(c),
-                    .reads_irq = false,
-                    .needs = {}};
+                    .reads_irq = false};
     return composed_entry(std::move(info), [&c](const PolicyParams& p, const Topology& t) { return compose(c, p, t); });
 }
 

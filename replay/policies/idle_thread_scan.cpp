@@ -93,8 +93,7 @@ PolicyEntry idle_thread_scan_entry() {
                     "stale: the run queue clock that the patch reads; now: the time of the wakeup, its intent"}},
         .steps = {},
         .deviations = column_deviations(column("linux-4.5")),
-        .reads_irq = false,
-        .needs = {}};
+        .reads_irq = false};
     info.deviations.push_back("cfs_nr is the number of queued fair tasks where cgroups are not known");
     return composed_entry(std::move(info), compose_seed);
 }

@@ -162,8 +162,7 @@ PolicyEntry irq_aware_entry() {
                     "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)"}},
         .steps = {},
         .deviations = column_deviations(base),
-        .reads_irq = true,
-        .needs = {}};
+        .reads_irq = true};
     info.deviations.insert(
         info.deviations.end(),
         {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a lower bound",

@@ -142,7 +142,6 @@ struct PolicyInfo {
     std::vector<std::string> steps;  ///< the composition, in order
     std::vector<std::string> deviations;
     bool reads_irq = false;  ///< reads View::irq: replay has to follow the interrupts
-    std::string needs;  ///< what no recording gives and it cannot decide without; empty: it can be replayed
 };
 
 using PolicyParams = std::map<std::string, std::string>;

@@ -69,8 +69,7 @@ PolicyEntry userspace_hints_entry() {
         .params = column_params(base),
         .steps = {},
         .deviations = column_deviations(base),
-        .reads_irq = false,
-        .needs = {}};
+        .reads_irq = false};
     info.params.push_back(
         {"hint", "0",
          "given to every task for the whole recording: FORK_AFFINE 1 or FORK_SPREAD 2, plus WAKE_AFFINE 4 "

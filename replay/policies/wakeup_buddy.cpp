@@ -106,8 +106,7 @@ PolicyEntry wakeup_buddy_entry() {
                                 "code compares >=, the posting's text says more than"}},
                     .steps = {},
                     .deviations = column_deviations(base),
-                    .reads_irq = false,
-                    .needs = {}};
+                    .reads_irq = false};
     info.deviations.push_back("tasks are told apart by thread, where the patch compares pointers that may be reused");
     return composed_entry(std::move(info), compose_seed);
 }

@@ -91,6 +91,6 @@ def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str
     if wanted:
         specs += [s for s in wanted if s.name != "auto"]
     else:
-        seeds = [n for n, p in known.items() if not p["reference"] and n not in COLUMNS and not p["needs"]]
+        seeds = [n for n, p in known.items() if not p["reference"] and n not in COLUMNS]
         specs += [PolicySpec("oracle-idle"), *map(PolicySpec, seeds)]
     return list({str(s): s for s in specs}.values())

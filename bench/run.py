@@ -102,20 +102,16 @@ class Replays:
         self.decisions = [
             self.recording.read_part("decision", k, driver._DECISION_COLUMNS) for k in range(self.recording.n_parts)
         ]
-        self.machine = driver.recorded_machine(self.recording)
-        self.ranges = driver._idle_ranges(self.recording)
-        self.running = driver._running(self.recording, self.machine.n_cpus)
+        self.loop = driver.Loop(self.recording, seed=1)
         self.wakeups = sum(len(d["event_id"]) for d in self.decisions)
 
     def seconds(self, *policies: str) -> float:
-        from rewake.replay import _engine
+        from rewake.replay.spec import PolicySpec
 
-        options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0}
-        specs = [(name, dict[str, str]()) for name in policies]
-        loop = _engine.OpenLoop(self.machine, specs, 1, options, *self.ranges, self.running)
+        engine = self.loop.engine([PolicySpec(name) for name in policies], sync=False)
         start = time.process_time()
         for k, batch in enumerate(self.batches):
-            loop.run(batch, self.batches[k + 1] if k + 1 < len(self.batches) else None, self.decisions[k])
+            engine.run(batch, self.batches[k + 1] if k + 1 < len(self.batches) else None, self.decisions[k])
         return time.process_time() - start
 
 

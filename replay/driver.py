@@ -231,7 +231,7 @@ def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> l
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
 
-class _Loop:
+class Loop:
     """The open loop over one recording: what does not depend on the policies is worked out once."""
 
     def __init__(self, recording: Recording, seed: int) -> None:
@@ -327,7 +327,7 @@ def replay(
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
         raise UsageError("a policy instance is given twice")
-    loop = _Loop(recording, seed)
+    loop = Loop(recording, seed)
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")

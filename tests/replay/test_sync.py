@@ -63,7 +63,7 @@ def test_against_the_flags_that_probes_saw(name: str, column: str, least: float,
     if not trace.is_file():
         pytest.skip("the shared recordings are not here")
     recording = importing.import_trace(trace, None, tmp_path / "a.rewake")
-    inferred = driver._Loop(recording, 0).infer_sync(PolicySpec(column))
+    inferred = driver.Loop(recording, 0).infer_sync(PolicySpec(column))
     con = recording.connect()
     try:
         found = con.execute(

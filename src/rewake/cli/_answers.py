@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -82,6 +83,14 @@ def _has_ext(recording: Recording) -> bool:
         return bool(con.execute("SELECT count(*) FROM decision WHERE class = ?", [code]).fetchall()[0][0])
     finally:
         con.close()
+
+
+def program() -> str:
+    """How to call this program again: as it was called, where a shell would not find it by name."""
+    called = Path(sys.argv[0])
+    if called.name != "rewake" or shutil.which("rewake"):
+        return "rewake"
+    return str(path_shown(called))
 
 
 assume_option = click.option(

@@ -76,9 +76,10 @@ def command(
     )
     report = _answers.report_of(run, max_exposure, _answers.display_name(recording))
     shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
-    steps = [f"rewake fidelity {source}", f"rewake query {shown} --list", f"rewake report {shown} --format json"]
+    me = _answers.program()
+    steps = [f"{me} fidelity {source}", f"{me} query {shown} --list", f"{me} report {shown} --format json"]
     if refusal:
-        steps[0] = f"rewake fidelity {source} --as COLUMN"
+        steps[0] = f"{me} fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)
 
 

@@ -47,6 +47,13 @@ _RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """Rates per 1,000 decisions, fewer is better: figure, row label, column header."""
 
 
+LABELS = {
+    "hybrid": "a seed on a kernel that nobody posted it for; proven by nothing but its two halves",
+    "variant": "a constant of the kernel or the posting is changed",
+}
+"""Labels of policies that stand for no kernel and no posting as it is."""
+
+
 def _p99(p: PolicyFigures) -> str:
     if p.policy == "recorded":
         return micros(p["p99_lo_ns"])
@@ -167,9 +174,10 @@ def _footer(r: Report) -> list[str]:
     lines += _inputs(r) + _sync(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
-    hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
-    if hybrids:
-        lines += wrap(f"hybrid (base and parts of different kernels): {', '.join(hybrids)}.")
+    for name, meaning in LABELS.items():
+        labelled = [terminal(p.policy, _NAME) for p in r.policies if p.label == name]
+        if labelled:
+            lines += wrap(f"{name} ({meaning}): {', '.join(labelled)}.")
     return lines + _uncounted(r)
 
 
@@ -264,19 +272,30 @@ def contract(query: Query) -> str:
     return "\n".join([*lines, *defined(list(query.columns.items()))]) + "\n"
 
 
+def kind(about: Mapping[str, Any]) -> str:
+    """What a policy is: reference, column, seed (an idea and the column that it was posted for) or hybrid."""
+    if about["reference"]:
+        return "reference"
+    if about["hybrid"]:
+        return "hybrid"
+    return "seed" if about["base"] else "column"
+
+
 def policies(found: Sequence[Mapping[str, Any]]) -> str:
     """What `policies list` prints."""
     told = []
     for p in found:
-        kind = "reference" if p["reference"] else f"vectors {p['oracle_column'] or 'none'}"
-        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({kind})"))
-    return "\n".join(defined(told)) + "\n"
+        what = kind(p) if p["reference"] else f"{kind(p)}, vectors {p['oracle_column'] or 'none'}"
+        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({what})"))
+    lines = [*defined(told), "", *wrap("SEED@COLUMN puts a seed on another kernel, for instance irq-aware@linux-6.12.")]
+    return "\n".join(lines) + "\n"
 
 
 def policy(about: Mapping[str, Any]) -> str:
     """What `policies show` prints."""
     vectors = about["oracle_column"] or "none"
-    lines = [about["name"], *wrap(about["summary"]), *wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
+    lines = [about["name"], *wrap(about["summary"]), f"kind: {kind(about)}"]
+    lines += [*wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
     for title, items in (
         ("parameters", [f"{p['name']}={p['value']}  {p['meaning']}" for p in about["params"]]),
         ("steps, in order", about["steps"]),

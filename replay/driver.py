@@ -7,7 +7,7 @@ Both read the event tables part by part and look one part ahead, so memory does 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -227,6 +227,17 @@ def _inferred(recording: Recording, topology_known: bool) -> int:
     return sum(1 << INPUTS.index(name) for name in names)
 
 
+def label(spec: PolicySpec, about: Mapping[str, Any]) -> str:
+    """What an instance stands for: reference, faithful (the kernel or the posting as it is), variant (one of its
+    constants changed) or hybrid (a seed on a column that is not its own)."""
+    if about["reference"]:
+        return "reference"
+    if about["hybrid"]:
+        return "hybrid"
+    fixed = {p["name"]: p["value"] for p in about["params"] if p["constant"]}
+    return "variant" if any(spec.params.get(name, value) != value for name, value in fixed.items()) else "faithful"
+
+
 def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
@@ -236,7 +247,6 @@ class Loop:
 
     def __init__(self, recording: Recording, seed: int) -> None:
         self._recording, self._seed = recording, seed
-        self._info: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
         self._recorded = recorded_machine(recording)
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
@@ -249,15 +259,15 @@ class Loop:
         }
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
-        """Its description; UsageError when there is no such policy."""
-        if spec.name not in self._info:
-            raise UsageError(f"no policy {spec.name}; there are {', '.join(self._info)}")
-        if spec.column is not None:
-            raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
-        return self._info[spec.name]
+        """Its description; UsageError when there is no such policy, or the seed has no meaning on that column."""
+        try:
+            found: dict[str, Any] = _engine.policy(spec.policy)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        return found
 
     def engine(self, specs: Sequence[PolicySpec], sync: bool) -> _engine.OpenLoop:
-        wanted = [(s.name, dict(s.params)) for s in specs]
+        wanted = [(s.policy, dict(s.params)) for s in specs]
         self.options["sync"] = sync
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
@@ -347,8 +357,9 @@ def replay(
             {
                 "name": name,
                 "base": spec.name,
+                "column": spec.column,
                 "params": spec.params,
-                "label": "reference" if about["reference"] else "faithful",
+                "label": label(spec, about),
                 "reference": about["reference"],
                 "decided": decided,
                 "exposure": total["exposed"] / decided if decided else None,

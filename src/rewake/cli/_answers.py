@@ -64,6 +64,17 @@ def policies() -> dict[str, dict[str, Any]]:
     return {p["name"]: p for p in _engine.policies()}
 
 
+def policy(name: str) -> dict[str, Any]:
+    """One of them, or SEED@COLUMN. UsageError when there is none, or the seed has no meaning on that column."""
+    from rewake.replay import _engine
+
+    try:
+        found: dict[str, Any] = _engine.policy(name)
+    except ValueError as error:
+        raise UsageError(f"{error} (rewake policies list)") from error
+    return found
+
+
 def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]) -> Column:
     """The column that stands for the recorded kernel; FidelityError when there is none."""
     from rewake.analysis.columns import column_of
@@ -218,12 +229,11 @@ def parse_policies(given: Sequence[str]) -> list[PolicySpec]:
     """The instances of all --policy options, `auto` left as it is."""
     from rewake.replay.spec import parse
 
-    known = policies()
     out = []
     for text in given:
         for spec in parse(text):
-            if spec.name != "auto" and spec.name not in known:
-                raise UsageError(f"no policy {spec.name}; there are {', '.join(known)} (rewake policies list)")
+            if spec.name != "auto":
+                policy(spec.policy)
             if spec.name == "auto" and (spec.params or spec.column):
                 raise UsageError(f"--policy {text}: auto takes no column and no parameters")
             out.append(spec)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     "--policy",
     "asked",
     multiple=True,
-    metavar="NAME[:key=value,...]",
-    help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
+    metavar="NAME[@COLUMN][:key=value,...]",
+    help="Policy to replay; repeat it. SEED@COLUMN puts a seed on another kernel, key=a..b replays every value. "
+    "Default: recorded, prev, auto, oracle-idle and every seed.",
 )
 @_answers.assume_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")

@@ -48,7 +48,8 @@ _RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 LABELS = {
-    "hybrid": "a seed on a kernel that nobody posted it for; proven by nothing but its two halves",
+    "hybrid": "a seed on a kernel that it was not posted for; no vectors prove it",
+    "proposal": "follows WAKE_WIDE, which the posting only describes; what it does is our reading",
     "variant": "a constant of the kernel or the posting is changed",
 }
 """Labels of policies that stand for no kernel and no posting as it is."""
@@ -171,7 +172,7 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r)
+    lines += _inputs(r) + _sync(r) + _hardirq(r) + _hints(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     for name, meaning in LABELS.items():
@@ -201,6 +202,27 @@ def _sync(r: Report) -> list[str]:
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
     return wrap(text) if text else []
+
+
+def _hardirq(r: Report) -> list[str]:
+    source = r.run.get("hardirq")
+    return wrap(f"Hardirq time: {terminal(str(source), None)}.") if source else []
+
+
+def _hints(r: Report) -> list[str]:
+    """What the rules of --hints came to, rule by rule."""
+    given = r.run.get("hints")
+    if not isinstance(given, dict):
+        return []
+    lines = wrap(f"Hints of {terminal(str(given['file']), _NAME)}, by rule:")
+    for i, rule in enumerate(given["rules"], 1):
+        told = f"{count(rule['tasks'])} task{'s' if rule['tasks'] != 1 else ''}"
+        told += f", {count(rule['inherited'])} more by fork"
+        told += f", {count(rule['decisions'])} decisions"
+        if not rule["tasks"]:
+            told = "applies to no task of this recording"
+        lines += wrap(f"  {i}  {' '.join(rule['hints']) or 'none'}: {told}", indent="     ")
+    return lines
 
 
 def _uncounted(r: Report) -> list[str]:

@@ -3,7 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "replay/bind/conformance.hpp"
-#include "replay/policies/policy.hpp"
+#include "replay/policies/steps/slow_path.hpp"
 
 namespace nb = nanobind;
 
@@ -39,6 +39,13 @@ nb::dict described(const rewake::PolicyInfo& p) {
 }  // namespace
 
 void bind_policies(nb::module_& m) {
+    nb::dict hints;
+    hints["FORK_AFFINE"] = static_cast<int>(rewake::kForkAffine);
+    hints["FORK_SPREAD"] = static_cast<int>(rewake::kForkSpread);
+    hints["WAKE_AFFINE"] = static_cast<int>(rewake::kWakeAffine);
+    hints["WAKE_HOLD"] = static_cast<int>(rewake::kWakeHold);
+    hints["WAKE_WIDE"] = static_cast<int>(rewake::kWakeWide);
+    m.attr("HINTS") = hints;
     m.def(
         "policies",
         [] {

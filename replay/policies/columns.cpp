@@ -410,9 +410,8 @@ PolicyInfo seed_info(PolicyInfo own, const Column& c, std::vector<std::string> p
     deviations.insert(deviations.end(), info.deviations.begin(), info.deviations.end());
     info.deviations = std::move(deviations);
     if (!info.hybrid) return info;
-    info.deviations.insert(info.deviations.begin(), "hybrid: nobody posted this for " + release(c) +
-                                                        ", and no vector proves it; the posting " + "changes " +
-                                                        release(column(info.base)));
+    info.deviations.insert(info.deviations.begin(), "hybrid: the posting is for " + release(column(info.base)) +
+                                                        "; no vectors prove it on " + release(c));
     info.deviations.insert(info.deviations.end(), port.begin(), port.end());
     info.name += std::string("@") + c.name;
     info.source += "; the rest: Linux " + std::string(c.kernel);

@@ -97,12 +97,11 @@ bool CleanSiblingPass::run(Ctx& x) const {
 }
 
 CleanScanU::CleanScanU(ScanURules rules)
-    : Step(Stage::scan,
-           std::string("siblings of prev without has_idle_cores, then LLC from target + 1: of an idle core with it the "
-                       "last sibling that is not interrupt-heavy, else usable CPUs that are not, else the last heavy "
-                       "one") +
-               (rules.clusters ? "; target's cluster first" : "") +
-               (rules.sis_util ? ", which is lost when nr_idle_scan runs out (SIS_UTIL)" : "")),
+    : Step(Stage::scan, std::string("siblings of prev without has_idle_cores; ") +
+                            (rules.clusters ? "target's cluster, then the LLC" : "LLC") +
+                            " from target + 1: of an idle core with it the last sibling that is not interrupt-heavy, "
+                            "else usable CPUs that are not, else the last heavy one" +
+                            (rules.sis_util ? ", which is lost when nr_idle_scan runs out (SIS_UTIL)" : "")),
       rules_(rules) {}
 
 bool CleanScanU::siblings_of_prev(Ctx& x) const {

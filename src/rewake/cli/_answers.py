@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rewake.analysis.report import Report
     from rewake.analysis.sql import Rows
     from rewake.forms import Recording, Run
+    from rewake.replay.hints import Rules
     from rewake.replay.spec import PolicySpec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -122,6 +123,21 @@ def sync_of(assume: tuple[str, ...]) -> str:
     return sync
 
 
+hints_option = click.option(
+    "--hints",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Rules (TOML) that give tasks the hints which userspace-hints follows.",
+)
+
+
+def rules_of(file: Path | None) -> Rules | None:
+    """The rules of --hints."""
+    from rewake.replay.hints import load
+
+    return None if file is None else load(file)
+
+
 def make_run(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -131,6 +147,7 @@ def make_run(
     seed: int,
     sync: str,
     auto: str | None,
+    hints: Rules | None = None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
 ) -> Run:
@@ -150,13 +167,16 @@ def make_run(
                 "auto_notes": list(notes),
             }
             column = None if auto is None else parse(auto)[0]
-            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=column, progress=progress("replay"))
+            driver.replay(
+                recording, specs, writer, seed=seed, sync=sync, auto=column, hints=hints, progress=progress("replay")
+            )
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
+    parts.append("" if hints is None else f"{hints.name} {hints.digest}")
     key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 

@@ -147,7 +147,7 @@ def _column_vector(row: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]
 def _column_decisions() -> list[Any]:
     return [
         pytest.param(policy, cpu, row, id=f"{row['id']}-{policy}")
-        for row in SECTIONS["columns"] + SECTIONS["hybrids"]
+        for row in SECTIONS["columns"] + SECTIONS["hybrids"] + SECTIONS["parameters"]
         for policy, _, cpu in (d.rpartition("=") for d in row["decisions"].split())
     ]
 
@@ -207,6 +207,6 @@ def test_every_golden_example_is_run() -> None:
     """A table that lost its rows would pass silently."""
     rows = {
         "sis": 50, "wake_affine": 10, "wake": 1, "should_scan": 3, "wake_wide": 4, "columns": 168, "hybrids": 29,
-        "intrload": 9, "threshold": 10, "buddies": 6,
+        "parameters": 11, "intrload": 9, "threshold": 10, "buddies": 6,
     }  # fmt: skip
     assert {k: len(v) for k, v in SECTIONS.items()} == rows

@@ -47,6 +47,14 @@ _RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """Rates per 1,000 decisions, fewer is better: figure, row label, column header."""
 
 
+LABELS = {
+    "hybrid": "a seed on a kernel that it was not posted for; no vectors prove it",
+    "proposal": "follows WAKE_WIDE, which the posting only describes; what it does is our reading",
+    "variant": "a constant of the kernel or the posting is changed",
+}
+"""Labels of policies that stand for no kernel and no posting as it is."""
+
+
 def _p99(p: PolicyFigures) -> str:
     if p.policy == "recorded":
         return micros(p["p99_lo_ns"])
@@ -164,12 +172,13 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r)
+    lines += _inputs(r) + _sync(r) + _hardirq(r) + _hints(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
-    hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
-    if hybrids:
-        lines += wrap(f"hybrid (base and parts of different kernels): {', '.join(hybrids)}.")
+    for name, meaning in LABELS.items():
+        labelled = [terminal(p.policy, _NAME) for p in r.policies if p.label == name]
+        if labelled:
+            lines += wrap(f"{name} ({meaning}): {', '.join(labelled)}.")
     return lines + _uncounted(r)
 
 
@@ -193,6 +202,27 @@ def _sync(r: Report) -> list[str]:
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
     return wrap(text) if text else []
+
+
+def _hardirq(r: Report) -> list[str]:
+    source = r.run.get("hardirq")
+    return wrap(f"Hardirq time: {terminal(str(source), None)}.") if source else []
+
+
+def _hints(r: Report) -> list[str]:
+    """What the rules of --hints came to, rule by rule."""
+    given = r.run.get("hints")
+    if not isinstance(given, dict):
+        return []
+    lines = wrap(f"Hints of {terminal(str(given['file']), _NAME)}, by rule:")
+    for i, rule in enumerate(given["rules"], 1):
+        told = f"{count(rule['tasks'])} task{'s' if rule['tasks'] != 1 else ''}"
+        told += f", {count(rule['inherited'])} more by fork"
+        told += f", {count(rule['decisions'])} decisions"
+        if not rule["tasks"]:
+            told = "applies to no task of this recording"
+        lines += wrap(f"  {i}  {' '.join(rule['hints']) or 'none'}: {told}", indent="     ")
+    return lines
 
 
 def _uncounted(r: Report) -> list[str]:
@@ -264,19 +294,30 @@ def contract(query: Query) -> str:
     return "\n".join([*lines, *defined(list(query.columns.items()))]) + "\n"
 
 
+def kind(about: Mapping[str, Any]) -> str:
+    """What a policy is: reference, column, seed (an idea and the column that it was posted for) or hybrid."""
+    if about["reference"]:
+        return "reference"
+    if about["hybrid"]:
+        return "hybrid"
+    return "seed" if about["base"] else "column"
+
+
 def policies(found: Sequence[Mapping[str, Any]]) -> str:
     """What `policies list` prints."""
     told = []
     for p in found:
-        kind = "reference" if p["reference"] else f"vectors {p['oracle_column'] or 'none'}"
-        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({kind})"))
-    return "\n".join(defined(told)) + "\n"
+        what = kind(p) if p["reference"] else f"{kind(p)}, vectors {p['oracle_column'] or 'none'}"
+        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({what})"))
+    lines = [*defined(told), "", *wrap("SEED@COLUMN puts a seed on another kernel, for instance irq-aware@linux-6.12.")]
+    return "\n".join(lines) + "\n"
 
 
 def policy(about: Mapping[str, Any]) -> str:
     """What `policies show` prints."""
     vectors = about["oracle_column"] or "none"
-    lines = [about["name"], *wrap(about["summary"]), *wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
+    lines = [about["name"], *wrap(about["summary"]), f"kind: {kind(about)}"]
+    lines += [*wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
     for title, items in (
         ("parameters", [f"{p['name']}={p['value']}  {p['meaning']}" for p in about["params"]]),
         ("steps, in order", about["steps"]),

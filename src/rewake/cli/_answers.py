@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rewake.analysis.report import Report
     from rewake.analysis.sql import Rows
     from rewake.forms import Recording, Run
+    from rewake.replay.hints import Rules
     from rewake.replay.spec import PolicySpec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -62,6 +63,17 @@ def policies() -> dict[str, dict[str, Any]]:
     from rewake.replay import _engine
 
     return {p["name"]: p for p in _engine.policies()}
+
+
+def policy(name: str) -> dict[str, Any]:
+    """One of them, or SEED@COLUMN. UsageError when there is none, or the seed has no meaning on that column."""
+    from rewake.replay import _engine
+
+    try:
+        found: dict[str, Any] = _engine.policy(name)
+    except ValueError as error:
+        raise UsageError(f"{error} (rewake policies list)") from error
+    return found
 
 
 def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]) -> Column:
@@ -111,6 +123,21 @@ def sync_of(assume: tuple[str, ...]) -> str:
     return sync
 
 
+hints_option = click.option(
+    "--hints",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Rules (TOML) that give tasks the hints which userspace-hints follows.",
+)
+
+
+def rules_of(file: Path | None) -> Rules | None:
+    """The rules of --hints."""
+    from rewake.replay.hints import load
+
+    return None if file is None else load(file)
+
+
 def make_run(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -120,6 +147,7 @@ def make_run(
     seed: int,
     sync: str,
     auto: str | None,
+    hints: Rules | None = None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
 ) -> Run:
@@ -139,13 +167,16 @@ def make_run(
                 "auto_notes": list(notes),
             }
             column = None if auto is None else parse(auto)[0]
-            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=column, progress=progress("replay"))
+            driver.replay(
+                recording, specs, writer, seed=seed, sync=sync, auto=column, hints=hints, progress=progress("replay")
+            )
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
+    parts.append("" if hints is None else f"{hints.name} {hints.digest}")
     key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 
@@ -218,12 +249,11 @@ def parse_policies(given: Sequence[str]) -> list[PolicySpec]:
     """The instances of all --policy options, `auto` left as it is."""
     from rewake.replay.spec import parse
 
-    known = policies()
     out = []
     for text in given:
         for spec in parse(text):
-            if spec.name != "auto" and spec.name not in known:
-                raise UsageError(f"no policy {spec.name}; there are {', '.join(known)} (rewake policies list)")
+            if spec.name != "auto":
+                policy(spec.policy)
             if spec.name == "auto" and (spec.params or spec.column):
                 raise UsageError(f"--policy {text}: auto takes no column and no parameters")
             out.append(spec)

@@ -17,6 +17,7 @@ from rewake.errors import FidelityError, UsageError
 @topology_option
 @click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
+@_answers.hints_option
 @_answers.assume_option
 @force_option
 @format_option("table", "json", "csv")
@@ -25,6 +26,7 @@ def command(
     topology: str | None,
     min_skill: float | None,
     column: str | None,
+    hints: Path | None,
     assume: tuple[str, ...],
     force: bool,
     format_: str,
@@ -38,6 +40,7 @@ def command(
     from rewake.replay.spec import PolicySpec, parse
 
     sync = _answers.sync_of(assume)
+    rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     card = quality.assess(opened)
     card.enforce(force)
@@ -52,7 +55,9 @@ def command(
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance)
+    run = _answers.make_run(
+        opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance, hints=rules
+    )
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))

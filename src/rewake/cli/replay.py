@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     "--policy",
     "asked",
     multiple=True,
-    metavar="NAME[:key=value,...]",
-    help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
+    metavar="NAME[@COLUMN][:key=value,...]",
+    help="Policy to replay; repeat it. SEED@COLUMN puts a seed on another kernel, key=a..b replays every value. "
+    "Default: recorded, prev, auto, oracle-idle and every seed.",
 )
+@_answers.hints_option
 @_answers.assume_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
@@ -36,6 +38,7 @@ def command(
     recording: Path,
     topology: str | None,
     asked: tuple[str, ...],
+    hints: Path | None,
     assume: tuple[str, ...],
     output: Path | None,
     seed: int,
@@ -52,6 +55,7 @@ def command(
 
     sync = _answers.sync_of(assume)
     wanted = _answers.parse_policies(asked)
+    rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
     known = _answers.policies()
@@ -71,6 +75,7 @@ def command(
         seed=seed,
         sync=sync,
         auto=auto,
+        hints=rules,
         refusal=refusal,
         notes=notes,
     )

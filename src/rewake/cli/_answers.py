@@ -69,9 +69,14 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
     from rewake.analysis.columns import column_of
 
     manifest = recording.manifest
-    parameters = {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
+    parameters = parameters_of(known)
     ext = bool(manifest.get("sched_ext")) or _has_ext(recording)
     return column_of(manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=ext)
+
+
+def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Policy -> {parameter: default}."""
+    return {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
 
 
 def _has_ext(recording: Recording) -> bool:
@@ -124,7 +129,6 @@ def make_run(
     notes: Sequence[str] = (),
 ) -> Run:
     """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
-    from rewake import cache
     from rewake.forms import Run, RunWriter
     from rewake.replay import driver
     from rewake.replay.spec import parse
@@ -145,8 +149,30 @@ def make_run(
     if out is not None:
         build(out)
         return Run(out)
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
-    key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
+    return _cached(recording, [str(seed), sync, str(auto), *map(str, specs)], build)
+
+
+def make_trial(recording: Recording, specs: Sequence[PolicySpec], name: str) -> Run:
+    """Counts how often each of many candidates agrees with the record (replay/trial.py), through the cache."""
+    from rewake.forms import RunWriter
+    from rewake.replay import trial
+
+    def build(target: Path) -> None:
+        with RunWriter(target, recording) as writer:
+            writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
+            trial.run(recording, specs, writer, progress("identify"))
+            writer.commit()
+
+    return _cached(recording, ["trial", *map(str, specs)], build)
+
+
+def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Path], None]) -> Run:
+    """A run kept in the cache under the recording, the code that decides and what else it is made from."""
+    from rewake import cache
+    from rewake.forms import Run
+
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 
 

@@ -93,7 +93,8 @@ def fidelity_line(measured: fid.Fidelity | None, refusal: str | None) -> list[st
     skill = NOTHING if measured.skill is None else f"{measured.skill:.2f}"
     lines = wrap(
         f"fidelity of {name}{asked}: agreement {share(measured.agreement)}, skill over prev {skill}, "
-        f"moved: recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}"
+        f"moved: recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}, "
+        f"decisions on assumed inputs {percent(measured.inputs_assumed_pct['any'])}"
     )
     return lines + [line for note in measured.notes for line in wrap(f"  {terminal(note, None)}")]
 
@@ -179,9 +180,14 @@ def _inputs(r: Report) -> list[str]:
     for p in r.policies:
         if p.reference or not p.inputs.get("any"):
             continue
-        names = sorted((n for n in p.inputs if n != "any"), key=lambda n: (-p.inputs[n], n))
-        told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({', '.join(names)})")
+        names = ", ".join(name for name, _ in _by_share(p.inputs))
+        told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({names})")
     return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
+
+
+def _by_share(inputs: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Assumed inputs and their shares, the largest first."""
+    return sorted(((n, x) for n, x in inputs.items() if n != "any"), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _sync(r: Report) -> list[str]:
@@ -218,6 +224,8 @@ def fidelity(machine: Machine, quality: QualityCard, measured: fid.Fidelity) -> 
         f"staying on prev alone agrees {share(measured.prev_agreement)}; the kernel moved {count(measured.moved)}, the "
         f"policy {count(measured.policy_moved)}; LLC agreement {share(measured.llc_agreement)}"
     )
+    inputs = ", ".join(f"{name} {percent(x)}" for name, x in _by_share(measured.inputs_assumed_pct))
+    lines += wrap(f"assumed (inferred or modelled) inputs, by decisions that look at them: {inputs or 'none'}")
     b = measured.branches
     grid = [
         Column(("branch",), [terminal(x.branch, _NAME) for x in b], left=True),

@@ -91,7 +91,9 @@ def blocks(agreed: int, n: int = 20) -> list[tuple[int, int, int]]:
     return [(agreed, agreed, 100)] * n
 
 
-def measure(counts: dict[str, list[tuple[int, int, int]]], recorded: str | None, telling: int = 100) -> identify.Identification:  # fmt: skip # noqa: E501
+def measure(
+    counts: dict[str, list[tuple[int, int, int]]], recorded: str | None, telling: int = 100
+) -> identify.Identification:
     with trial(counts, telling) as con:
         return identify.measure(con, MANIFEST, "auto", recorded, ("why",))
 

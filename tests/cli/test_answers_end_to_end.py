@@ -19,6 +19,7 @@ DEMO = FIXTURES / "demo-split-llc-schbench" / "trace.dat"
 NO_COLUMN = FIXTURES / "cgroup-throttle-split-llc" / "trace.dat"
 FIDELITY_KEYS = {
     "decisions", "agreement", "skill", "moved", "moved_agreement", "moved_precision", "llc_agreement", "branches",
+    "inputs_assumed_pct",
 }  # fmt: skip
 
 
@@ -94,13 +95,18 @@ def test_fidelity(capsys: pytest.CaptureFixture[str]) -> None:
     for b in data["branches"]:
         parts = [b[k] for k in ("agreed", "recorded_prev", "recorded_waker", "recorded_same_llc", "recorded_elsewhere")]
         assert sum(parts) == b["decisions"]
-    assert "the kernel" in told(capsys, "fidelity", DEMO)
+    assert 0.0 < data["inputs_assumed_pct"]["any"] <= 100.0
+    assert max(data["inputs_assumed_pct"].values()) == data["inputs_assumed_pct"]["any"]
+    text = told(capsys, "fidelity", DEMO)
+    assert "the kernel" in text
+    assert f"decisions on assumed inputs {data['inputs_assumed_pct']['any']:.1f} %" in " ".join(text.split())
 
 
 def test_min_skill(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "fidelity", DEMO, "--min-skill", "0.1")
-    assert main(["fidelity", str(DEMO), "--min-skill", "0.999"]) == 5
-    assert re.search(r"skill 0\.\d+, at least 0\.999", capsys.readouterr().err)
+    for command in ("fidelity", "replay"):
+        assert main([command, str(DEMO), "--min-skill", "0.999"]) == 5
+        assert re.search(r"skill 0\.\d+, at least 0\.999", capsys.readouterr().err)
 
 
 def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,11 @@ def exposure_option(function: _F) -> _F:
     )(function)
 
 
+min_skill_option = click.option(
+    "--min-skill", type=float, help="Exit 5 when the recorded kernel's column has less skill over prev than this."
+)
+
+
 def progress(what: str) -> Callable[[int, int], None] | None:
     """Progress by parts on stderr, on a terminal only."""
     if not sys.stderr.isatty():

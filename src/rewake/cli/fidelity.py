@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Compare the recorded kernel's column with what it chose.")
 @recording_argument
 @topology_option
-@click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
+@_answers.min_skill_option
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
 @click.option("--identify", is_flag=True, help="Rank all kernel columns and their features by what was recorded.")
 @_answers.assume_option
@@ -87,9 +87,7 @@ def command(
         lambda: _answers.document("fidelity", measured.plain(), opened, card.as_dict()),
         branches,
     )
-    if min_skill is not None and (measured.skill is None or measured.skill < min_skill):
-        figure = "not defined (the kernel moved nothing)" if measured.skill is None else f"{measured.skill:.3f}"
-        raise FidelityError(f"{instance}: skill {figure}, at least {min_skill:g} was asked for")
+    fidelity.enforce(measured, None, min_skill)
 
 
 def _identify(opened: Recording, name: str, card: QualityCard, sync: str, format_: str) -> None:

@@ -219,6 +219,14 @@ def test_no_column_is_below_every_gate(tmp_path: Path, recording: Path, capsys: 
     )
 
 
+def test_identify_refuses_a_recording_that_sched_ext_decided(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((recording / "manifest.json").read_text())
+    (recording / "manifest.json").write_text(json.dumps(manifest | {"sched_ext": True}))
+    assert "sched_ext scheduler" in told(capsys, "fidelity", recording, "--identify", "--force", code=5)
+
+
 def test_report_csv(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(told(capsys, "report", run, "--format", "csv"))))
     assert [r["policy"] for r in rows] == ["recorded", "prev", "\\x1b[2Jgone"]

@@ -75,8 +75,9 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
 
     manifest = recording.manifest
     parameters = parameters_of(known)
-    ext = bool(manifest.get("sched_ext")) or _has_ext(recording)
-    return column_of(manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=ext)
+    return column_of(
+        manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=placed_by_ext(recording)
+    )
 
 
 def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -84,9 +85,12 @@ def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
     return {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
 
 
-def _has_ext(recording: Recording) -> bool:
+def placed_by_ext(recording: Recording) -> bool:
+    """Whether a sched_ext scheduler was placing tasks."""
     from rewake.forms import ENUMS
 
+    if recording.manifest.get("sched_ext"):
+        return True
     con = recording.connect(("decision",))
     try:
         code = ENUMS["decision_class"].index("ext")

@@ -95,6 +95,8 @@ def _identify(opened: Recording, name: str, card: QualityCard, sync: str, format
     from rewake.analysis import identify, report, sql, table
     from rewake.replay.spec import parse
 
+    if _answers.placed_by_ext(opened):
+        raise FidelityError("a sched_ext scheduler was placing tasks in this recording: no kernel column decided it")
     known = _answers.policies()
     specs = [spec for text in identify.candidates(_answers.parameters_of(known)) for spec in parse(text)]
     run = _answers.make_trial(opened, specs, name)

@@ -2,10 +2,11 @@
 """Which kernel column, with which scheduler features, decided a recording: a ranking with its uncertainty.
 
 Candidates are compared on the same wakeups, so what counts is the paired difference to the best one. Wakeups that
-follow each other are not independent: whole blocks of time are drawn with replacement. The intervals are simultaneous,
-because the best was picked among many: the largest studentised difference over the candidates bounds each of them, and
-again over those that are left when it has ruled some out, until it rules out none (step-down; Romano and Wolf, 2005).
-They hold the sampling error only: what the model gets wrong of loads or of nr_idle_scan is not in them.
+follow each other are not independent: whole blocks of time are drawn with replacement, and none counts for more wakeups
+than the median one, so that a burst that the model gets wrong as a whole does not decide. The intervals are
+simultaneous, because the best was picked among many: the largest studentised difference over the candidates bounds each
+of them, and again over those that are left when it has ruled some out, until it rules out none (step-down; Romano and
+Wolf, 2005). They hold the sampling error only: what the model gets wrong of loads or of nr_idle_scan is not in them.
 
 The recorded kernel's version and features take no part; the caller hands them in to be looked up in the answer.
 """
@@ -31,6 +32,7 @@ LEAST_TELLING = 30
 """Telling wakeups below which no candidate is ruled out."""
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 def candidates(parameters: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -66,11 +68,13 @@ def _order(policy: str) -> tuple[int, int]:
 class Candidate:
     """Candidates that decide identically throughout: the plainest of them, the rest, and their figures.
 
-    Shares between 0 and 1. `behind`: agreement of the best one minus this one's, with its interval `low`..`high`.
+    Shares between 0 and 1. `score`: agreement on the telling wakeups, no block of time counting for more of them than
+    the median one. `behind`: score of the best one minus this one's, with its interval `low`..`high`.
     """
 
     policy: str
     same: tuple[str, ...]
+    score: float | None
     agreed: int
     agreement: float | None
     recall: float | None
@@ -204,20 +208,28 @@ class Identification:
         return sql.Rows(columns, rows)
 
 
-def intervals(telling: npt.NDArray[np.int64], agreed: npt.NDArray[np.int64], best: int) -> tuple[Floats, Floats]:
+def capped(telling: Ints, agreed: Ints) -> tuple[Ints, Ints]:
+    """Telling wakeups by block and agreement by (candidate, block), no block counting for more than the median one.
+
+    In units of 2**-20 wakeups, so that sums are exact whatever their order.
+    """
+    full = telling > 0
+    most = np.minimum(telling, int(np.median(telling[full])) if full.any() else 0)
+    share = np.divide(agreed, telling, out=np.zeros(agreed.shape), where=full)
+    return most << 20, np.rint(share * (most << 20)).astype(np.int64)
+
+
+def intervals(telling: Ints, agreed: Ints, best: int) -> tuple[Floats, Floats]:
     """How far every candidate is behind `best`, and how far its interval reaches to either side.
 
-    `telling`: wakeups per block; `agreed`: (candidate, block). Shares of the telling wakeups.
+    `telling`: wakeups by block, `agreed`: by (candidate, block), in any unit. Shares of the telling wakeups.
     """
     behind = (agreed[best] - agreed).astype(np.float64)
     n = len(telling)
-    if n < 2 or telling.sum() < LEAST_TELLING:
-        return behind.sum(axis=1) / max(int(telling.sum()), 1), np.ones(len(agreed))
+    seen = behind.sum(axis=1) / max(int(telling.sum()), 1)
     weights = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64)
-    # Sums of integers below 2**53: exact, whatever their order.
     drawn = (weights @ behind.T) / np.maximum(weights @ telling, 1)[:, None]
-    seen = behind.sum(axis=1) / int(telling.sum())
-    error = drawn.std(axis=0) * np.sqrt(n / (n - 1))
+    error = drawn.std(axis=0) * np.sqrt(n / max(n - 1, 1))
     varies = behind.any(axis=1) & (error > 0)
     off = np.divide(drawn - seen, error, out=np.zeros_like(drawn), where=varies)
     reach = np.zeros(len(seen))
@@ -235,20 +247,27 @@ def intervals(telling: npt.NDArray[np.int64], agreed: npt.NDArray[np.int64], bes
 def _rank(found: Sequence[Mapping[str, Any]], blocks: Sequence[Mapping[str, Any]], same: list[list[str]]) -> Ranking:
     """`found`, `blocks`: rows of fidelity/candidates and fidelity/blocks under one value of sync."""
     figures = {str(row["policy"]): row for row in found}
-    groups = [sorted(group, key=_order) for group in same]
-    groups.sort(key=lambda g: (-figures[g[0]]["agreed"], _order(g[0])))
-    by_policy: dict[str, list[int]] = {}
+    agreed: dict[str, list[int]] = {}
+    telling: dict[int, int] = {}
     for row in blocks:
-        by_policy.setdefault(row["policy"], []).append(row["agreed"])
-    first = groups[0][0]
-    telling = np.array([row["telling"] for row in blocks if row["policy"] == first], np.int64)
-    behind, reach = intervals(telling, np.array([by_policy[g[0]] for g in groups], np.int64), 0)
+        agreed.setdefault(row["policy"], []).append(row["agreed"])
+        telling[row["from_ns"]] = row["telling"]
+    groups = sorted((sorted(group, key=_order) for group in same), key=lambda g: _order(g[0]))
+    counted, scores = capped(np.array(list(telling.values())), np.array([agreed[g[0]] for g in groups]))
+    order = np.argsort(-scores.sum(axis=1), kind="stable")
+    behind, reach = intervals(counted, scores[order], 0)
+    if len(telling) < 2 or sum(telling.values()) < LEAST_TELLING:
+        reach = np.ones(len(groups))
+    total = int(counted.sum())
     ranked = []
-    for group, value, width in zip(groups, behind.tolist(), reach.tolist(), strict=True):
-        row = figures[group[0]]
-        kept = {k: row[k] for k in ("agreed", "agreement", "recall", "precision", "skill")}
+    for i, value, width in zip(order, behind.tolist(), reach.tolist(), strict=True):
+        plainest, *alike = groups[i]
+        kept = {k: figures[plainest][k] for k in ("agreed", "agreement", "recall", "precision", "skill")}
+        score = int(scores[i].sum()) / total if total else None
         low, high = value - width, value + width
-        ranked.append(Candidate(group[0], tuple(group[1:]), behind=value, low=low, high=high, in_set=low <= 0, **kept))
+        ranked.append(
+            Candidate(plainest, tuple(alike), score=score, behind=value, low=low, high=high, in_set=low <= 0, **kept)
+        )
     return Ranking(str(found[0]["sync"]), tuple(ranked))
 
 

@@ -273,9 +273,9 @@ def identification(machine: Machine, quality: QualityCard, found: Identification
         Column(("candidate",), [terminal(c.policy) for c in shown], left=True),
         Column(("others", "alike"), [count(len(c.same)) for c in shown]),
         Column(("agreement",), [share(c.agreement) for c in shown]),
+        Column(("bursts", "capped"), [share(c.score) for c in shown]),
         Column(("moved:", "recall"), [_ratio(c.recall) for c in shown]),
         Column(("", "precision"), [_ratio(c.precision) for c in shown]),
-        Column(("skill",), [_ratio(c.skill) for c in shown]),
         Column(("behind the best", "by points"), [_behind(c) if i else NOTHING for i, c in enumerate(shown)]),
         Column(("in the", "set"), [cell(c.in_set) for c in shown]),
     ]
@@ -284,8 +284,8 @@ def identification(machine: Machine, quality: QualityCard, found: Identification
         lines += wrap(f"{count(len(ranking.candidates) - len(shown))} more are further behind (--format json or csv).")
     lines += wrap(
         f"Intervals: {100 * LEVEL:g} %, simultaneous, from {count(RESAMPLES)} draws of {count(found.blocks)} blocks of "
-        f"{number(found.block_ns / 1e6)} ms (seed {SEED}). They hold the sampling error, not what the model gets wrong "
-        "of its inputs."
+        f"{number(found.block_ns / 1e6)} ms (seed {SEED}); no block counts for more wakeups than the median one. They "
+        "hold the sampling error, not what the model gets wrong of its inputs."
     )
     if found.left_out:
         lines += wrap(f"Cannot be replayed on this machine: {', '.join(terminal(p, _NAME) for p in found.left_out)}.")

@@ -49,10 +49,22 @@ def test_what_one_block_alone_says_rules_nothing_out() -> None:
 
 
 def test_few_telling_wakeups_rule_nothing_out() -> None:
-    _, low = told([[1] * 20, [0] * 20], telling=1)
-    assert low[1] <= 0
-    _, low = told([[100], [0]])
-    assert low[1] <= 0, "nor does one block"
+    few = measure({k: blocks(1 if "4.12" in k else 0) for k in GOOD}, None, telling=1)
+    assert len(few.ranking.members) == 4
+    one = measure({k: blocks(90 if "4.12" in k else 0, 1) for k in GOOD}, None)
+    assert len(one.ranking.members) == 4, "nor does one block"
+
+
+def test_a_burst_does_not_decide() -> None:
+    """19 blocks of 100 wakeups for the first candidate, one of 10,000 for the second."""
+    telling = np.array([100] * 19 + [10_000])
+    agreed = np.array([[90] * 19 + [4000], [70] * 19 + [8000]])
+    counted, scores = identify.capped(telling, agreed)
+    assert counted.tolist() == [100 << 20] * 20
+    assert scores[1].tolist() == [70 << 20] * 19 + [80 << 20]
+    assert scores[0].sum() > scores[1].sum()
+    empty, none = identify.capped(np.array([0, 0]), np.array([[0, 0]]))
+    assert empty.tolist() == none[0].tolist() == [0, 0]
 
 
 def test_what_is_ruled_out_no_longer_widens_the_others() -> None:

@@ -40,6 +40,11 @@ def exposure_option(function: _F) -> _F:
     )(function)
 
 
+min_skill_option = click.option(
+    "--min-skill", type=float, help="Exit 5 when the recorded kernel's column has less skill over prev than this."
+)
+
+
 def progress(what: str) -> Callable[[int, int], None] | None:
     """Progress by parts on stderr, on a terminal only."""
     if not sys.stderr.isatty():
@@ -81,14 +86,23 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
     from rewake.analysis.columns import column_of
 
     manifest = recording.manifest
-    parameters = {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
-    ext = bool(manifest.get("sched_ext")) or _has_ext(recording)
-    return column_of(manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=ext)
+    parameters = parameters_of(known)
+    return column_of(
+        manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=placed_by_ext(recording)
+    )
 
 
-def _has_ext(recording: Recording) -> bool:
+def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Policy -> {parameter: default}."""
+    return {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
+
+
+def placed_by_ext(recording: Recording) -> bool:
+    """Whether a sched_ext scheduler was placing tasks."""
     from rewake.forms import ENUMS
 
+    if recording.manifest.get("sched_ext"):
+        return True
     con = recording.connect(("decision",))
     try:
         code = ENUMS["decision_class"].index("ext")
@@ -152,7 +166,6 @@ def make_run(
     notes: Sequence[str] = (),
 ) -> Run:
     """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
-    from rewake import cache
     from rewake.forms import Run, RunWriter
     from rewake.replay import driver
     from rewake.replay.spec import parse
@@ -175,9 +188,31 @@ def make_run(
     if out is not None:
         build(out)
         return Run(out)
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
-    parts.append("" if hints is None else f"{hints.name} {hints.digest}")
-    key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
+    given = "" if hints is None else f"{hints.name} {hints.digest}"
+    return _cached(recording, [str(seed), sync, given, str(auto), *map(str, specs)], build)
+
+
+def make_trial(recording: Recording, specs: Sequence[PolicySpec], name: str) -> Run:
+    """Counts how often each of many candidates agrees with the record (replay/trial.py), through the cache."""
+    from rewake.forms import RunWriter
+    from rewake.replay import trial
+
+    def build(target: Path) -> None:
+        with RunWriter(target, recording) as writer:
+            writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
+            trial.run(recording, specs, writer, progress("identify"))
+            writer.commit()
+
+    return _cached(recording, ["trial", *map(str, specs)], build)
+
+
+def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Path], None]) -> Run:
+    """A run kept in the cache under the recording, the code that decides and what else it is made from."""
+    from rewake import cache
+    from rewake.forms import Run
+
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 
 

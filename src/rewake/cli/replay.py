@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
+@_answers.min_skill_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -43,6 +44,7 @@ def command(
     output: Path | None,
     seed: int,
     max_exposure: float,
+    min_skill: float | None,
     force: bool,
     format_: str,
 ) -> None:
@@ -51,6 +53,7 @@ def command(
     The record itself, the null policy prev and the column of the recorded kernel (auto) are always replayed: without
     them no figure of another policy can be judged.
     """
+    from rewake.analysis import fidelity
     from rewake.analysis.quality import assess
 
     sync = _answers.sync_of(assume)
@@ -86,6 +89,7 @@ def command(
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)
+    fidelity.enforce(report.fidelity, report.refusal, min_skill)
 
 
 def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:

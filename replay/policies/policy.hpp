@@ -124,10 +124,6 @@ class Policy {
     virtual bool reads_irq_load() const { return false; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
-    /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
-    virtual bool has(Kind) const = 0;
-    /// Whether a recording gives what it needs for wakeups where domains set BALANCE_WAKE.
-    virtual bool replays_balance_wake() const { return true; }
     PolicyState state;
 };
 

@@ -75,16 +75,6 @@ Decision Composed::decide_slow(Ctx& x) const {
     return x.d;
 }
 
-void Composed::note(const View& v, const Wakeup& w) {
-    Decision d;
-    Ctx x = context(v, w, nullptr, d);
-    for (const auto& step : c_.slow) {
-        if (step->stage() > Stage::gate) return;
-        if (w.kind == Kind::exec && step->stage() == Stage::admission) continue;
-        if (step->run(x)) return;
-    }
-}
-
 Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {
     Decision d;
     Ctx x = context(v, w, nullptr, d);

@@ -126,12 +126,6 @@ class Policy {
     virtual const IrqSettings* irq_settings() const { return nullptr; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
-    /// A decision of a kind that it does not have: it decides nothing, but notes what its kernel would.
-    virtual void note(const View&, const Wakeup&) {}
-    /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
-    virtual bool has(Kind) const = 0;
-    /// Whether a recording gives what it needs for wakeups where domains set BALANCE_WAKE.
-    virtual bool replays_balance_wake() const { return true; }
     PolicyState state;
 };
 

@@ -194,12 +194,13 @@ def _instances(policies: Sequence[str]) -> list[str]:
 
 
 def _inputs(r: Report) -> list[str]:
-    told = []
+    by_inputs: dict[str, list[str]] = {}
     for p in r.policies:
         if p.reference or not p.inputs.get("any"):
             continue
         names = sorted((n for n in p.inputs if n != "any"), key=lambda n: (-p.inputs[n], n))
-        told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({', '.join(names)})")
+        by_inputs.setdefault(f"{percent(p.inputs['any'])} ({', '.join(names)})", []).append(p.policy)
+    told = [f"{', '.join(_instances(policies))} {inputs}" for inputs, policies in by_inputs.items()]
     return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
 
 

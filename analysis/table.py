@@ -174,23 +174,35 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r) + _hardirq(r) + _hints(r)
+    lines += _inputs(r) + _sync(r) + _machine(r) + _hints(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     for name, meaning in LABELS.items():
-        labelled = [terminal(p.policy, _NAME) for p in r.policies if p.label == name]
+        labelled = _instances([p.policy for p in r.policies if p.label == name])
         if labelled:
             lines += wrap(f"{name} ({meaning}): {', '.join(labelled)}.")
     return lines + _uncounted(r)
 
 
+def _instances(policies: Sequence[str]) -> list[str]:
+    """The instances by name; of one policy several only as their number."""
+    by_policy: dict[str, list[str]] = {}
+    for instance in policies:
+        by_policy.setdefault(instance.partition(":")[0], []).append(instance)
+    return [
+        terminal(some[0], _NAME) if len(some) == 1 else f"{terminal(policy, _NAME)} ({len(some)} instances)"
+        for policy, some in by_policy.items()
+    ]
+
+
 def _inputs(r: Report) -> list[str]:
-    told = []
+    by_inputs: dict[str, list[str]] = {}
     for p in r.policies:
         if p.reference or not p.inputs.get("any"):
             continue
         names = ", ".join(name for name, _ in _by_share(p.inputs))
-        told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({names})")
+        by_inputs.setdefault(f"{percent(p.inputs['any'])} ({names})", []).append(p.policy)
+    told = [f"{', '.join(_instances(policies))} {inputs}" for inputs, policies in by_inputs.items()]
     return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
 
 
@@ -211,9 +223,11 @@ def _sync(r: Report) -> list[str]:
     return wrap(text) if text else []
 
 
-def _hardirq(r: Report) -> list[str]:
+def _machine(r: Report) -> list[str]:
+    """What this recording and its machine leave the policies to show."""
     source = r.run.get("hardirq")
-    return wrap(f"Hardirq time: {terminal(str(source), None)}.") if source else []
+    lines = wrap(f"Hardirq time: {terminal(str(source), None)}.") if source else []
+    return lines + [line for note in r.run.get("notes") or () for line in wrap(f"{terminal(str(note), None)}.")]
 
 
 def _hints(r: Report) -> list[str]:

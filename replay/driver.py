@@ -270,6 +270,21 @@ def _check_hints(rules: Rules, specs: Sequence[PolicySpec], info: Sequence[Mappi
             )
 
 
+def machine_notes(recording: Recording, specs: Sequence[PolicySpec], hints: int = 0) -> list[str]:
+    """What these policies cannot show on this machine; `hints`: of a rules file."""
+    cpus = _rows(recording.read("cpu", ("core", "capacity")))
+    cores = [c["core"] for c in cpus if c["core"] is not None]
+    seeds = {s.name: hints | int(s.params.get("hint", 0)) for s in specs}
+    notes = []
+    if seeds.get("userspace-hints", 0) & (HINTS["WAKE_AFFINE"] | HINTS["WAKE_HOLD"]) and len(set(cores)) == len(cores):
+        notes.append(
+            "no SMT: has_idle_cores is never set here, and without it no kernel follows WAKE_AFFINE or WAKE_HOLD"
+        )
+    if "asym-prefer-prev" in seeds and len({c["capacity"] for c in cpus}) == 1:
+        notes.append("all CPUs have one capacity: asym-prefer-prev decides as its column")
+    return notes
+
+
 def hardirq_source(events: Mapping[str, int]) -> str:
     """Where the hardirq time of this recording comes from; `events`: the manifest's counts by event name."""
     vectors = [k for k in ENUMS["irq_kind"] if k != "device" and events.get(f"{k}_entry")]
@@ -445,6 +460,7 @@ def replay(
         "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
         "auto": None if auto is None else str(auto),
         "hints": None if given is None else given.summary(),
+        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
         "hardirq": hardirq_source(recording.manifest.get("events") or {}) if reads_irq else None,
         "options": loop.options,
     }

@@ -159,10 +159,10 @@ class TaskHints:
         self._rules = rules
         self._masks = np.array([0, *(r.mask for r in rules.rules)], np.uint8)  # index: rule + 1
         self._decisions = np.zeros(len(rules.rules) + 1, np.int64)
-        span = int(recording.manifest["first_ns"] or 0), int(recording.manifest["last_ns"] or 0)
+        first, last = (int(recording.manifest.get(end) or 0) for end in ("first_ns", "last_ns"))
         self._tasks = {
             task: segments
-            for task, timeline in _timelines(recording, rules.rules, span)
+            for task, timeline in _timelines(recording, rules.rules, (first, last))
             if (segments := _segments(timeline, NO_RULE)) is not None
         }
         for parent, child, ts in _forks(recording):
@@ -183,7 +183,7 @@ class TaskHints:
         rule = np.full(len(task), NO_RULE, np.int64)
         order = np.argsort(task, kind="stable")
         present, first = np.unique(task[order], return_index=True)
-        for name, rows in zip(present.tolist(), np.split(order, first[1:]), strict=True):
+        for name, rows in zip(present.tolist(), np.split(order, first)[1:], strict=True):
             if (segments := self._tasks.get(name)) is not None:
                 rule[rows] = segments.rule[np.searchsorted(segments.start, ts[rows], "right") - 1]
         np.add.at(self._decisions, rule[np.isin(cls, _COUNTED)] + 1, 1)

@@ -274,8 +274,9 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
     };
     if (c.scan == Scan::u && c.scan_u.sis_util) {
         p.push_back({"SIS_UTIL", "1", "scheduler feature: the idle scan is bounded by nr_idle_scan"});
-        constant("sis_util_pct", c.scan_u.util_pct,
-                 "weight of the utilisation in nr_idle_scan; another value is worked back from nr_idle_scan itself");
+        constant(
+            "sis_util_pct", c.scan_u.util_pct,
+            "weight of the utilisation in the bound of the LLC's scan; another value is worked back from nr_idle_scan");
     }
     if (c.scan == Scan::three && c.scan_3.sis_prop) {
         p.push_back({"SIS_PROP", "1", "scheduler feature: the idle scan is bounded by avg_idle and its average cost"});
@@ -288,7 +289,8 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
     constant("imbalance_pct_smt", c.imbalance.smt, "imbalance_pct of domains of one core");
     constant("imbalance_pct_llc", c.imbalance.llc, "imbalance_pct of domains within an LLC");
     constant("imbalance_pct_pkg", c.imbalance.pkg, "imbalance_pct of domains above");
-    if (reads_fit(c)) constant("fit_margin", c.fit_margin, "a task fits a CPU of 1024/fit_margin more capacity");
+    if (reads_fit(c))
+        constant("fit_margin", c.fit_margin, "p fits a CPU when its utilisation x fit_margin < capacity x 1024");
     return p;
 }
 

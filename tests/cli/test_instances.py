@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rewake.cli import main
+from rewake.replay import _engine
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
 ASKED = (
@@ -57,8 +58,10 @@ def test_labels_in_every_form(capsys: pytest.CaptureFixture[str]) -> None:
     assert {r["policy"]: r["label"] for r in rows} == labels
     text = " ".join(replayed(capsys, "table").split())
     assert "hybrid (a seed on a kernel that it was not posted for; no vectors prove it): irq-aware@linux-6.12, " in text
+    assert "wakeup-buddy@linux-6.1 (3 instances), " in text
     assert "variant (a constant of the kernel or the posting is changed): irq-aware:threshold=1000." in text
     assert "Hardirq time: irq_vectors only, a lower bound" in text
+    assert "all CPUs have one capacity: asym-prefer-prev decides as its column." in text
     assert data["run"]["hardirq"].startswith("irq_vectors only")
 
 
@@ -70,6 +73,17 @@ def test_what_is_the_same_has_the_same_figures(capsys: pytest.CaptureFixture[str
         assert figures(by_name[one]) == figures(by_name[other])
     for hybrid in ("wakeup-buddy@linux-6.1:ref=1", "idle-thread-scan@linux-5.10"):
         assert figures(by_name[hybrid]) != figures(by_name["linux-6.1"])
+
+
+def test_every_seed_on_its_own_column_is_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    seeds = {p["name"]: p["base"] for p in _engine.policies() if p["base"]}
+    assert len(seeds) == 5
+    asked = [word for s, base in seeds.items() for word in ("--policy", s, "--policy", f"{s}@{base}")]
+    data = json.loads(told(capsys, "replay", DEMO, *asked, "--format", "json"))
+    by_name = {p["policy"]: p for p in data["policies"]}
+    for seed, base in seeds.items():
+        assert figures(by_name[seed]) == figures(by_name[f"{seed}@{base}"])
+        assert by_name[f"{seed}@{base}"]["label"] == "faithful"
 
 
 def test_the_run_says_what_each_instance_is_made_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,6 +136,7 @@ def test_windows_and_changes_of_name() -> None:
     )
     at = [0.0, 0.999, 1.0, 1.999, 2.0, 3.999, 4.0, 5.999, 6.0]
     assert hints(found, *((0, s) for s in at)) == [0, 0, 8, 8, 0, 0, 4, 4, 0]
+    assert hints(found) == [], "a part without decisions"
     assert found.summary()["rules"] == [
         {"hints": ["WAKE_HOLD"], "tasks": 1, "inherited": 0, "decisions": 2},
         {"hints": ["WAKE_AFFINE"], "tasks": 1, "inherited": 0, "decisions": 2},

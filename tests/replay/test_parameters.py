@@ -6,14 +6,16 @@ That a changed constant changes decisions is in golden_policies.txt, [parameters
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from world import World, schedules
 
+from rewake.forms import Recording
 from rewake.replay import _engine
-from rewake.replay.driver import hardirq_source, label
+from rewake.replay.driver import hardirq_source, label, machine_notes
 from rewake.replay.spec import PolicySpec, parse
 
 POLICIES = {p["name"]: p for p in _engine.policies()}
@@ -29,7 +31,7 @@ def _described() -> dict[str, dict[str, Any]]:
     return POLICIES | {name: _engine.policy(name) for name in HYBRIDS}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(schedules())
 def test_defaults_given_change_nothing(world: World) -> None:
     if not world.events:
@@ -44,7 +46,7 @@ def test_defaults_given_change_nothing(world: World) -> None:
         assert bare == explicit, name
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(schedules())
 def test_the_size_of_the_llc_in_numbers_is_the_default(world: World) -> None:
     """Its LLCs have two CPUs."""
@@ -154,6 +156,29 @@ def test_labels(instance: str, expected: str) -> None:
     (spec,) = parse(instance)
     assert label(spec, _engine.policy(spec.policy)) == expected
     assert (label(spec, _engine.policy(spec.policy), 16) == "proposal") == ("hints" in instance)
+
+
+@pytest.mark.parametrize(
+    ("cores", "capacities", "instance", "hints", "expected"),
+    [
+        ([0, 1], [1024, 1024], "userspace-hints", 4, "no SMT: "),
+        ([0, 1], [1024, 1024], "userspace-hints@linux-6.1:hint=8", 0, "no SMT: "),
+        ([0, 1], [1024, 1024], "userspace-hints", 16, None),
+        ([0, 1], [1024, 1024], "linux-6.1", 4, None),
+        ([0, 0], [1024, 1024], "userspace-hints", 4, None),
+        ([0, 1], [1024, 1024], "asym-prefer-prev@linux-6.12", 0, "all CPUs have one capacity"),
+        ([0, 1], [1024, 512], "asym-prefer-prev", 0, None),
+    ],
+)
+def test_what_a_machine_cannot_show_is_told(
+    cores: list[int], capacities: list[int], instance: str, hints: int, expected: str | None
+) -> None:
+    class Machine:
+        def read(self, _: str, columns: tuple[str, ...]) -> dict[str, Any]:
+            return dict(zip(columns, (np.array(cores), np.array(capacities)), strict=True))
+
+    notes = machine_notes(cast(Recording, Machine()), parse(instance), hints)
+    assert notes == [] if expected is None else notes[0].startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,10 @@
 
 namespace nb = nanobind;
 
+static nb::object or_none(const std::string& text) {
+    return text.empty() ? nb::none() : nb::object(nb::str(text.c_str()));
+}
+
 void bind_policies(nb::module_& m) {
     m.def(
         "policies",
@@ -24,21 +28,30 @@ void bind_policies(nb::module_& m) {
                 nb::dict d;
                 d["name"] = p.name;
                 d["summary"] = p.summary;
-                d["source"] = p.source;
-                d["oracle_column"] =
-                    p.oracle_column.empty() ? nb::none() : nb::object(nb::str(p.oracle_column.c_str()));
+                for (const auto& [key, text] : {std::pair{"author", &p.author},
+                                                {"date", &p.date},
+                                                {"posting", &p.posting},
+                                                {"kernel", &p.kernel},
+                                                {"base", &p.base}})
+                    d[key] = or_none(*text);
+                d["oracle_column"] = or_none(p.oracle_column);
                 d["reference"] = p.reference;
                 d["params"] = params;
                 d["steps"] = nb::cast(p.steps);
+                d["inputs"] = p.inputs;
+                d["quirks"] = nb::cast(p.quirks);
                 d["deviations"] = nb::cast(p.deviations);
                 d["reads_irq"] = p.reads_irq;
                 all.append(d);
             }
             return all;
         },
-        "All policies: name, summary, source, oracle_column (None: no vectors), reference, params (name, value = "
-        "default, meaning),\n"
-        "steps in order, deviations, reads_irq (its replay follows the interrupts).");
+        "All policies: name, summary, author, date and posting (of a seed), base (the column that a seed changes), "
+        "kernel "
+        "(whose source was read), oracle_column (None: no vectors), reference, params (name, value = default, "
+        "meaning), "
+        "steps in order, inputs (bits that they may look at), quirks, deviations, reads_irq (its replay follows the "
+        "interrupts).");
     m.def(
         "branch_names",
         [] {

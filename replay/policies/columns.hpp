@@ -81,6 +81,8 @@ struct Parts {
 std::vector<PolicyInfo::Param> column_params(const Column& c);
 /// Composes the column for machine `t`.
 Composition compose(const Column& c, const PolicyParams& params, const Topology& t, Parts parts = {});
+/// What of the kernel one would not expect, and is kept.
+std::vector<std::string> column_quirks(const Column& c);
 /// What of the kernel is not modelled.
 std::vector<std::string> column_deviations(const Column& c);
 

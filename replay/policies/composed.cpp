@@ -40,7 +40,16 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Deci
                .dirty = dirty,
                .idle = c_.idle == IdlePred::idle ? v.idle : v.avail,
                .soft = soft ? v.sidle : Ctx::none(),
-               .d = d};
+               .d = d,
+               .reasons = reasons};
+}
+
+/// Runs one step; where somebody listens, what it told is filed under it.
+static bool run_step(const Step& step, Ctx& x) {
+    const bool decided = step.run(x);
+    if (x.reasons) [[unlikely]]
+        x.reasons->close(step.text(), decided);
+    return decided;
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {
@@ -57,8 +66,8 @@ Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, 
     Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
     if (w.kind != Kind::wake) return decide_slow(x);
     const auto check = c_.steps.end() - 1;
-    for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
-    (*check)->run(x);
+    for (auto step = c_.steps.begin(); step != check && !run_step(**step, x);) ++step;
+    run_step(**check, x);
     return d;
 }
 
@@ -68,7 +77,7 @@ Decision Composed::decide_slow(Ctx& x) const {
     bool decided = false;
     for (const auto& step : c_.slow) {
         if (exec && (step->stage() == Stage::admission || step->stage() == Stage::check)) continue;
-        if (!decided || step->stage() == Stage::check) decided = step->run(x);
+        if (!decided || step->stage() == Stage::check) decided = run_step(*step, x);
     }
     if (exec) x.d.class_cpu = x.d.cpu;
     return x.d;
@@ -121,9 +130,16 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
     const Composition all = compose(with_defaults(info, {}), asymmetric_machine());
-    for (const auto& step : all.steps) info.steps.push_back(step->text());
-    for (const auto& step : all.slow)
+    const bool soft = all.idle == IdlePred::avail_or_sidle || all.idle == IdlePred::avail_or_sidle_unless_idle_policy;
+    info.inputs = soft ? kIdlePolicy : 0u;  // part of the idle test, whichever step makes it
+    for (const auto& step : all.steps) {
+        info.steps.push_back(step->text());
+        info.inputs |= step->inputs();
+    }
+    for (const auto& step : all.slow) {
+        if (all.slow_known) info.inputs |= step->inputs();
         if (step->stage() == Stage::slow) info.steps.push_back("fork, exec: " + step->text());
+    }
     PolicyEntry entry{info, nullptr};
     entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t,
                                                       uint64_t) -> std::unique_ptr<Policy> {

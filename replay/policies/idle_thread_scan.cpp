@@ -16,12 +16,16 @@ class LlcLinearScan : public Step {
     LlcLinearScan(std::optional<int64_t> migration_cost, bool clock_now)
         : Step(Stage::scan,
                std::string("lowest idle allowed CPU of target's LLC, unless cfs_nr(target) > 1 or p is hot (clock ") +
-                   (clock_now ? "now)" : "stale)")),
+                   (clock_now ? "now)" : "stale)"),
+               kCfsNr | kIdlePolicy | kHotClock | kDomains),
           migration_cost_(migration_cost),
           clock_now_(clock_now) {}
 
     bool run(Ctx& x) const override {
-        if (!x.t.has_llc_domain[x.target.v]) return false;
+        if (!x.t.has_llc_domain[x.target.v]) {
+            x.why("linear scan: target ", x.target, " has no LLC domain");
+            return false;
+        }
         const Wakeup& w = x.w;
         const ShouldScan in{.cfs_nr = x.v.cfs_nr[x.target.v],
                             .fair = true,
@@ -32,16 +36,25 @@ class LlcLinearScan : public Step {
         x.look(kCfsNr);
         x.touch(x.target);
         if (in.cfs_nr <= 1) x.look(kIdlePolicy | kHotClock);
-        if (!should_scan(in)) return false;
+        if (!should_scan(in)) {
+            if (in.cfs_nr > 1)
+                x.why("linear scan: none, cfs_nr(", x.target, ") is ", in.cfs_nr);
+            else
+                x.why("linear scan: none, p is hot: ran ", in.clock - in.exec_start, " ns ago by the ",
+                      clock_now_ ? "time" : "clock of its CPU", ", migration_cost ", in.migration_cost, " ns");
+            return false;
+        }
         const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
         auto cpus = [&](unsigned i) { return span.w[i] & w.allowed->w[i]; };
         x.look(kDomains);
         const auto found = first_in_wrap(x.t.words, 0, [&](unsigned i) { return cpus(i) & x.idle.w[i]; });
         if (!found) {
             x.scanned_all(cpus);
+            x.why("linear scan: no CPU of ", x.t.llc[x.target.v], " is idle");
             return false;
         }
         x.scanned(0, *found, cpus);
+        x.why("linear scan: p is not hot; CPU ", *found, " is the lowest idle one of ", x.t.llc[x.target.v]);
         return x.decide(*found, Branch::linear);
     }
 
@@ -84,7 +97,10 @@ PolicyEntry idle_thread_scan_entry() {
     PolicyInfo info{
         .name = "idle-thread-scan",
         .summary = "Linux 4.5 that looks for an idle thread anywhere in the LLC when no idle core is found",
-        .source = "Chris Mason, [PATCH v2] sched: tweak select_idle_sibling to look for idle threads, 2016-04-08",
+        .author = "Chris Mason",
+        .date = "2016-04-08",
+        .posting = "[PATCH v2] sched: tweak select_idle_sibling to look for idle threads",
+        .kernel = column("linux-4.5").kernel,
         .oracle_column = "v4.5+seed1",
         .reference = false,
         .params = {{"migration_cost", "recorded",
@@ -92,8 +108,17 @@ PolicyEntry idle_thread_scan_entry() {
                    {"hot_clock", "stale",
                     "stale: the run queue clock that the patch reads; now: the time of the wakeup, its intent"}},
         .steps = {},
+        .quirks = column_quirks(column("linux-4.5")),
         .deviations = column_deviations(column("linux-4.5")),
-        .reads_irq = false};
+        .reads_irq = false,
+        .inputs = 0,
+        .base = "linux-4.5"};
+    info.quirks.insert(
+        info.quirks.begin(),
+        {"the scan ascends from CPU 0 of the LLC, without wrap: low CPU numbers fill up first",
+         "task_hot reads the run queue clock of the CPU's last scheduler event: a task whose CPU went idle and "
+         "stopped its tick stays hot for ever (hot_clock=stale)",
+         "cfs_nr counts entities of the root queue: several tasks of one cgroup count once, RT tasks not"});
     info.deviations.push_back("cfs_nr is the number of queued fair tasks where cgroups are not known");
     return composed_entry(std::move(info), compose_seed);
 }

@@ -19,7 +19,7 @@ struct Heavy {
 
 class Clean : public Filter {
   public:
-    explicit Clean(Heavy heavy) : Filter("not interrupt-heavy"), heavy_(heavy) {}
+    explicit Clean(Heavy heavy) : Filter("not interrupt-heavy", kIrqLoad), heavy_(heavy) {}
     bool passes(Ctx& x, Cpu c) const override {
         x.look(kIrqLoad);
         return !heavy_(x, c);
@@ -53,11 +53,15 @@ class CleanCpuPass : public Step {
     explicit CleanCpuPass(Heavy heavy)
         : Step(Stage::scan,
                "CPU pass: idle CPUs of target's LLC from target that are not interrupt-heavy, else the last heavy "
-               "one"),
+               "one",
+               kDomains | kAllowed | kIrqLoad),
           heavy_(heavy) {}
 
     bool run(Ctx& x) const override {
-        if (!x.t.has_llc_domain[x.w.waker.v]) return false;
+        if (!x.t.has_llc_domain[x.w.waker.v]) {
+            x.why("CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
+            return false;
+        }
         const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
         auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
         x.look(kDomains | kAllowed | kIrqLoad);
@@ -73,6 +77,11 @@ class CleanCpuPass : public Step {
         else
             x.scanned_all(cpus);
         count_scan_cost(x, x.d.scanned);
+        if (backup)
+            x.why("CPU pass: from ", x.target, ": CPU ", *backup,
+                  found ? " is idle and not heavy" : " is the last idle one, all are heavy");
+        else
+            x.why("CPU pass: from ", x.target, ": no CPU is idle");
         return backup && x.decide(*backup, Branch::cpu);
     }
 
@@ -84,11 +93,14 @@ class CleanSiblingPass : public Step {
   public:
     explicit CleanSiblingPass(Heavy heavy)
         : Step(Stage::scan,
-               "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one"),
+               "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one", kIrqLoad),
           heavy_(heavy) {}
 
     bool run(Ctx& x) const override {
-        if (!x.t.smt_active) return false;
+        if (!x.t.smt_active) {
+            x.why("sibling pass: no SMT");
+            return false;
+        }
         std::optional<Cpu> backup;
         for (uint16_t s : x.t.siblings(x.target)) {
             const Cpu c(s);
@@ -99,6 +111,10 @@ class CleanSiblingPass : public Step {
             if (!heavy_(x, c)) break;
         }
         x.look(kIrqLoad);
+        if (backup)
+            x.why("sibling pass: CPU ", *backup, " is idle", heavy_(x, *backup) ? ", though heavy" : " and not heavy");
+        else
+            x.why("sibling pass: no sibling of target ", x.target, " is idle");
         return backup && x.decide(*backup, Branch::smt);
     }
 
@@ -155,14 +171,29 @@ PolicyEntry irq_aware_entry() {
     PolicyInfo info{
         .name = "irq-aware",
         .summary = "Linux 4.12 that passes over idle CPUs which interrupts keep busy",
-        .source = "Rohit Jain, [PATCH 1/2] sched: Interrupt Aware Scheduler, 2017-05-12",
+        .author = "Rohit Jain",
+        .date = "2017-05-12",
+        .posting = "[PATCH 1/2] sched: Interrupt Aware Scheduler",
+        .kernel = base.kernel,
         .oracle_column = "v4.12.0+seed3",
         .reference = false,
         .params = {{"threshold", "auto",
                     "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)"}},
         .steps = {},
+        .quirks = column_quirks(base),
         .deviations = column_deviations(base),
-        .reads_irq = true};
+        .reads_irq = true,
+        .inputs = 0,
+        .base = "linux-4.12"};
+    info.quirks.insert(info.quirks.begin(),
+                       {"loads are 0..93 against a grid of 100 buckets of ten: without interrupts the threshold is 10, "
+                        "heavy from 11 on",
+                        "an idle core gives its last sibling that is not heavy even where none is, where linux-4.12 "
+                        "gives the first met",
+                        "that sibling is not checked against allowed: the core then takes the fallback CPU",
+                        "an idle core with all siblings heavy is not passed over for a clean one behind it",
+                        "of several heavy idle CPUs the last one met is the backup",
+                        "forks and execs: among CPUs of equal exit latency, heavy ones are taken as any other"});
     info.deviations.insert(
         info.deviations.end(),
         {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a lower bound",

@@ -16,15 +16,23 @@ class WakeHint : public Step {
     explicit WakeHint(uint8_t hint)
         : Step(Stage::walk,
                "WAKE_AFFINE: target = waker CPU, WAKE_HOLD: target = prev, across LLCs and with "
-               "has_idle_cores there; no affine step then"),
+               "has_idle_cores there; no affine step then",
+               kHasIdleCores | kDomains),
           hint_(hint) {}
 
     bool run(Ctx& x) const override {
         const int hint = x.w.hint | hint_;
-        if (!(hint & (kWakeAffine | kWakeHold)) || x.t.share_cache(x.w.waker, x.w.prev)) return false;
+        if (!(hint & (kWakeAffine | kWakeHold)) || x.t.share_cache(x.w.waker, x.w.prev)) {
+            x.why("wake hint: ", hint & (kWakeAffine | kWakeHold) ? "ignored within an LLC" : "none");
+            return false;
+        }
         const Cpu target = hint & kWakeHold ? x.w.prev : x.w.waker;
         x.look(kHasIdleCores | kDomains);
-        if (!x.s.hic[x.t.llc[target.v].v]) return false;
+        if (!x.s.hic[x.t.llc[target.v].v]) {
+            x.why("wake hint: ignored, ", x.t.llc[target.v], " has_idle_cores=0");
+            return false;
+        }
+        x.why("wake hint: ", hint & kWakeHold ? "WAKE_HOLD" : "WAKE_AFFINE", " -> target ", target);
         x.target = target;
         x.affine_domain = Topology::kNone;
         return false;
@@ -61,15 +69,27 @@ PolicyEntry userspace_hints_entry() {
     PolicyInfo info{
         .name = "userspace-hints",
         .summary = "Linux 6.0 that places by hints which tasks gave with prctl",
-        .source =
-            "K Prateek Nayak, [RFC PATCH 0/5] sched: Userspace Hinting for Task Placement, 2022-09-10, with "
-            "patches 3 and 4 of the series",
+        .author = "K Prateek Nayak",
+        .date = "2022-09-10",
+        .posting = "[RFC PATCH 0/5] sched: Userspace Hinting for Task Placement, with patches 3 and 4 of the series",
+        .kernel = base.kernel,
         .oracle_column = "v6.0+seed5",
         .reference = false,
         .params = column_params(base),
         .steps = {},
+        .quirks = column_quirks(base),
         .deviations = column_deviations(base),
-        .reads_irq = false};
+        .reads_irq = false,
+        .inputs = 0,
+        .base = "linux-6.0"};
+    info.quirks.insert(info.quirks.begin(),
+                       {"WAKE_AFFINE does not check the waker's CPU against allowed: an idle one that is not allowed "
+                        "ends in the fallback",
+                        "a wake hint counts even where wake_wide says wide, and without an affine level",
+                        "has_idle_cores is a hint: where it is stale, the search fails and p stacks on the target",
+                        "within an LLC, and without SMT (has_idle_cores is never set), wake hints are ignored",
+                        "FORK_SPREAD changes two things: ties by utilisation, and no NUMA allowance",
+                        "fork hints count where both groups have spare capacity only, for forks and execs alike"});
     info.params.push_back(
         {"hint", "0",
          "given to every task for the whole recording: FORK_AFFINE 1 or FORK_SPREAD 2, plus WAKE_AFFINE 4 "

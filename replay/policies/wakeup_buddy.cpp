@@ -16,18 +16,31 @@ namespace {
 class Buddies : public Step {
   public:
     explicit Buddies(uint32_t ref)
-        : Step(Stage::gate, "related: p and curr are each other's last waker and wakee, >= " + std::to_string(ref) +
-                                " times; then count this wakeup"),
+        : Step(Stage::gate,
+               "related: p and curr are each other's last waker and wakee, >= " + std::to_string(ref) +
+                   " times; then count this wakeup",
+               kFlips),
           ref_(ref) {}
 
     bool run(Ctx& x) const override {
         x.look(kFlips);
         x.related = wakeup_related(x.s, x.w.curr, x.w.p, ref_);
+        if (x.reasons) tell(x);
         wakeup_ref(x.s, x.w.curr, x.w.p);
         return false;
     }
 
   private:
+    void tell(Ctx& x) const {
+        const PolicyState::Buddy &p = x.s.buddy(x.w.p), &curr = x.s.buddy(x.w.curr);
+        auto partners = [](const PolicyState::Buddy& a, TaskId b) { return a.waker == b && a.wakee == b; };
+        if (partners(p, x.w.curr) && partners(curr, x.w.p))
+            x.why("wakeup buddies: p woken ", p.waker_ref, ", waking ", p.wakee_ref, "; waker woken ", curr.waker_ref,
+                  ", waking ", curr.wakee_ref, " times in a row, ref ", ref_,
+                  x.related ? " -> related" : " -> not related");
+        else
+            x.why("wakeup buddies: p and the waker are not each other's last waker and wakee -> not related");
+    }
     uint32_t ref_;
 };
 
@@ -35,7 +48,8 @@ class Buddies : public Step {
 class BuddyAffine : public Affine {
   public:
     BuddyAffine(const Topology& t, const Imbalance& imb)
-        : Affine("wake_affine of 3.8 for related tasks; the others stay at prev", t, imb) {}
+        : Affine("wake_affine of 3.8 for related tasks; the others stay at prev", t, imb,
+                 kLoad | kSync | kCapacity | kNr) {}
     bool pulls(Ctx& x, int64_t factor) const override { return x.related = x.related && wake_affine_38(x, factor); }
 };
 
@@ -43,11 +57,17 @@ class BuddyAffine : public Affine {
 class BuddyAlone : public Step {
   public:
     BuddyAlone()
-        : Step(Stage::slow, "pulled, and nr of the waker's CPU is 0, or 1 with sync: waker CPU, not searched") {}
+        : Step(Stage::slow, "pulled, and nr of the waker's CPU is 0, or 1 with sync: waker CPU, not searched",
+               kNr | kSync) {}
 
     bool run(Ctx& x) const override {
-        if (!x.related || x.affine_domain == Topology::kNone) return false;
+        if (!x.related || x.affine_domain == Topology::kNone) {
+            x.why("not pulled -> prev's side is searched");
+            return false;
+        }
         x.look(kNr | kSync);
+        x.why("pulled, and nr(", x.w.waker, ") is ", x.v.nr[x.w.waker.v], x.sync ? " with sync" : " without sync",
+              x.v.nr[x.w.waker.v] == int{x.sync} ? " -> waker CPU, not searched" : " -> searched");
         return x.v.nr[x.w.waker.v] == int{x.sync} && x.decide(x.w.waker, Branch::nosearch);
     }
 };
@@ -98,15 +118,29 @@ PolicyEntry wakeup_buddy_entry() {
     const Column& base = column("linux-3.8");
     PolicyInfo info{.name = "wakeup-buddy",
                     .summary = "Linux 3.8 that pulls a task to its waker only when the two keep waking each other",
-                    .source = "Michael Wang, [RFC PATCH] sched: wakeup buddy, 2013-02-28",
+                    .author = "Michael Wang",
+                    .date = "2013-02-28",
+                    .posting = "[RFC PATCH] sched: wakeup buddy",
+                    .kernel = base.kernel,
                     .oracle_column = "v3.8+seed2",
                     .reference = false,
                     .params = {{"ref", "8",
                                 "wakeups in a row after the first, on both sides, that make buddies; at least 1. The "
                                 "code compares >=, the posting's text says more than"}},
                     .steps = {},
+                    .quirks = column_quirks(base),
                     .deviations = column_deviations(base),
-                    .reads_irq = false};
+                    .reads_irq = false,
+                    .inputs = 0,
+                    .base = "linux-3.8"};
+    info.quirks.insert(
+        info.quirks.begin(),
+        {"the first related decision is the 10th wakeup in a row in its direction: nine must count on both sides "
+         "before",
+         "a waker's any other wakeup resets its count, and so does an interrupt that wakes somebody while it runs",
+         "an exec makes the task its own waker and wakee, which ends every relation; a fork inherits both",
+         "unrelated tasks are never pulled to the waker, whatever the loads say",
+         "a pulled task with only a sync waker on that CPU goes there without an idle test, though prev may be idle"});
     info.deviations.push_back("tasks are told apart by thread, where the patch compares pointers that may be reused");
     return composed_entry(std::move(info), compose_seed);
 }

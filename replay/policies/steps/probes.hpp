@@ -9,9 +9,12 @@ namespace rewake {
 /// Base of the probes: the filter chain.
 class Probe : public Step {
   public:
-    Probe(std::string text, Filters filters);
+    /// `inputs`: what it looks at beside its filters.
+    Probe(std::string text, Filters filters, uint32_t inputs);
 
   protected:
+    /// Whether `c` is usable, `refusal` is nullptr and the filters pass; tells why not under `name` ("X1: target ").
+    bool takes(Ctx& x, const char* name, Cpu c, const char* refusal = nullptr) const;
     bool passes(Ctx& x, Cpu c) const {
         for (const auto& f : filters_)
             if (!f->passes(x, c)) return false;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/explanation.hpp"
+
+namespace rewake {
+
+Explanation begin_explanation(int64_t event_id, const View& v, const Wakeup& w) {
+    Explanation e;
+    e.event_id = event_id;
+    e.view = v;
+    e.w = w;
+    e.allowed = *w.allowed;
+    if (v.irq) e.irq = *v.irq;
+    return e;
+}
+
+Explanation::Instance begin_instance(Policy& p, const View& v, const Wakeup& w, Reasons& listener) {
+    Explanation::Instance i;
+    i.has_path = true;
+    i.waker_load = v.load[w.waker.v];
+    i.prev_load = v.load[w.prev.v];
+    i.p_load = w.p_load;
+    i.curr_load = w.curr_load;
+    const auto& tasks = p.state.tasks;
+    if (w.p.v < tasks.size()) {
+        i.p_flips = tasks[w.p.v].flips;
+        if (tasks[w.p.v].has_recent) i.recent = tasks[w.p.v].recent;
+    }
+    if (w.curr.v < tasks.size()) i.curr_flips = tasks[w.curr.v].flips;
+    i.hic = p.state.hic;
+    p.reasons = &listener;
+    return i;
+}
+
+}  // namespace rewake

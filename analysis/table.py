@@ -264,31 +264,6 @@ def contract(query: Query) -> str:
     return "\n".join([*lines, *defined(list(query.columns.items()))]) + "\n"
 
 
-def policies(found: Sequence[Mapping[str, Any]]) -> str:
-    """What `policies list` prints."""
-    told = []
-    for p in found:
-        kind = "reference" if p["reference"] else f"vectors {p['oracle_column'] or 'none'}"
-        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({kind})"))
-    return "\n".join(defined(told)) + "\n"
-
-
-def policy(about: Mapping[str, Any]) -> str:
-    """What `policies show` prints."""
-    vectors = about["oracle_column"] or "none"
-    lines = [about["name"], *wrap(about["summary"]), *wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
-    for title, items in (
-        ("parameters", [f"{p['name']}={p['value']}  {p['meaning']}" for p in about["params"]]),
-        ("steps, in order", about["steps"]),
-        ("deviations", about["deviations"]),
-    ):
-        if items:
-            lines += ["", title]
-            for item in items:
-                lines += wrap(f"  {terminal(item, None)}", indent="    ")
-    return "\n".join(lines) + "\n"
-
-
 def conformance(outcome: Mapping[str, Any], explained: Sequence[str]) -> str:
     """What `policies check` prints: counts by column, scope and the kernel's exit branch, then the failures."""
     found = outcome["rows"]

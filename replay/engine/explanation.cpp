@@ -20,12 +20,13 @@ Explanation::Instance begin_instance(Policy& p, const View& v, const Wakeup& w, 
     i.prev_load = v.load[w.prev.v];
     i.p_load = w.p_load;
     i.curr_load = w.curr_load;
-    const auto& tasks = p.state.tasks;
-    if (w.p.v < tasks.size()) {
-        i.p_flips = tasks[w.p.v].flips;
-        if (tasks[w.p.v].has_recent) i.recent = tasks[w.p.v].recent;
+    auto state = [&](TaskId t) { return t.v < p.state.tasks.size() ? p.state.tasks[t.v] : PolicyState::Task{}; };
+    const PolicyState::Task wakee = state(w.p);
+    if (p.state.buddies.empty()) {  // else the same bit stands for the buddies
+        i.p_flips = wakee.flips;
+        i.curr_flips = state(w.curr).flips;
     }
-    if (w.curr.v < tasks.size()) i.curr_flips = tasks[w.curr.v].flips;
+    if (wakee.has_recent) i.recent = wakee.recent;
     i.hic = p.state.hic;
     p.reasons = &listener;
     return i;

@@ -44,14 +44,6 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Deci
                .reasons = reasons};
 }
 
-/// Runs one step; where somebody listens, what it told is filed under it.
-static bool run_step(const Step& step, Ctx& x) {
-    const bool decided = step.run(x);
-    if (x.reasons) [[unlikely]]
-        x.reasons->close(step.text(), decided);
-    return decided;
-}
-
 void Composed::run(Ctx& x, Stage from, Stage to) const {
     bool decided = false;
     for (const auto& step : c_.steps) {
@@ -64,23 +56,40 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
     Decision d;
     Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
-    if (w.kind != Kind::wake) return decide_slow(x);
-    const auto check = c_.steps.end() - 1;
-    for (auto step = c_.steps.begin(); step != check && !run_step(**step, x);) ++step;
-    run_step(**check, x);
+    if (w.kind != Kind::wake)
+        decide_slow(x);
+    else if (x.reasons)
+        decide_wake<true>(x);
+    else
+        decide_wake<false>(x);
     return d;
 }
 
+/// Runs one step and files what it told.
+static bool run_told(const Step& step, Ctx& x) {
+    const bool decided = step.run(x);
+    x.reasons->close(step.text(), decided);
+    return decided;
+}
+
+/// `kTold`: somebody listens to the reasons; a template so that replay does not ask at every step.
+template <bool kTold>
+void Composed::decide_wake(Ctx& x) const {
+    auto run = [&x](const Step& step) { return kTold ? run_told(step, x) : step.run(x); };
+    const auto check = c_.steps.end() - 1;
+    for (auto step = c_.steps.begin(); step != check && !run(**step);) ++step;
+    run(**check);
+}
+
 /// An exec calls the class directly: neither the core's shortcut for one allowed CPU nor its check.
-Decision Composed::decide_slow(Ctx& x) const {
+void Composed::decide_slow(Ctx& x) const {
     const bool exec = x.w.kind == Kind::exec;
     bool decided = false;
     for (const auto& step : c_.slow) {
         if (exec && (step->stage() == Stage::admission || step->stage() == Stage::check)) continue;
-        if (!decided || step->stage() == Stage::check) decided = run_step(*step, x);
+        if (!decided || step->stage() == Stage::check) decided = x.reasons ? run_told(*step, x) : step->run(x);
     }
     if (exec) x.d.class_cpu = x.d.cpu;
-    return x.d;
 }
 
 Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {

@@ -23,7 +23,7 @@ class LlcLinearScan : public Step {
 
     bool run(Ctx& x) const override {
         if (!x.t.has_llc_domain[x.target.v]) {
-            x.why("linear scan: target ", x.target, " has no LLC domain");
+            WHY(x, "linear scan: target ", x.target, " has no LLC domain");
             return false;
         }
         const Wakeup& w = x.w;
@@ -38,10 +38,10 @@ class LlcLinearScan : public Step {
         if (in.cfs_nr <= 1) x.look(kIdlePolicy | kHotClock);
         if (!should_scan(in)) {
             if (in.cfs_nr > 1)
-                x.why("linear scan: none, cfs_nr(", x.target, ") is ", in.cfs_nr);
+                WHY(x, "linear scan: none, cfs_nr(", x.target, ") is ", in.cfs_nr);
             else
-                x.why("linear scan: none, p is hot: ran ", in.clock - in.exec_start, " ns ago by the ",
-                      clock_now_ ? "time" : "clock of its CPU", ", migration_cost ", in.migration_cost, " ns");
+                WHY(x, "linear scan: none, p is hot: ran ", in.clock - in.exec_start, " ns ago by the ",
+                    clock_now_ ? "time" : "clock of its CPU", ", migration_cost ", in.migration_cost, " ns");
             return false;
         }
         const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
@@ -50,11 +50,11 @@ class LlcLinearScan : public Step {
         const auto found = first_in_wrap(x.t.words, 0, [&](unsigned i) { return cpus(i) & x.idle.w[i]; });
         if (!found) {
             x.scanned_all(cpus);
-            x.why("linear scan: no CPU of ", x.t.llc[x.target.v], " is idle");
+            WHY(x, "linear scan: no CPU of ", x.t.llc[x.target.v], " is idle");
             return false;
         }
         x.scanned(0, *found, cpus);
-        x.why("linear scan: p is not hot; CPU ", *found, " is the lowest idle one of ", x.t.llc[x.target.v]);
+        WHY(x, "linear scan: p is not hot; CPU ", *found, " is the lowest idle one of ", x.t.llc[x.target.v]);
         return x.decide(*found, Branch::linear);
     }
 

@@ -59,7 +59,7 @@ class CleanCpuPass : public Step {
 
     bool run(Ctx& x) const override {
         if (!x.t.has_llc_domain[x.w.waker.v]) {
-            x.why("CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
+            WHY(x, "CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
             return false;
         }
         const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
@@ -78,10 +78,10 @@ class CleanCpuPass : public Step {
             x.scanned_all(cpus);
         count_scan_cost(x, x.d.scanned);
         if (backup)
-            x.why("CPU pass: from ", x.target, ": CPU ", *backup,
-                  found ? " is idle and not heavy" : " is the last idle one, all are heavy");
+            WHY(x, "CPU pass: from ", x.target, ": CPU ", *backup,
+                found ? " is idle and not heavy" : " is the last idle one, all are heavy");
         else
-            x.why("CPU pass: from ", x.target, ": no CPU is idle");
+            WHY(x, "CPU pass: from ", x.target, ": no CPU is idle");
         return backup && x.decide(*backup, Branch::cpu);
     }
 
@@ -98,7 +98,7 @@ class CleanSiblingPass : public Step {
 
     bool run(Ctx& x) const override {
         if (!x.t.smt_active) {
-            x.why("sibling pass: no SMT");
+            WHY(x, "sibling pass: no SMT");
             return false;
         }
         std::optional<Cpu> backup;
@@ -112,9 +112,9 @@ class CleanSiblingPass : public Step {
         }
         x.look(kIrqLoad);
         if (backup)
-            x.why("sibling pass: CPU ", *backup, " is idle", heavy_(x, *backup) ? ", though heavy" : " and not heavy");
+            WHY(x, "sibling pass: CPU ", *backup, " is idle", heavy_(x, *backup) ? ", though heavy" : " and not heavy");
         else
-            x.why("sibling pass: no sibling of target ", x.target, " is idle");
+            WHY(x, "sibling pass: no sibling of target ", x.target, " is idle");
         return backup && x.decide(*backup, Branch::smt);
     }
 

@@ -23,16 +23,16 @@ class WakeHint : public Step {
     bool run(Ctx& x) const override {
         const int hint = x.w.hint | hint_;
         if (!(hint & (kWakeAffine | kWakeHold)) || x.t.share_cache(x.w.waker, x.w.prev)) {
-            x.why("wake hint: ", hint & (kWakeAffine | kWakeHold) ? "ignored within an LLC" : "none");
+            WHY(x, "wake hint: ", hint & (kWakeAffine | kWakeHold) ? "ignored within an LLC" : "none");
             return false;
         }
         const Cpu target = hint & kWakeHold ? x.w.prev : x.w.waker;
         x.look(kHasIdleCores | kDomains);
         if (!x.s.hic[x.t.llc[target.v].v]) {
-            x.why("wake hint: ignored, ", x.t.llc[target.v], " has_idle_cores=0");
+            WHY(x, "wake hint: ignored, ", x.t.llc[target.v], " has_idle_cores=0");
             return false;
         }
-        x.why("wake hint: ", hint & kWakeHold ? "WAKE_HOLD" : "WAKE_AFFINE", " -> target ", target);
+        WHY(x, "wake hint: ", hint & kWakeHold ? "WAKE_HOLD" : "WAKE_AFFINE", " -> target ", target);
         x.target = target;
         x.affine_domain = Topology::kNone;
         return false;

@@ -35,11 +35,11 @@ class Buddies : public Step {
         const PolicyState::Buddy &p = x.s.buddy(x.w.p), &curr = x.s.buddy(x.w.curr);
         auto partners = [](const PolicyState::Buddy& a, TaskId b) { return a.waker == b && a.wakee == b; };
         if (partners(p, x.w.curr) && partners(curr, x.w.p))
-            x.why("wakeup buddies: p woken ", p.waker_ref, ", waking ", p.wakee_ref, "; waker woken ", curr.waker_ref,
-                  ", waking ", curr.wakee_ref, " times in a row, ref ", ref_,
-                  x.related ? " -> related" : " -> not related");
+            WHY(x, "wakeup buddies: p woken ", p.waker_ref, ", waking ", p.wakee_ref, "; waker woken ", curr.waker_ref,
+                ", waking ", curr.wakee_ref, " times in a row, ref ", ref_,
+                x.related ? " -> related" : " -> not related");
         else
-            x.why("wakeup buddies: p and the waker are not each other's last waker and wakee -> not related");
+            WHY(x, "wakeup buddies: p and the waker are not each other's last waker and wakee -> not related");
     }
     uint32_t ref_;
 };
@@ -62,12 +62,12 @@ class BuddyAlone : public Step {
 
     bool run(Ctx& x) const override {
         if (!x.related || x.affine_domain == Topology::kNone) {
-            x.why("not pulled -> prev's side is searched");
+            WHY(x, "not pulled -> prev's side is searched");
             return false;
         }
         x.look(kNr | kSync);
-        x.why("pulled, and nr(", x.w.waker, ") is ", x.v.nr[x.w.waker.v], x.sync ? " with sync" : " without sync",
-              x.v.nr[x.w.waker.v] == int{x.sync} ? " -> waker CPU, not searched" : " -> searched");
+        WHY(x, "pulled, and nr(", x.w.waker, ") is ", x.v.nr[x.w.waker.v], x.sync ? " with sync" : " without sync",
+            x.v.nr[x.w.waker.v] == int{x.sync} ? " -> waker CPU, not searched" : " -> searched");
         return x.v.nr[x.w.waker.v] == int{x.sync} && x.decide(x.w.waker, Branch::nosearch);
     }
 };

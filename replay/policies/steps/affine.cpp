@@ -18,9 +18,12 @@ std::string text414(const WakeAffineRules& f) {
 }  // namespace
 
 void tell_affine_level(Ctx& x) {
-    if (x.affine_domain == Topology::kNone) return x.why("affine level: none holds prev ", x.w.prev);
-    const Domain& d = x.t.domains[x.affine_domain];
-    x.why("affine level found: ", std::string_view(d.name), " (", &d.span, ")");
+    if (x.affine_domain == Topology::kNone) {
+        WHY(x, "affine level: none holds prev ", x.w.prev);
+    } else {
+        const Domain& d = x.t.domains[x.affine_domain];
+        WHY(x, "affine level found: ", std::string_view(d.name), " (", &d.span, ")");
+    }
 }
 
 DomainWalk::DomainWalk(bool stop_unbalanced)
@@ -33,7 +36,7 @@ DomainWalk::DomainWalk(bool stop_unbalanced)
 bool DomainWalk::run(Ctx& x) const {
     x.target = x.w.prev;
     if (!x.want_affine || x.w.waker == x.w.prev) {  // the level would not be used
-        x.why("affine level: not searched, ", x.want_affine ? "prev is the waker CPU" : "no want_affine");
+        WHY(x, "affine level: not searched, ", x.want_affine ? "prev is the waker CPU" : "no want_affine");
         return false;
     }
     x.look(kDomains);
@@ -67,22 +70,22 @@ Affine::Affine(std::string text, const Topology& t, const Imbalance& imb, uint32
 
 bool Affine::run(Ctx& x) const {
     if (x.affine_domain == Topology::kNone) {
-        x.why("affine step: none without an affine level -> target ", x.target);
+        WHY(x, "affine step: none without an affine level -> target ", x.target);
         return false;
     }
     x.touch(x.w.waker);
     x.touch(x.w.prev);
     const bool pulled = pulls(x, factor_[x.affine_domain]);
     if (pulled) x.target = x.w.waker;
-    x.why(pulled ? "affine step: pulled -> target " : "affine step: not pulled -> target ", x.target);
+    WHY(x, pulled ? "affine step: pulled -> target " : "affine step: not pulled -> target ", x.target);
     return false;
 }
 
 void tell_loads(Ctx& x, Cpu prev, int64_t factor, bool balanced) {
     const Cpu here = x.w.waker;
-    if (x.sync) x.why("wake_affine: sync takes w(curr) ", x.w.curr_load, " off L(", here, ")");
-    x.why("wake_affine: L(", here, ") ", x.v.load[here.v], ", L(", prev, ") ", x.v.load[prev.v], ", w(p) ", x.w.p_load,
-          ", factor ", factor, balanced ? " -> balanced" : " -> not balanced");
+    if (x.sync) WHY(x, "wake_affine: sync takes w(curr) ", x.w.curr_load, " off L(", here, ")");
+    WHY(x, "wake_affine: L(", here, ") ", x.v.load[here.v], ", L(", prev, ") ", x.v.load[prev.v], ", w(p) ", x.w.p_load,
+        ", factor ", factor, balanced ? " -> balanced" : " -> not balanced");
 }
 
 Affine45::Affine45(const Topology& t, const Imbalance& imb, bool task_cpu)
@@ -113,31 +116,31 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
     const Cpu here = w.waker, prev = w.prev;
     if (f_.idle) {
         if (x.v.avail.test(here) && x.t.share_cache(here, prev)) {
-            x.why("wa_idle: waker CPU ", here, " is idle and in prev's LLC; prev ", prev,
-                  x.v.avail.test(prev) ? " is idle too" : " is not idle");
+            WHY(x, "wa_idle: waker CPU ", here, " is idle and in prev's LLC; prev ", prev,
+                x.v.avail.test(prev) ? " is idle too" : " is not idle");
             return !x.v.avail.test(prev);
         }
         x.look(kSync);
         if (x.sync) {
             x.look(kNr);
             if (x.v.nr[here.v] - (f_.delayed ? x.v.delayed[here.v] : 0) == 1) {
-                x.why("wa_idle: sync, and the waker is alone on CPU ", here);
+                WHY(x, "wa_idle: sync, and the waker is alone on CPU ", here);
                 return true;
             }
         }
         if (f_.prev_idle && x.v.avail.test(prev)) {
-            x.why("wa_idle: prev ", prev, " is idle");
+            WHY(x, "wa_idle: prev ", prev, " is idle");
             return false;
         }
-        x.why("wa_idle: waker CPU ", here, x.v.avail.test(here) ? " is idle, but not in prev's LLC" : " is not idle",
-              x.sync ? "; sync, but nr is " : "; no sync; nr is ", x.v.nr[here.v]);
+        WHY(x, "wa_idle: waker CPU ", here, x.v.avail.test(here) ? " is idle, but not in prev's LLC" : " is not idle",
+            x.sync ? "; sync, but nr is " : "; no sync; nr is ", x.v.nr[here.v]);
     }
     if (!f_.weight) return false;
     x.look(kLoad | kSync | kCapacity);
     int64_t a = x.v.load[here.v];
     if (x.sync) {
         if (w.curr_load > a) {
-            x.why("wa_weight: sync, and w(curr) ", w.curr_load, " > L(", here, ") ", a);
+            WHY(x, "wa_weight: sync, and w(curr) ", w.curr_load, " > L(", here, ") ", a);
             return true;
         }
         a -= w.curr_load;
@@ -152,9 +155,9 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
     a *= x.v.cap[prev.v];
     b *= x.v.cap[here.v];
     const bool lighter = a < b + (x.sync ? 1 : 0);
-    if (x.sync) x.why("wa_weight: sync takes w(curr) ", w.curr_load, " off L(", here, ")");
-    x.why("wa_weight: L(", here, ") ", x.v.load[here.v], ", L(", prev, ") ", x.v.load[prev.v], ", w(p) ", w.p_load,
-          ", factor ", factor, ": ", a, lighter ? " < " : " >= ", b + (x.sync ? 1 : 0));
+    if (x.sync) WHY(x, "wa_weight: sync takes w(curr) ", w.curr_load, " off L(", here, ")");
+    WHY(x, "wa_weight: L(", here, ") ", x.v.load[here.v], ", L(", prev, ") ", x.v.load[prev.v], ", w(p) ", w.p_load,
+        ", factor ", factor, ": ", a, lighter ? " < " : " >= ", b + (x.sync ? 1 : 0));
     return lighter;
 }
 

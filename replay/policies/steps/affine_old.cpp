@@ -20,8 +20,8 @@ bool DomainWalk38::run(Ctx& x) const {
             if (x.reasons) tell_affine_level(x);
             return false;
         }
-    x.why("affine level: ", x.want_affine ? "none holds prev" : "not searched, no want_affine",
-          " -> prev, not searched");
+    WHY(x, "affine level: ", x.want_affine ? "none holds prev" : "not searched, no want_affine",
+        " -> prev, not searched");
     return x.decide(x.w.prev, Branch::nosearch);
 }
 
@@ -35,8 +35,8 @@ bool wake_affine_38(Ctx& x, int64_t factor) {
     if (balanced) return true;
     const int64_t nr = x.v.nr[w.waker.v];
     const bool light = here <= there && here + there <= (nr ? x.v.load[w.waker.v] / nr : 0);
-    x.why("wake_affine: both CPUs together are ", light ? "light enough" : "too heavy", ": ", here, " + ", there,
-          " against ", nr ? x.v.load[w.waker.v] / nr : 0, " a task");
+    WHY(x, "wake_affine: both CPUs together are ", light ? "light enough" : "too heavy", ": ", here, " + ", there,
+        " against ", nr ? x.v.load[w.waker.v] / nr : 0, " a task");
     return light;
 }
 
@@ -52,7 +52,7 @@ Affine412::Affine412(const Topology& t, const Imbalance& imb)
 bool Affine412::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;
     if (x.t.share_cache(w.waker, w.prev)) {
-        x.why("wake_affine: prev ", w.prev, " is in the LLC of waker CPU ", w.waker);
+        WHY(x, "wake_affine: prev ", w.prev, " is in the LLC of waker CPU ", w.waker);
         return true;
     }
     x.look(kLoad | kSync | kCapacity);
@@ -75,13 +75,13 @@ bool Affine412::pulls(Ctx& x, int64_t factor) const {
     Node here = sum(w.waker);
     if (x.sync) here.load -= std::min(here.load, w.curr_load);
     if (here.load == 0) {
-        x.why("wake_affine: no load on the waker's node");
+        WHY(x, "wake_affine: no load on the waker's node");
         return true;
     }
     const Node there = sum(w.prev);
     const bool lighter = 100 * there.cap * (here.load + w.p_load) <= factor * here.cap * (there.load - w.p_load);
-    x.why("wake_affine: load ", here.load, " of the waker's node with w(p) ", w.p_load, lighter ? " is" : " is not",
-          " lighter than ", there.load, " of prev's node without it, factor ", factor);
+    WHY(x, "wake_affine: load ", here.load, " of the waker's node with w(p) ", w.p_load, lighter ? " is" : " is not",
+        " lighter than ", there.load, " of prev's node without it, factor ", factor);
     return lighter;
 }
 

@@ -65,7 +65,7 @@ AsymScan::AsymScan(Rules rules)
 bool AsymScan::run(Ctx& x) const {
     const int domain = x.t.asym_domain[x.target.v];
     if (domain == Topology::kNone) {
-        x.why("capacity scan: target ", x.target, " has no asymmetric domain");
+        WHY(x, "capacity scan: target ", x.target, " has no asymmetric domain");
         return false;
     }
     const CpuMask& span = x.t.domains[domain].span;
@@ -96,10 +96,10 @@ bool AsymScan::run(Ctx& x) const {
     else
         x.scanned_all(cpus);
     if (fitting)
-        x.why("capacity scan of ", &span, " from ", x.target, ": CPU ", best, " is the first idle one that p fits");
+        WHY(x, "capacity scan of ", &span, " from ", x.target, ": CPU ", best, " is the first idle one that p fits");
     else
-        x.why("capacity scan of ", &span, ": p fits no idle CPU -> ",
-              best_cap || best_fits ? "idle CPU with most capacity, " : "none is idle: target ", best);
+        WHY(x, "capacity scan of ", &span, ": p fits no idle CPU -> ",
+            best_cap || best_fits ? "idle CPU with most capacity, " : "none is idle: target ", best);
     return x.decide(best, rules_.exit);
 }
 
@@ -114,7 +114,7 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
         x.look(kNrIdleScan);
         left = x.v.nr_idle_scan[llc] + 1;
         if (left == 1) {
-            x.why("capacity scan: nr_idle_scan is 0 -> target ", x.target);
+            WHY(x, "capacity scan: nr_idle_scan is 0 -> target ", x.target);
             return x.decide(x.target, rules_.exit);
         }
     }
@@ -143,8 +143,8 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
             return false;
         });
     if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit) > 0 && core_idle(x, best))) x.s.hic[llc] = 0;
-    x.why("capacity scan of ", &span, " from ", x.target, cores ? ", idle cores first: CPU " : ": CPU ", best,
-          best_cap || best_rank ? " ranks best" : " is the first that fits, or target");
+    WHY(x, "capacity scan of ", &span, " from ", x.target, cores ? ", idle cores first: CPU " : ": CPU ", best,
+        best_cap || best_rank ? " ranks best" : " is the first that fits, or target");
     return x.decide(best, rules_.exit);
 }
 

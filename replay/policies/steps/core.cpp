@@ -18,10 +18,10 @@ PinnedStep::PinnedStep(Pinned rule)
 bool PinnedStep::run(Ctx& x) const {
     x.look(kAllowed);
     if (x.w.n_allowed != 1 && !(rule_ == Pinned::any_allowed && x.w.migration_disabled)) {
-        x.why(x.w.n_allowed, " CPUs are allowed -> the fair class is asked");
+        WHY(x, x.w.n_allowed, " CPUs are allowed -> the fair class is asked");
         return false;
     }
-    x.why(x.w.n_allowed == 1 ? "one CPU is allowed" : "migration is disabled");
+    WHY(x, x.w.n_allowed == 1 ? "one CPU is allowed" : "migration is disabled");
     x.d.class_called = rule_ == Pinned::class_prev;
     if (rule_ != Pinned::any_allowed) return x.decide(x.w.prev, Branch::pinned);
     const auto first = first_in_wrap(x.t.words, 0, [&](unsigned i) { return x.w.allowed->w[i]; });
@@ -36,7 +36,7 @@ bool CoreCheck::run(Ctx& x) const {
     d.class_cpu = d.cpu;
     x.look(kAllowed);
     if (x.w.allowed->test(d.cpu) && x.t.online.test(d.cpu)) {
-        x.why("CPU ", d.cpu, " is allowed and online");
+        WHY(x, "CPU ", d.cpu, " is allowed and online");
         return true;
     }
     d.branch = Branch::fallback;
@@ -49,8 +49,8 @@ bool CoreCheck::run(Ctx& x) const {
         first = first_in_wrap(x.t.words, 0, [&](unsigned i) { return x.t.online.w[i]; });
     }
     d.cpu = *first;
-    x.why("CPU ", d.class_cpu,
-          " is not allowed, or offline -> fallback: lowest allowed CPU of the task's node, else of all");
+    WHY(x, "CPU ", d.class_cpu,
+        " is not allowed, or offline -> fallback: lowest allowed CPU of the task's node, else of all");
     return true;
 }
 

@@ -20,28 +20,20 @@ Probe::Probe(std::string text, Filters filters, uint32_t inputs)
     : Step(Stage::probe, with_filters(std::move(text), filters), with_inputs(inputs, filters)),
       filters_(std::move(filters)) {}
 
-bool Probe::takes(Ctx& x, const char* name, Cpu c, const char* refusal) const {
-    if (!x.usable(c)) {
-        x.why(name, c, " is not idle");
-        return false;
-    }
-    if (refusal) {
-        x.why(name, c, " is idle, but ", refusal);
-        return false;
-    }
-    for (const auto& f : filters_)
-        if (!f->passes(x, c)) {
-            x.why(name, c, " is idle, but fails: ", std::string_view(f->text()));
-            return false;
-        }
-    return true;
+void Probe::refuse(Ctx& x, const char* name, Cpu c, const char* refusal, const Filter* failed) {
+    if (failed)
+        WHY(x, name, c, " is idle, but fails: ", std::string_view(failed->text()));
+    else if (refusal)
+        WHY(x, name, c, " is idle, but ", refusal);
+    else
+        WHY(x, name, c, " is not idle");
 }
 
 TargetIdle::TargetIdle(Filters f) : Probe("X1 target usable", std::move(f), 0) {}
 
 bool TargetIdle::run(Ctx& x) const {
     if (!takes(x, "X1: target ", x.target)) return false;
-    x.why("X1: target ", x.target, " is idle");
+    WHY(x, "X1: target ", x.target, " is idle");
     return x.decide(x.target, Branch::x1);
 }
 
@@ -55,16 +47,16 @@ PrevIdle::PrevIdle(PrevOf source, Filters f, bool clusters)
 bool PrevIdle::run(Ctx& x) const {
     const Cpu c = source_ == PrevOf::prev ? x.w.prev : x.w.task_cpu;
     if (c == x.target || !x.t.share_cache(c, x.target)) {
-        x.why("X2: prev ", c, c == x.target ? " is target" : " is not in target's LLC");
+        WHY(x, "X2: prev ", c, c == x.target ? " is target" : " is not in target's LLC");
         return false;
     }
     if (!takes(x, "X2: prev ", c)) return false;
     if (clusters_ && !x.t.share_resources(c, x.target)) {
-        x.why("X2: prev ", c, " is idle, but in another cluster -> kept for later");
+        WHY(x, "X2: prev ", c, " is idle, but in another cluster -> kept for later");
         x.prev_aff = c;
         return false;
     }
-    x.why("X2: prev ", c, " is idle and in target's LLC");
+    WHY(x, "X2: prev ", c, " is idle and in target's LLC");
     return x.decide(c, Branch::x2);
 }
 
@@ -77,17 +69,17 @@ KthreadWaker::KthreadWaker(Filters f, bool in_task)
 bool KthreadWaker::run(Ctx& x) const {
     const Wakeup& w = x.w;
     if (!w.curr_kthread || !w.curr_one_cpu || (in_task_ && !w.in_task) || w.prev != w.waker) {
-        x.why("X3: the waker is no per-CPU kthread", in_task_ ? " in task context" : "", " on prev");
+        WHY(x, "X3: the waker is no per-CPU kthread", in_task_ ? " in task context" : "", " on prev");
         return false;
     }
     x.look(kNr);
     x.touch(w.prev);
     if (x.v.nr[w.waker.v] > 1 || !passes(x, w.prev)) {
-        x.why("X3: the waker is a per-CPU kthread on prev ", w.prev, ", but nr is ", x.v.nr[w.waker.v],
-              x.v.nr[w.waker.v] > 1 ? "" : " and p does not fit there");
+        WHY(x, "X3: the waker is a per-CPU kthread on prev ", w.prev, ", but nr is ", x.v.nr[w.waker.v],
+            x.v.nr[w.waker.v] > 1 ? "" : " and p does not fit there");
         return false;
     }
-    x.why("X3: the waker is a per-CPU kthread on prev ", w.prev, ", nr ", x.v.nr[w.waker.v]);
+    WHY(x, "X3: the waker is a per-CPU kthread on prev ", w.prev, ", nr ", x.v.nr[w.waker.v]);
     return x.decide(w.prev, Branch::x3);
 }
 
@@ -96,7 +88,7 @@ namespace {
 /// X4's first tests.
 bool eligible(Ctx& x, Cpu r) {
     if (r != x.w.prev && r != x.target && x.t.share_cache(r, x.target)) return true;
-    x.why("X4: recent ", r, r == x.w.prev ? " is prev" : r == x.target ? " is target" : " is not in target's LLC");
+    WHY(x, "X4: recent ", r, r == x.w.prev ? " is prev" : r == x.target ? " is target" : " is not in target's LLC");
     return false;
 }
 
@@ -118,11 +110,11 @@ bool RecentIdle::run(Ctx& x) const {
     const char* refusal = x.w.allowed->test(r) ? nullptr : "not allowed";
     if (!eligible(x, r) || !takes(x, "X4: recent ", r, refusal)) return false;
     if (clusters_ && !x.t.share_resources(r, x.target)) {
-        x.why("X4: recent ", r, " is idle, but in another cluster -> kept for later");
+        WHY(x, "X4: recent ", r, " is idle, but in another cluster -> kept for later");
         x.recent_aff = r;
         return false;
     }
-    x.why("X4: recent ", r, " is idle, allowed and in target's LLC");
+    WHY(x, "X4: recent ", r, " is idle, allowed and in target's LLC");
     return x.decide(r, Branch::x4);
 }
 
@@ -133,14 +125,14 @@ bool RecentIdleOld::run(Ctx& x) const {
     PolicyState::Task& p = x.s.task(x.w.p);
     x.look(kRecent);
     if (!p.has_recent) {  // unknown at first: prev
-        x.why("X4: no recent CPU is known");
+        WHY(x, "X4: no recent CPU is known");
         return false;
     }
     const Cpu r = p.recent;
     const char* refusal = x.w.allowed->test(r) ? nullptr : "not allowed";
     if (!eligible(x, r) || !takes(x, "X4: recent ", r, refusal)) return false;
     p.recent = x.w.prev;
-    x.why("X4: recent ", r, " is idle, allowed and in target's LLC");
+    WHY(x, "X4: recent ", r, " is idle, allowed and in target's LLC");
     return x.decide(r, Branch::x4);
 }
 
@@ -157,7 +149,7 @@ bool RecentIdleUnchecked::run(Ctx& x) const {
     const char* refusal =
         x.w.allowed->test(x.w.prev) ? nullptr : "prev is not allowed, which is what this kernel tests";
     if (!eligible(x, r) || !takes(x, "X4: recent ", r, refusal)) return false;
-    x.why("X4: recent ", r, " is idle and in target's LLC");
+    WHY(x, "X4: recent ", r, " is idle and in target's LLC");
     return x.decide(r, Branch::x4);
 }
 
@@ -165,7 +157,7 @@ NoLlc::NoLlc() : Step(Stage::probe, "X6 target without LLC domain: target") {}
 
 bool NoLlc::run(Ctx& x) const {
     const bool none = !x.t.has_llc_domain[x.target.v];
-    x.why("X6: target ", x.target, none ? " has no LLC domain" : " has an LLC domain");
+    WHY(x, "X6: target ", x.target, none ? " has no LLC domain" : " has an LLC domain");
     return none && x.decide(x.target, Branch::x6);
 }
 
@@ -173,17 +165,17 @@ KeptAffine::KeptAffine() : Step(Stage::scan, "nothing found: the kept prev, else
 
 bool KeptAffine::run(Ctx& x) const {
     if (x.prev_aff) {
-        x.why("nothing found: the idle prev that X2 kept");
+        WHY(x, "nothing found: the idle prev that X2 kept");
         return x.decide(*x.prev_aff, Branch::prev_aff);
     }
-    x.why(x.recent_aff ? "nothing found: the idle recent CPU that X4 kept" : "X2 and X4 kept no CPU");
+    WHY(x, x.recent_aff ? "nothing found: the idle recent CPU that X4 kept" : "X2 and X4 kept no CPU");
     return x.recent_aff && x.decide(*x.recent_aff, Branch::recent_aff);
 }
 
 ReturnTarget::ReturnTarget() : Step(Stage::fallback, "nothing found: target") {}
 
 bool ReturnTarget::run(Ctx& x) const {
-    x.why("nothing found: target");
+    WHY(x, "nothing found: target");
     return x.decide(x.target, Branch::target);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where the steps of one decision tell why they did what they did. Replay has none of these: a step asks Ctx::why(), and
+// Where the steps of one decision tell why they did what they did. Replay has none of these: a step asks WHY() of step.hpp, and
 // without a sink nothing is formatted.
 #pragma once
 

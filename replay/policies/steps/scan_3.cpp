@@ -33,13 +33,13 @@ CorePass::CorePass(const std::string& more)
 
 bool CorePass::run(Ctx& x) const {
     if (!x.t.smt_active) {
-        x.why("core pass: no SMT");
+        WHY(x, "core pass: no SMT");
         return false;
     }
     const uint16_t llc = x.t.llc[x.target.v].v;
     x.look(kHasIdleCores | kDomains);
     if (!x.s.hic[llc]) {
-        x.why("core pass: ", Llc(llc), " has_idle_cores=0");
+        WHY(x, "core pass: ", Llc(llc), " has_idle_cores=0");
         return false;
     }
     const CpuMask& span = x.t.llc_span[llc];
@@ -55,14 +55,14 @@ bool CorePass::run(Ctx& x) const {
             if (!(idle = x.idle.test(c))) break;
         }
         if (idle) {
-            x.why("core pass: ", Llc(llc), " has_idle_cores=1, core of CPU ", *core, " is the first idle one from ",
-                  x.target);
+            WHY(x, "core pass: ", Llc(llc), " has_idle_cores=1, core of CPU ", *core, " is the first idle one from ",
+                x.target);
             return x.decide(pick(x, *core), Branch::core);
         }
         for (uint16_t s : x.t.siblings(*core)) cpus[s >> 6] &= ~(uint64_t{1} << (s & 63));
     }
     x.s.hic[llc] = 0;
-    x.why("core pass: ", Llc(llc), " has_idle_cores=1, but no core is idle -> cleared");
+    WHY(x, "core pass: ", Llc(llc), " has_idle_cores=1, but no core is idle -> cleared");
     return false;
 }
 
@@ -72,7 +72,7 @@ CpuPass::CpuPass(Scan3Rules rules)
 
 bool CpuPass::run(Ctx& x) const {
     if (!x.t.has_llc_domain[x.w.waker.v]) {
-        x.why("CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
+        WHY(x, "CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
         return false;
     }
     const uint16_t llc = x.t.llc[x.target.v].v;
@@ -97,13 +97,13 @@ bool CpuPass::run(Ctx& x) const {
     if (examined <= most) {
         count_scan_cost(x, examined);
         if (found)
-            x.why("CPU pass: ", Llc(llc), " from ", start, ": CPU ", *found, " is the first idle one, number ",
-                  examined);
+            WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": CPU ", *found, " is the first idle one, number ",
+                examined);
         else
-            x.why("CPU pass: ", Llc(llc), " from ", start, ": none of ", examined, " CPUs is idle");
+            WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": none of ", examined, " CPUs is idle");
         return found && x.decide(*found, Branch::cpu);
     }
-    x.why("CPU pass: ", Llc(llc), " from ", start, ": no idle CPU among the ", most, " that SIS_PROP lets it examine");
+    WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": no idle CPU among the ", most, " that SIS_PROP lets it examine");
     if (!rules_.soft_last) return false;
     const auto soft = first_in_wrap(words, start, [&](unsigned i) { return span.w[i] & allowed.w[i] & x.soft.w[i]; });
     return soft && count_in_wrap(words, start, *soft, cpus) <= most && x.decide(*soft, Branch::cpu);
@@ -116,7 +116,7 @@ SiblingPass::SiblingPass(Scan3Rules rules)
 
 bool SiblingPass::run(Ctx& x) const {
     if (!x.t.smt_active) {
-        x.why("sibling pass: no SMT");
+        WHY(x, "sibling pass: no SMT");
         return false;
     }
     const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
@@ -127,13 +127,13 @@ bool SiblingPass::run(Ctx& x) const {
         ++x.d.scanned;
         if (!x.usable(c)) continue;
         if (!rules_.soft_last || x.idle.test(c)) {
-            x.why("sibling pass: sibling ", c, " of target ", x.target, " is idle");
+            WHY(x, "sibling pass: sibling ", c, " of target ", x.target, " is idle");
             return x.decide(c, Branch::smt);
         }
         if (!soft) soft = c;
     }
-    x.why("sibling pass: no sibling of target ", x.target,
-          soft ? " is idle; one has only idle-policy tasks" : " is idle");
+    WHY(x, "sibling pass: no sibling of target ", x.target,
+        soft ? " is idle; one has only idle-policy tasks" : " is idle");
     return soft && x.decide(*soft, Branch::smt);
 }
 

@@ -63,12 +63,12 @@ bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool
             return true;
         });
     if (!taken) {
-        x.why("ring: no group of ", std::string_view(d.name), " (", &d.span, ") is idle");
+        WHY(x, "ring: no group of ", std::string_view(d.name), " (", &d.span, ") is idle");
         return x.scanned_all(all), false;
     }
     x.scanned(start, last, all);
-    x.why("ring: group ", taken, " of ", std::string_view(d.name), " (", &d.span, ") is the first idle one from ",
-          start);
+    WHY(x, "ring: group ", taken, " of ", std::string_view(d.name), " (", &d.span, ") is the first idle one from ",
+        start);
     return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return taken->w[i] & x.w.allowed->w[i]; }),
                     Branch::ring);
 }
@@ -85,7 +85,7 @@ ScanRing::ScanRing(bool target_counts)
 bool ScanRing::run(Ctx& x) const {
     const int top = x.t.llc_level[x.target.v];
     if (top == Topology::kNone) {
-        x.why("ring: target ", x.target, " has no LLC domain");
+        WHY(x, "ring: target ", x.target, " has no LLC domain");
         return false;
     }
     x.look(kDomains);

@@ -43,8 +43,8 @@ bool idle_core(Ctx& x, Cpu core, Candidates& cpus, std::optional<Cpu>& remembere
 bool no_core(Ctx& x, std::optional<Cpu> remembered) {
     const Llc llc = x.t.llc[x.target.v];
     x.s.hic[llc.v] = 0;
-    x.why("core search: no core is idle -> ", llc, " has_idle_cores cleared",
-          remembered ? "; an idle thread was met" : "; no idle thread was met");
+    WHY(x, "core search: no core is idle -> ", llc, " has_idle_cores cleared",
+        remembered ? "; an idle thread was met" : "; no idle thread was met");
     return remembered && x.decide(*remembered, Branch::scan);
 }
 
@@ -56,7 +56,7 @@ bool search_cores(Ctx& x, const CpuMask& span, unsigned start, const ScanURules&
     // A core that failed is no longer a candidate, so the next one is again the first.
     while (const auto c = first_in_wrap(x.t.words, start, [&](unsigned i) { return cpus.w[i]; }))
         if (idle_core(x, *c, cpus, remembered, !rules.remember_in_scan)) {
-            x.why("core search: CPU ", *c, " is the first of a whole idle core from ", start);
+            WHY(x, "core search: CPU ", *c, " is the first of a whole idle core from ", start);
             return x.decide(*c, Branch::scan);
         }
     return no_core(x, remembered);
@@ -76,11 +76,11 @@ bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr) {
     }
     const bool in_time = found && examined <= nr;
     if (in_time)
-        x.why("idle scan from ", start, ": CPU ", *found, " is the first idle one, number ", examined);
+        WHY(x, "idle scan from ", start, ": CPU ", *found, " is the first idle one, number ", examined);
     else if (examined > nr)
-        x.why("idle scan from ", start, ": no idle CPU among the first ", nr, ", which is nr_idle_scan");
+        WHY(x, "idle scan from ", start, ": no idle CPU among the first ", nr, ", which is nr_idle_scan");
     else
-        x.why("idle scan from ", start, ": none of ", examined, " CPUs is idle");
+        WHY(x, "idle scan from ", start, ": none of ", examined, " CPUs is idle");
     return in_time && x.decide(*found, Branch::scan);
 }
 
@@ -108,11 +108,11 @@ bool search_clusters(Ctx& x, const CpuMask& span, unsigned start, int nr, bool i
             words, start, [&](unsigned i) { return span.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
     }
     if (found)
-        x.why("scan from ", start, ", cluster ", &cluster, " first: CPU ", x.d.cpu, idle_cores ? " has" : " is",
-              idle_cores ? " a whole idle core" : " the first idle one");
+        WHY(x, "scan from ", start, ", cluster ", &cluster, " first: CPU ", x.d.cpu, idle_cores ? " has" : " is",
+            idle_cores ? " a whole idle core" : " the first idle one");
     else if (!idle_cores)
-        x.why("scan from ", start, ", cluster ", &cluster, " first: no idle CPU",
-              stopped ? " before nr_idle_scan ran out" : "");
+        WHY(x, "scan from ", start, ", cluster ", &cluster, " first: no idle CPU",
+            stopped ? " before nr_idle_scan ran out" : "");
     return found || !idle_cores ? found : no_core(x, remembered);
 }
 
@@ -144,15 +144,15 @@ bool ScanU::run(Ctx& x) const {
                 if (rules_.siblings_in_llc && !span.test(c)) continue;
                 ++x.d.scanned;
                 if (x.usable(c)) {
-                    x.why("siblings: ", Llc(llc), " has_idle_cores=0, CPU ", c, " of prev's core is idle");
+                    WHY(x, "siblings: ", Llc(llc), " has_idle_cores=0, CPU ", c, " of prev's core is idle");
                     return x.decide(c, Branch::smt);
                 }
             }
-        x.why("scan: ", Llc(llc),
-              idle_cores ? " has_idle_cores=1 -> core search" : " has_idle_cores=0, no idle sibling of prev");
+        WHY(x, "scan: ", Llc(llc),
+            idle_cores ? " has_idle_cores=1 -> core search" : " has_idle_cores=0, no idle sibling of prev");
     }
     if (rules_.waker_llc && !x.t.has_llc_domain[x.w.waker.v]) {
-        x.why("scan: none, waker CPU ", x.w.waker, " has no LLC domain");
+        WHY(x, "scan: none, waker CPU ", x.w.waker, " has no LLC domain");
         return false;
     }
     int nr = kMaxCpus;
@@ -160,14 +160,14 @@ bool ScanU::run(Ctx& x) const {
         x.look(kNrIdleScan);
         nr = x.v.nr_idle_scan[llc];
         if (nr == 0) {  // also with has_idle_cores, which then stays set
-            x.why("scan: ", Llc(llc), " nr_idle_scan=0 -> none");
+            WHY(x, "scan: ", Llc(llc), " nr_idle_scan=0 -> none");
             return false;
         }
-        if (!idle_cores) x.why("scan: ", Llc(llc), " nr_idle_scan=", nr);
+        if (!idle_cores) WHY(x, "scan: ", Llc(llc), " nr_idle_scan=", nr);
     }
     if (rules_.empty_keeps_flag && idle_cores &&
         !first_in_wrap(x.t.words, 0, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; })) {
-        x.why("scan: no CPU of ", Llc(llc), " is allowed");
+        WHY(x, "scan: no CPU of ", Llc(llc), " is allowed");
         return false;
     }
     const unsigned start = x.target.v + 1u;

@@ -42,7 +42,7 @@ bool SlowWalk::run(Ctx& x) const {
             if (rules_.walk_38 || w.waker != w.prev) x.affine_domain = i;
             x.slow_domain = Topology::kNone;
             if (x.affine_domain == Topology::kNone)
-                x.why("affine level: not used, prev is the waker CPU");
+                WHY(x, "affine level: not used, prev is the waker CPU");
             else if (x.reasons)
                 tell_affine_level(x);
             return false;
@@ -53,10 +53,10 @@ bool SlowWalk::run(Ctx& x) const {
             break;
     }
     if (x.slow_domain == Topology::kNone)
-        x.why("domain walk: no affine level, and none to balance at");
+        WHY(x, "domain walk: no affine level, and none to balance at");
     else
-        x.why("domain walk: balances from ", std::string_view(x.t.domains[x.slow_domain].name), " (",
-              &x.t.domains[x.slow_domain].span, ")");
+        WHY(x, "domain walk: balances from ", std::string_view(x.t.domains[x.slow_domain].name), " (",
+            &x.t.domains[x.slow_domain].span, ")");
     return wake && rules_.walk_38 && x.slow_domain == Topology::kNone && x.decide(w.prev, Branch::nosearch);
 }
 
@@ -84,7 +84,7 @@ SlowPath::SlowPath(const SlowRules& rules, const Topology& t)
 bool SlowPath::run(Ctx& x) const {
     const Wakeup& w = x.w;
     if (x.slow_domain == Topology::kNone) {
-        x.why("slow path: no level to balance at");
+        WHY(x, "slow path: no level to balance at");
         return w.kind != Kind::wake && x.decide(x.target, Branch::nosearch);
     }
     x.look(kAllowed | kDomains | kLoad);
@@ -107,14 +107,14 @@ bool SlowPath::run(Ctx& x) const {
         const Domain& d = x.t.domains[domain];
         const CpuMask* g = has_flag(d, w.kind) ? idlest_group(x, d, pct_[domain], asym_[domain], c) : nullptr;
         if (!g) {
-            x.why("slow path: ", std::string_view(d.name), " (", &d.span, "): the group of CPU ", c, " stays");
+            WHY(x, "slow path: ", std::string_view(d.name), " (", &d.span, "): the group of CPU ", c, " stays");
             --level;
             continue;
         }
         const auto cpu = idlest_cpu(x, *g, c);
         if (cpu) found = *cpu;
-        x.why("slow path: ", std::string_view(d.name), " (", &d.span, "): idlest group ", g, ", its idlest CPU ",
-              found);
+        WHY(x, "slow path: ", std::string_view(d.name), " (", &d.span, "): idlest group ", g, ", its idlest CPU ",
+            found);
         if (!cpu || *cpu == c) {
             --level;
             continue;

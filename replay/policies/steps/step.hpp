@@ -35,12 +35,6 @@ struct Ctx {
     int slow_domain = Topology::kNone;    ///< level where the slow path starts (A4.5): index into Topology::domains
     std::optional<Cpu> prev_aff{}, recent_aff{};  ///< idle prev and recent CPU outside target's cluster (6.8+)
 
-    /// Tells a reason (Reasons::say) where somebody listens. Arguments are values that cost nothing to work out.
-    template <class... Parts>
-    [[gnu::always_inline]] void why(Parts... parts) {
-        if (reasons) [[unlikely]]
-            reasons->say(parts...);
-    }
     void look(uint32_t inputs) { d.looked |= inputs; }
     /// Notes that the decision depends on the state of `c`.
     void touch(Cpu c) {
@@ -78,6 +72,13 @@ struct Ctx {
         return empty;
     }
 };
+
+/// Tells a reason (Reasons::say) where somebody listens. A macro, so that its arguments are worked out only then.
+#define WHY(ctx, ...)                        \
+    do {                                     \
+        if ((ctx).reasons) [[unlikely]]      \
+            (ctx).reasons->say(__VA_ARGS__); \
+    } while (false)
 
 /// One step. Immutable after construction.
 class Step {

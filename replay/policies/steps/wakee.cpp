@@ -26,9 +26,9 @@ bool wake_wide(uint32_t curr_flips, uint32_t p_flips, int llc_size) {
 
 void tell_affine(Ctx& x) {
     if (x.want_affine)
-        x.why("waker CPU ", x.w.waker, " is allowed -> want_affine");
+        WHY(x, "waker CPU ", x.w.waker, " is allowed -> want_affine");
     else
-        x.why(x.w.allowed->test(x.w.waker) ? "wide" : "waker CPU is not allowed", " -> no want_affine");
+        WHY(x, x.w.allowed->test(x.w.waker) ? "wide" : "waker CPU is not allowed", " -> no want_affine");
 }
 
 RecordWakee::RecordWakee(bool pre_core)
@@ -37,7 +37,7 @@ RecordWakee::RecordWakee(bool pre_core)
 
 bool RecordWakee::run(Ctx& x) const {
     record_wakee(x.s, x.w.curr, x.w.p, x.w.jiffies, x.w.hz);
-    x.why("record_wakee: the waker's flips are now ", x.s.task(x.w.curr).flips);
+    WHY(x, "record_wakee: the waker's flips are now ", x.s.task(x.w.curr).flips);
     return false;
 }
 
@@ -59,14 +59,14 @@ bool Gate::run(Ctx& x) const {
 }
 
 void Gate::tell(Ctx& x, uint32_t curr_flips, uint32_t p_flips, int factor) {
-    if (x.w.sync && !x.sync) x.why("sync is forced off: the waker exits");
+    if (x.w.sync && !x.sync) WHY(x, "sync is forced off: the waker exits");
     const uint64_t most = std::max(curr_flips, p_flips), least = std::min(curr_flips, p_flips);
     if (least < static_cast<uint64_t>(factor))
-        x.why("wake_wide: flips ", most, "/", least, " < factor ", factor, " -> narrow");
+        WHY(x, "wake_wide: flips ", most, "/", least, " < factor ", factor, " -> narrow");
     else
-        x.why("wake_wide: flips ", most, "/", least, " against factor ", factor, ", ", most,
-              wake_wide(curr_flips, p_flips, factor) ? " >= " : " < ", least, " x ", factor,
-              wake_wide(curr_flips, p_flips, factor) ? " -> wide" : " -> narrow");
+        WHY(x, "wake_wide: flips ", most, "/", least, " against factor ", factor, ", ", most,
+            wake_wide(curr_flips, p_flips, factor) ? " >= " : " < ", least, " x ", factor,
+            wake_wide(curr_flips, p_flips, factor) ? " -> wide" : " -> narrow");
     if (x.reasons) tell_affine(x);
 }
 
@@ -97,21 +97,21 @@ WakeCap::WakeCap(Rule rule, const Topology& t)
 
 bool WakeCap::run(Ctx& x) const {
     if (!x.want_affine) {
-        x.why("wake_cap: not asked without want_affine");
+        WHY(x, "wake_cap: not asked without want_affine");
         return false;
     }
     const Wakeup& w = x.w;
     const int32_t least = std::min(x.t.cap_orig[w.prev.v], x.t.cap_orig[w.waker.v]);
     const int32_t most = most_[w.waker.v];
     if (most - least < most >> 3) {
-        x.why("wake_cap: capacity ", least, " is within an eighth of ", most, " -> not asked");
+        WHY(x, "wake_cap: capacity ", least, " is within an eighth of ", most, " -> not asked");
         return false;
     }
     x.look(kUtil);
     x.want_affine = rule_ == Rule::util_avg ? least * 1024 >= w.p_util * 1280
                                             : std::max(w.p_util, w.p_util_est | 1) * 1280 < least * 1024;
-    x.why("wake_cap: p with util ", w.p_util, ", estimate ", w.p_util_est, x.want_affine ? " fits" : " does not fit",
-          " capacity ", least, x.want_affine ? "" : " -> no want_affine");
+    WHY(x, "wake_cap: p with util ", w.p_util, ", estimate ", w.p_util_est, x.want_affine ? " fits" : " does not fit",
+        " capacity ", least, x.want_affine ? "" : " -> no want_affine");
     return false;
 }
 
@@ -119,10 +119,10 @@ WakerRecent::WakerRecent() : Step(Stage::walk, "want_affine: the waker's recent 
 
 bool WakerRecent::run(Ctx& x) const {
     if (!x.want_affine || x.slow_domain != Topology::kNone) {
-        x.why("the waker's recent CPU stays");
+        WHY(x, "the waker's recent CPU stays");
         return false;
     }
-    x.why("the waker's recent CPU becomes ", x.w.waker);
+    WHY(x, "the waker's recent CPU becomes ", x.w.waker);
     PolicyState::Task& curr = x.s.task(x.w.curr);
     curr.recent = x.w.waker;
     curr.has_recent = true;

@@ -407,42 +407,6 @@ def contract(query: Query) -> str:
     return "\n".join([*lines, *defined(list(query.columns.items()))]) + "\n"
 
 
-def kind(about: Mapping[str, Any]) -> str:
-    """What a policy is: reference, column, seed (an idea and the column that it was posted for) or hybrid."""
-    if about["reference"]:
-        return "reference"
-    if about["hybrid"]:
-        return "hybrid"
-    return "seed" if about["base"] else "column"
-
-
-def policies(found: Sequence[Mapping[str, Any]]) -> str:
-    """What `policies list` prints."""
-    told = []
-    for p in found:
-        what = kind(p) if p["reference"] else f"{kind(p)}, vectors {p['oracle_column'] or 'none'}"
-        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({what})"))
-    lines = [*defined(told), "", *wrap("SEED@COLUMN puts a seed on another kernel, for instance irq-aware@linux-6.12.")]
-    return "\n".join(lines) + "\n"
-
-
-def policy(about: Mapping[str, Any]) -> str:
-    """What `policies show` prints."""
-    vectors = about["oracle_column"] or "none"
-    lines = [about["name"], *wrap(about["summary"]), f"kind: {kind(about)}"]
-    lines += [*wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
-    for title, items in (
-        ("parameters", [f"{p['name']}={p['value']}  {p['meaning']}" for p in about["params"]]),
-        ("steps, in order", about["steps"]),
-        ("deviations", about["deviations"]),
-    ):
-        if items:
-            lines += ["", title]
-            for item in items:
-                lines += wrap(f"  {terminal(item, None)}", indent="    ")
-    return "\n".join(lines) + "\n"
-
-
 def conformance(outcome: Mapping[str, Any], explained: Sequence[str]) -> str:
     """What `policies check` prints: counts by column, scope and the kernel's exit branch, then the failures."""
     found = outcome["rows"]

@@ -24,6 +24,7 @@ Vector = dict[str, Any]
 
 _BUNDLED = Path(__file__).resolve().parents[1] / "fixtures" / "oracle"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SUFFIXES = (".jsonl", ".jsonl.zst")
 _SKIP = "exit"
 _STEP_FIELDS = {
     "record_wakee": ("waker_flips", "waker_last_wakee", "waker_decay_ts", "wide"),
@@ -87,9 +88,15 @@ class Report:
 
 
 def check(
-    paths: list[Path], *, scopes: Collection[str] = (), without: Collection[str] = (), max_failures: int = 20
+    paths: list[Path],
+    *,
+    columns: Collection[str] = (),
+    scopes: Collection[str] = (),
+    without: Collection[str] = (),
+    max_failures: int = 20,
 ) -> Report:
-    """Runs all vectors of the files. `scopes`: only these (empty: all); `without`: not these, each `SCOPE/TOPOLOGY`.
+    """Runs all vectors of the files. `columns`, `scopes`: only these (empty: all); `without`: not these, each
+    `SCOPE/TOPOLOGY`.
 
     Only the first `max_failures` failures are kept in full. Raises RewakeError for a file that cannot be read.
     """
@@ -104,7 +111,8 @@ def check(
         for number, vector in _vectors(path):
             try:
                 column, scope = str(vector["column"]), str(vector["scope"])
-                if (scopes and scope not in scopes) or f"{scope}/{vector.get('topo')}" in without:
+                wanted = (not columns or column in columns) and (not scopes or scope in scopes)
+                if not wanted or f"{scope}/{vector.get('topo')}" in without:
                     report.left_out[column, scope] += 1
                 elif column not in policy_of:
                     report.errors[f"no policy for column '{column}'; there are {', '.join(sorted(policy_of))}"] += 1
@@ -114,6 +122,19 @@ def check(
                 what = f"field {e} is missing" if isinstance(e, KeyError) else str(e)
                 raise RewakeError(f"{path}:{number}: not a conformance vector: {what}") from None
     return report
+
+
+def files(paths: list[Path]) -> list[Path]:
+    """The vector files among `paths` and in the directories among them, by name."""
+    found = []
+    for path in paths:
+        found += sorted(f for f in path.iterdir() if f.name.endswith(_SUFFIXES)) if path.is_dir() else [path]
+    return found
+
+
+def bundled(column: str | None) -> list[Path]:
+    """The vector files of a column in the source tree; none where this is not run from one."""
+    return [f for f in files([_BUNDLED]) if f.name.startswith(f"{column}.")] if _BUNDLED.is_dir() else []
 
 
 def explain(failure: Failure) -> str:

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "replay/bind/columns.hpp"
+#include "replay/engine/explanation.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/tasks.hpp"
@@ -20,6 +21,9 @@ struct Recorded {
     Topology topo;
     TaskTable tasks;
 };
+
+/// Explanations as plain dicts; their keys: replay/explain.py.
+nb::list plain(const std::vector<Explanation>& explanations, const Topology& topo);
 
 /// The pairs that name an existing CPU and task.
 Running known(const Recorded& r, const Running& running);

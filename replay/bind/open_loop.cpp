@@ -50,7 +50,8 @@ class PyOpenLoop {
     PyOpenLoop(const Recorded& r, const std::vector<Spec>& specs, uint64_t seed, const nb::dict& options,
                const std::vector<std::tuple<Ns, Ns>>& same_llc, const std::vector<std::tuple<Ns, Ns>>& cross_llc,
                const Running& running)
-        : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
+        : topo_(r.topo),
+          n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
                 known(r, running)) {}
@@ -104,6 +105,9 @@ class PyOpenLoop {
     }
     nb::list recorded_buckets() const { return histogram(loop_.recorded()); }
 
+    void watch(std::vector<int64_t> event_ids) { loop_.watch(std::move(event_ids)); }
+    nb::list explanations() const { return plain(loop_.explanations(), topo_); }
+
     nb::list totals() {
         nb::list out;
         for (const OpenLoop::Instance& in : loop_.instances()) {
@@ -145,6 +149,7 @@ class PyOpenLoop {
         return l;
     }
 
+    const Topology& topo_;
     size_t n_cpus_, n_tasks_;
     OpenLoop loop_;
 };
@@ -262,6 +267,10 @@ void bind_open_loop(nb::module_& m) {
             "inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
             "With option audit: what the model gave the decisions of the part just run (wakee's util_avg and load_avg, "
             "load_avg and nr of prev's run queue, nr_idle_scan of prev's LLC); overwritten by the next run().")
+        .def("watch", &PyOpenLoop::watch, nb::arg("event_ids"),
+             "Explains the decisions that these events open, when run() comes to them.")
+        .def("explanations", &PyOpenLoop::explanations, nb::sig("def explanations(self) -> list[dict]"),
+             "Explanations so far, in order; none of a decision that no policy is asked about.")
         .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, exposed, self_collision, and the buckets of lo and hi.");

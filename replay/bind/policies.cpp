@@ -23,13 +23,18 @@ nb::dict described(const rewake::PolicyInfo& p) {
     nb::dict d;
     d["name"] = p.name;
     d["summary"] = p.summary;
-    d["source"] = p.source;
+    d["author"] = text(p.author);
+    d["date"] = text(p.date);
+    d["posting"] = text(p.posting);
+    d["kernel"] = text(p.kernel);
     d["oracle_column"] = text(p.oracle_column);
     d["reference"] = p.reference;
     d["base"] = text(p.base);
     d["hybrid"] = p.hybrid;
     d["params"] = params;
     d["steps"] = nb::cast(p.steps);
+    d["inputs"] = p.inputs;
+    d["quirks"] = nb::cast(p.quirks);
     d["deviations"] = nb::cast(p.deviations);
     d["reads_irq"] = p.reads_irq;
     d["hints"] = p.hints;
@@ -53,10 +58,10 @@ void bind_policies(nb::module_& m) {
             for (const rewake::PolicyInfo& p : rewake::all_policies()) all.append(described(p));
             return all;
         },
-        "All policies: name, summary, source, oracle_column (None: no vectors), reference, base (column of a seed), "
-        "hybrid,\n"
-        "params (name, value = default, meaning, constant: fixed by kernel or posting), steps in order, deviations, "
-        "reads_irq\n"
+        "All policies: name, summary, author, date and posting (of a seed), kernel (whose source was read), "
+        "oracle_column (None: no vectors), reference, base (the column that a seed changes), hybrid,\n"
+        "params (name, value = default, meaning, constant: fixed by kernel or posting), steps in order, inputs (bits "
+        "that they may look at), quirks, deviations, reads_irq\n"
         "(its replay follows the interrupts), hints (bits that it acts on).");
     m.def(
         "policy", [](const std::string& name) { return described(rewake::policy_info(name)); }, nb::arg("name"),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 namespace rewake {
@@ -141,6 +142,30 @@ void OpenLoop::flush(size_t end) {
     flushed_ = end;
 }
 
+void OpenLoop::watch(std::vector<int64_t> event_ids) {
+    watched_ = std::move(event_ids);
+    std::sort(watched_.begin(), watched_.end(), std::greater<>());
+}
+
+bool OpenLoop::watches(int64_t event_id) {
+    while (!watched_.empty() && watched_.back() < event_id) watched_.pop_back();
+    return !watched_.empty() && watched_.back() == event_id;
+}
+
+/// Lets policy `k` decide while it tells its reasons to the latest explanation.
+Decision OpenLoop::explain(size_t k, const Wakeup& w, Cpu recorded, bool pinned, uint32_t modelled) {
+    Reasons reasons;
+    Policy& policy = *instances_[k].policy;
+    Explanation::Instance& told = explanations_.back().policies[k];
+    told = begin_instance(policy, machine_.view(), w, reasons);
+    const Decision dec = policy.decide(machine_.view(), w, divergence_.dirty(k), recorded);
+    policy.reasons = nullptr;
+    told.steps = reasons.take();
+    told.assumed = dec.looked & modelled;
+    if (!pinned) told.decision = dec;
+    return dec;
+}
+
 uint32_t OpenLoop::assumed(const Wakeup& w) const {
     uint32_t bits = opt_.inferred;
     if (machine_.view().now - start_ < opt_.warm_up) bits |= kFlips | kRecent;
@@ -202,6 +227,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         }
         if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w);
+        const bool explains = !watched_.empty() && watches(d.event_id[row]);
+        if (explains) [[unlikely]] {
+            explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
+            explanations_.back().policies.resize(instances_.size());
+        }
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
@@ -215,7 +245,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             if (in.irq) machine_.set_irq_load(in.irq);
-            const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            const Decision dec = explains ? explain(k, w, chosen, cls == DecisionClass::pinned, modelled)
+                                          : in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
                 in.block->clear(slot);
                 continue;

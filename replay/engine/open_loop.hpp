@@ -11,6 +11,7 @@
 
 #include "replay/engine/buckets.hpp"
 #include "replay/engine/divergence.hpp"
+#include "replay/engine/explanation.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
@@ -151,6 +152,11 @@ class OpenLoop {
     /// the end of the recording. Fills every instance's `out` with d.n rows.
     void run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d);
 
+    /// Explains the decisions that these events open, when run() comes to them.
+    void watch(std::vector<int64_t> event_ids);
+    /// Explanations so far, in order of the decisions. Decisions that no policy is asked about have none.
+    const std::vector<Explanation>& explanations() const { return explanations_; }
+
     std::vector<Instance>& instances() { return instances_; }
     InputColumns& inputs() { return inputs_; }
     const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
@@ -159,6 +165,9 @@ class OpenLoop {
     static constexpr Ns kNoEnd = -1;
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row);
+    /// Whether the decision that this event opens is to be explained.
+    bool watches(int64_t event_id);
+    Decision explain(size_t k, const Wakeup& w, Cpu recorded, bool pinned, uint32_t modelled);
     void flush(size_t end);
     void audit(size_t row, const Machine::Task& p, Ns now, Cpu prev);
     /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
@@ -185,6 +194,8 @@ class OpenLoop {
     IrqTicks irq_;
     InputColumns inputs_;
     Histogram recorded_;
+    std::vector<int64_t> watched_;  ///< events to explain, the next one last
+    std::vector<Explanation> explanations_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;
     EventOrder order_;

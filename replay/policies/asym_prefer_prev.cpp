@@ -21,13 +21,20 @@ PolicyEntry asym_prefer_prev_entry(const Column& on) {
     PolicyInfo info{
         .name = "asym-prefer-prev",
         .summary = "that tries target, prev and the recent CPU before it scans an asymmetric machine",
-        .source = "Vincent Guittot, [PATCH v2] sched/fair: prefer prev cpu in asymmetric wakeup path, 2020-10-28",
+        .author = "Vincent Guittot",
+        .date = "2020-10-28",
+        .posting = "[PATCH v2] sched/fair: prefer prev cpu in asymmetric wakeup path",
+        .kernel = on.kernel,
         .oracle_column = "v5.9+seed4",
         .reference = false,
         .params = {},
         .steps = {},
+        .quirks = {"X3 does not ask whether p fits, on purpose",
+                   "an idle prev or recent CPU outside target's LLC is found by the scan only, which starts at target",
+                   "a symmetric island of an asymmetric machine: X1, X2 and X4 ask whether p fits, the scans do not"},
         .deviations = {"machines without different capacities: as the column"},
         .reads_irq = false,
+        .inputs = 0,
         .base = "linux-5.9"};
     return composed_entry(seed_info(std::move(info), row, std::move(port)),
                           [row](const PolicyParams& p, const Topology& t) { return compose(configured(row, p), t); });

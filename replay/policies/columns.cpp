@@ -333,6 +333,40 @@ std::vector<std::string> column_deviations(const Column& c) {
     return d;
 }
 
+std::vector<std::string> column_quirks(const Column& c) {
+    std::vector<std::string> q;
+    if (!c.search_without_affine)
+        q.push_back("a wakeup without an affine level keeps prev, whatever runs there: no CPU is searched");
+    else
+        q.push_back(
+            "wake_wide and a missing affine level only stop the pull to the waker: prev's LLC is searched all the "
+            "same");
+    if (!c.x2_prev) q.push_back("an idle prev is not looked at when the target is the waker's CPU");
+    if (c.scan == Scan::ring || c.scan == Scan::ring_all)
+        q.push_back("an idle thread beside a busy sibling is found in target's own core only");
+    if (c.scan == Scan::three) q.push_back("the core pass returns the sibling met first, not the core's first CPU");
+    if (c.scan == Scan::three && c.scan_3.sis_prop)
+        q.push_back("SIS_PROP counts before it tests: one CPU fewer is examined than computed, three at least");
+    if (c.scan == Scan::three || c.scan == Scan::u)
+        q.push_back(
+            "has_idle_cores is sticky: only a failed core search of that LLC clears it; false for ever without SMT");
+    if (c.scan == Scan::u && c.scan_u.sis_util)
+        q.push_back("nr_idle_scan = 0 stops the core search too, and leaves has_idle_cores set");
+    if (c.affine_rule == AffineRule::a414 && !c.affine.prev_idle)
+        q.push_back("wake_affine does not keep an idle prev; where its load is lighter than p's, the comparison does");
+    if (c.affine_rule == AffineRule::a45 || c.affine_rule == AffineRule::a45_task_cpu)
+        q.push_back("sync with nothing but the waker's load: wake_affine compares only the capacities");
+    if (c.x4_recent == X4::old) q.push_back("recent_used_cpu is the waker's field, set to the waking CPU");
+    if (c.x4_recent == X4::unchecked)
+        q.push_back(
+            "X4 tests whether prev is allowed, not the recent CPU: one that is not allowed ends in the fallback");
+    if (c.x4_recent == X4::checked) q.push_back("X4 makes prev the recent CPU whenever it is reached, hit or miss");
+    if (c.x3_kthread == X3::any_context) q.push_back("X3 stacks p on a per-CPU kthread's CPU from interrupts too");
+    if (c.asym == Asym::first)
+        q.push_back("asymmetric machines: the capacity scan goes before an idle target and prev");
+    return q;
+}
+
 Composition compose(Column c, const Topology& t, Parts parts) {
     c.slow.imbalance = c.imbalance;
     c.slow.fit = c.fit;
@@ -384,13 +418,19 @@ Composition compose(Column c, const Topology& t, Parts parts) {
 PolicyEntry column_entry(const Column& c) {
     PolicyInfo info{.name = c.name,
                     .summary = std::string("wake placement of Linux ") + c.kernel,
-                    .source = std::string("kernel/sched/fair.c and core.c of Linux ") + c.kernel,
+                    .author = {},
+                    .date = {},
+                    .posting = {},
+                    .kernel = c.kernel,
                     .oracle_column = c.oracle,
                     .reference = false,
                     .params = column_params(c),
                     .steps = {},
+                    .quirks = column_quirks(c),
                     .deviations = column_deviations(c),
-                    .reads_irq = false};
+                    .reads_irq = false,
+                    .inputs = 0,
+                    .base = {}};
     return composed_entry(std::move(info),
                           [&c](const PolicyParams& p, const Topology& t) { return compose(configured(c, p), t); });
 }
@@ -405,12 +445,13 @@ PolicyInfo seed_info(PolicyInfo own, const Column& c, std::vector<std::string> p
     std::vector<std::string> deviations = column_deviations(c);
     deviations.insert(deviations.end(), info.deviations.begin(), info.deviations.end());
     info.deviations = std::move(deviations);
+    const std::vector<std::string> quirks = column_quirks(c);
+    info.quirks.insert(info.quirks.end(), quirks.begin(), quirks.end());
     if (!info.hybrid) return info;
     info.deviations.insert(info.deviations.begin(), "hybrid: the posting is for " + release(column(info.base)) +
                                                         "; no vectors prove it on " + release(c));
     info.deviations.insert(info.deviations.end(), port.begin(), port.end());
     info.name += std::string("@") + c.name;
-    info.source += "; the rest: Linux " + std::string(c.kernel);
     info.oracle_column.clear();
     return info;
 }

@@ -91,6 +91,8 @@ Composition compose(Column c, const Topology& t, Parts parts = {});
 std::unique_ptr<Affine> affine_step(const Column& c, const Topology& t);
 /// Whether the column keeps has_idle_cores (4.8+).
 bool keeps_idle_cores(const Column& c);
+/// What of the kernel one would not expect, and is kept.
+std::vector<std::string> column_quirks(const Column& c);
 /// What of the kernel is not modelled.
 std::vector<std::string> column_deviations(const Column& c);
 

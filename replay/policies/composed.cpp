@@ -41,7 +41,8 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Deci
                .dirty = dirty,
                .idle = c_.idle == IdlePred::idle ? v.idle : v.avail,
                .soft = soft ? v.sidle : Ctx::none(),
-               .d = d};
+               .d = d,
+               .reasons = reasons};
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {
@@ -56,23 +57,40 @@ void Composed::run(Ctx& x, Stage from, Stage to) const {
 Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
     Decision d;
     Ctx x = context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
-    if (w.kind != Kind::wake) return decide_slow(x);
-    const auto check = c_.steps.end() - 1;
-    for (auto step = c_.steps.begin(); step != check && !(*step)->run(x);) ++step;
-    (*check)->run(x);
+    if (w.kind != Kind::wake)
+        decide_slow(x);
+    else if (x.reasons)
+        decide_wake<true>(x);
+    else
+        decide_wake<false>(x);
     return d;
 }
 
+/// Runs one step and files what it told.
+static bool run_told(const Step& step, Ctx& x) {
+    const bool decided = step.run(x);
+    x.reasons->close(step.text(), decided);
+    return decided;
+}
+
+/// `kTold`: somebody listens to the reasons; a template so that replay does not ask at every step.
+template <bool kTold>
+void Composed::decide_wake(Ctx& x) const {
+    auto run = [&x](const Step& step) { return kTold ? run_told(step, x) : step.run(x); };
+    const auto check = c_.steps.end() - 1;
+    for (auto step = c_.steps.begin(); step != check && !run(**step);) ++step;
+    run(**check);
+}
+
 /// An exec calls the class directly: neither the core's shortcut for one allowed CPU nor its check.
-Decision Composed::decide_slow(Ctx& x) const {
+void Composed::decide_slow(Ctx& x) const {
     const bool exec = x.w.kind == Kind::exec;
     bool decided = false;
     for (const auto& step : c_.slow) {
         if (exec && (step->stage() == Stage::admission || step->stage() == Stage::check)) continue;
-        if (!decided || step->stage() == Stage::check) decided = step->run(x);
+        if (!decided || step->stage() == Stage::check) decided = x.reasons ? run_told(*step, x) : step->run(x);
     }
     if (exec) x.d.class_cpu = x.d.cpu;
-    return x.d;
 }
 
 Decision Composed::select_idle_sibling(const View& v, const Wakeup& w, Cpu target) {
@@ -122,9 +140,16 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
     const Composition all = compose(with_defaults(info, {}), asymmetric_machine());
-    for (const auto& step : all.steps) info.steps.push_back(step->text());
-    for (const auto& step : all.slow)
+    const bool soft = all.idle == IdlePred::avail_or_sidle || all.idle == IdlePred::avail_or_sidle_unless_idle_policy;
+    info.inputs = soft ? kIdlePolicy : 0u;  // part of the idle test, whichever step makes it
+    for (const auto& step : all.steps) {
+        info.steps.push_back(step->text());
+        info.inputs |= step->inputs();
+    }
+    for (const auto& step : all.slow) {
+        info.inputs |= step->inputs();
         if (step->stage() == Stage::slow) info.steps.push_back("fork, exec: " + step->text());
+    }
     PolicyEntry entry{info, nullptr};
     entry.make = [info, compose = std::move(compose)](const PolicyParams& given, const Topology& t,
                                                       uint64_t) -> std::unique_ptr<Policy> {

@@ -47,7 +47,9 @@ class Composed final : public Policy {
   private:
     Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d);
     void run(Ctx& x, Stage from, Stage to) const;
-    Decision decide_slow(Ctx& x) const;
+    template <bool kTold>
+    void decide_wake(Ctx& x) const;
+    void decide_slow(Ctx& x) const;
     const Topology& topo_;
     Composition c_;
 };

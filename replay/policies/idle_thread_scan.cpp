@@ -12,14 +12,19 @@ namespace {
 class LlcLinearScan : public Step {
   public:
     LlcLinearScan(std::optional<int64_t> migration_cost, bool clock_now, int most_cfs)
-        : Step(Stage::scan, "lowest idle allowed CPU of target's LLC, unless cfs_nr(target) > " +
-                                std::to_string(most_cfs) + " or p is hot (clock " + (clock_now ? "now)" : "stale)")),
+        : Step(Stage::scan,
+               "lowest idle allowed CPU of target's LLC, unless cfs_nr(target) > " + std::to_string(most_cfs) +
+                   " or p is hot (clock " + (clock_now ? "now)" : "stale)"),
+               kCfsNr | kIdlePolicy | kHotClock | kDomains),
           migration_cost_(migration_cost),
           clock_now_(clock_now),
           most_cfs_(most_cfs) {}
 
     bool run(Ctx& x) const override {
-        if (!x.t.has_llc_domain[x.target.v]) return false;
+        if (!x.t.has_llc_domain[x.target.v]) {
+            WHY(x, "linear scan: target ", x.target, " has no LLC domain");
+            return false;
+        }
         const Wakeup& w = x.w;
         const ShouldScan in{.cfs_nr = x.v.cfs_nr[x.target.v],
                             .most_cfs = most_cfs_,
@@ -31,16 +36,25 @@ class LlcLinearScan : public Step {
         x.look(kCfsNr);
         x.touch(x.target);
         if (in.cfs_nr <= most_cfs_) x.look(kIdlePolicy | kHotClock);
-        if (!should_scan(in)) return false;
+        if (!should_scan(in)) {
+            if (in.cfs_nr > most_cfs_)
+                WHY(x, "linear scan: none, cfs_nr(", x.target, ") is ", in.cfs_nr);
+            else
+                WHY(x, "linear scan: none, p is hot: ran ", in.clock - in.exec_start, " ns ago by the ",
+                    clock_now_ ? "time" : "clock of its CPU", ", migration_cost ", in.migration_cost, " ns");
+            return false;
+        }
         const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
         auto cpus = [&](unsigned i) { return span.w[i] & w.allowed->w[i]; };
         x.look(kDomains);
         const auto found = first_in_wrap(x.t.words, 0, [&](unsigned i) { return cpus(i) & x.usable_word(i); });
         if (!found) {
             x.scanned_all(cpus);
+            WHY(x, "linear scan: no CPU of ", x.t.llc[x.target.v], " is idle");
             return false;
         }
         x.scanned(0, *found, cpus);
+        WHY(x, "linear scan: p is not hot; CPU ", *found, " is the lowest idle one of ", x.t.llc[x.target.v]);
         return x.decide(*found, Branch::linear);
     }
 
@@ -77,7 +91,10 @@ PolicyEntry idle_thread_scan_entry(const Column& on) {
     PolicyInfo info{
         .name = "idle-thread-scan",
         .summary = "that looks for an idle thread anywhere in the LLC when its own search found nothing",
-        .source = "Chris Mason, [PATCH v2] sched: tweak select_idle_sibling to look for idle threads, 2016-04-08",
+        .author = "Chris Mason",
+        .date = "2016-04-08",
+        .posting = "[PATCH v2] sched: tweak select_idle_sibling to look for idle threads",
+        .kernel = on.kernel,
         .oracle_column = "v4.5+seed1",
         .reference = false,
         .params = {{"migration_cost", "recorded",
@@ -87,8 +104,13 @@ PolicyEntry idle_thread_scan_entry(const Column& on) {
                     "stale: the run queue clock that the patch reads; now: the time of the wakeup, its intent"},
                    {"cfs_nr", "1", "most tasks on the root fair queue of target with which it scans", true}},
         .steps = {},
+        .quirks = {"the scan ascends from CPU 0 of the LLC, without wrap: low CPU numbers fill up first",
+                   "task_hot reads the run queue clock of the CPU's last scheduler event: a task whose CPU went idle "
+                   "and stopped its tick stays hot for ever (hot_clock=stale)",
+                   "cfs_nr counts entities of the root queue: several tasks of one cgroup count once, RT tasks not"},
         .deviations = {"cfs_nr is the number of queued fair tasks where cgroups are not known"},
         .reads_irq = false,
+        .inputs = 0,
         .base = "linux-4.5"};
     if (on.scan == Scan::three && !on.scan_3.sis_prop)
         refuse_column(info.name, on, "its idle search has no bound and leaves no CPU of the LLC to look at");

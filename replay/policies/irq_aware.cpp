@@ -10,7 +10,7 @@ namespace {
 
 class Clean : public Filter {
   public:
-    Clean() : Filter("not interrupt-heavy") {}
+    Clean() : Filter("not interrupt-heavy", kIrqLoad) {}
     bool passes(Ctx& x, Cpu c) const override {
         x.look(kIrqLoad);
         return !x.v.heavy(c);
@@ -83,7 +83,10 @@ PolicyEntry irq_aware_entry(const Column& on) {
     PolicyInfo info{
         .name = "irq-aware",
         .summary = "that passes over idle CPUs which interrupts keep busy",
-        .source = "Rohit Jain, [PATCH 1/2] sched: Interrupt Aware Scheduler, 2017-05-12",
+        .author = "Rohit Jain",
+        .date = "2017-05-12",
+        .posting = "[PATCH 1/2] sched: Interrupt Aware Scheduler",
+        .kernel = on.kernel,
         .oracle_column = "v4.12.0+seed3",
         .reference = false,
         .params = {{"threshold", "auto",
@@ -96,11 +99,20 @@ PolicyEntry irq_aware_entry(const Column& on) {
                    {"decay", "4", "a falling load falls by 1/decay of the difference in a tick, rounded up", true},
                    {"irq_entry_overhead_ns", "0", "time of an interrupt outside its recorded handler (model)"}},
         .steps = {},
+        .quirks = {"loads are 0..93 against a grid of 100 buckets of ten: without interrupts the threshold is 10, "
+                   "heavy from 11 on",
+                   "an idle core gives its last sibling that is not heavy even where none is, where linux-4.12 gives "
+                   "the first met",
+                   "that sibling is not checked against allowed: the core then takes the fallback CPU",
+                   "an idle core with all siblings heavy is not passed over for a clean one behind it",
+                   "of several heavy idle CPUs the last one met is the backup",
+                   "forks and execs: among CPUs of equal exit latency, heavy ones are taken as any other"},
         .deviations = {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a "
                        "lower bound",
                        "ticks: 1/HZ apart, none on a CPU idle for longer than one; threshold 1000 for 100 ms, then "
                        "computed, then every 5 s"},
         .reads_irq = true,
+        .inputs = 0,
         .base = "linux-4.12"};
     if (on.scan == Scan::ring || on.scan == Scan::ring_all)
         refuse_column(info.name, on,

@@ -24,13 +24,19 @@ struct Found {
     }
     bool decide(Ctx& x, Branch b) const {
         const auto cpu = clean ? clean : backup;
+        if (cpu)
+            WHY(x, "CPU ", *cpu, clean ? " is idle and not heavy" : " is idle, though heavy: none that is not");
+        else
+            WHY(x, "no CPU is idle");
         return cpu && x.decide(*cpu, b);
     }
 };
 
+unsigned start_of(const Ctx& x) { return x.target.v + 1u; }
+
 }  // namespace
 
-CleanCorePass::CleanCorePass() : CorePass(", its last sibling that is not interrupt-heavy") {}
+CleanCorePass::CleanCorePass() : CorePass(", its last sibling that is not interrupt-heavy", kIrqLoad) {}
 
 Cpu CleanCorePass::pick(Ctx& x, Cpu core) const {
     x.look(kIrqLoad);
@@ -41,11 +47,15 @@ CleanCpuPass::CleanCpuPass(Scan3Rules rules)
     : Step(Stage::scan,
            std::string("CPU pass: idle CPUs of target's LLC from target that are not interrupt-heavy, else the last "
                        "heavy one") +
-               (rules.sis_prop ? ", which is lost when the bound runs out (SIS_PROP)" : "")),
+               (rules.sis_prop ? ", which is lost when the bound runs out (SIS_PROP)" : ""),
+           kDomains | kAllowed | kIrqLoad | kIdlePolicy),
       rules_(rules) {}
 
 bool CleanCpuPass::run(Ctx& x) const {
-    if (!x.t.has_llc_domain[x.w.waker.v]) return false;
+    if (!x.t.has_llc_domain[x.w.waker.v]) {
+        WHY(x, "CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
+        return false;
+    }
     const uint16_t llc = x.t.llc[x.target.v].v;
     const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
     x.look(kDomains | kAllowed | kIrqLoad);
@@ -67,17 +77,22 @@ bool CleanCpuPass::run(Ctx& x) const {
             return false;
         });
     x.d.scanned = static_cast<uint16_t>(x.d.scanned + examined);
+    WHY(x, "CPU pass from ", x.target, ": ", examined, " CPUs examined", stopped ? ", the bound ran out" : "");
     if (stopped) return soft && x.decide(*soft, Branch::cpu);
     count_scan_cost(x, examined);
     return found.decide(x, Branch::cpu);
 }
 
 CleanSiblingPass::CleanSiblingPass(Scan3Rules rules)
-    : Step(Stage::scan, "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one"),
+    : Step(Stage::scan, "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one",
+           kIrqLoad | kIdlePolicy),
       rules_(rules) {}
 
 bool CleanSiblingPass::run(Ctx& x) const {
-    if (!x.t.smt_active) return false;
+    if (!x.t.smt_active) {
+        WHY(x, "sibling pass: no SMT");
+        return false;
+    }
     const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
     x.look(kIrqLoad);
     Found found;
@@ -97,11 +112,13 @@ bool CleanSiblingPass::run(Ctx& x) const {
 }
 
 CleanScanU::CleanScanU(ScanURules rules)
-    : Step(Stage::scan, std::string("siblings of prev without has_idle_cores; ") +
-                            (rules.clusters ? "target's cluster, then the LLC" : "LLC") +
-                            " from target + 1: of an idle core with it the last sibling that is not interrupt-heavy, "
-                            "else usable CPUs that are not, else the last heavy one" +
-                            (rules.sis_util ? ", which is lost when nr_idle_scan runs out (SIS_UTIL)" : "")),
+    : Step(Stage::scan,
+           std::string("siblings of prev without has_idle_cores; ") +
+               (rules.clusters ? "target's cluster, then the LLC" : "LLC") +
+               " from target + 1: of an idle core with it the last sibling that is not interrupt-heavy, else usable "
+               "CPUs that are not, else the last heavy one" +
+               (rules.sis_util ? ", which is lost when nr_idle_scan runs out (SIS_UTIL)" : ""),
+           kDomains | kAllowed | kIdlePolicy | kIrqLoad | kHasIdleCores | (rules.sis_util ? kNrIdleScan : 0u)),
       rules_(rules) {}
 
 bool CleanScanU::siblings_of_prev(Ctx& x) const {
@@ -125,9 +142,13 @@ bool CleanScanU::run(Ctx& x) const {
     if (x.t.smt_active) x.look(kHasIdleCores);
     const bool cores = x.t.smt_active && x.s.hic[llc];
     if (x.t.smt_active && !cores && x.t.share_cache(x.w.prev, x.target) && siblings_of_prev(x)) return true;
-    if (rules_.waker_llc && !x.t.has_llc_domain[x.w.waker.v]) return false;
+    if (rules_.waker_llc && !x.t.has_llc_domain[x.w.waker.v]) {
+        WHY(x, "scan: none, waker CPU ", x.w.waker, " has no LLC domain");
+        return false;
+    }
     int left = kMaxCpus + 1;
     if (rules_.sis_util) left = sis_util_bound(x, rules_, x.t.llc_weight[llc]) + 1;
+    WHY(x, "scan of ", Llc(llc), " from ", start_of(x), cores ? ", has_idle_cores set" : "", ", bound ", left - 1);
     if (left == 1) return false;
     CpuMask cpus;
     bool empty = true;
@@ -166,7 +187,7 @@ bool CleanScanU::run(Ctx& x) const {
         ++x.d.scanned;
         return x.usable(c) && found.take(x, c);
     };
-    const unsigned start = x.target.v + 1u;
+    const unsigned start = start_of(x);
     bool ended = false;
     if (rules_.clusters && x.t.has_cluster[x.target.v]) {
         const CpuMask& cluster = x.t.cluster[x.target.v];
@@ -174,7 +195,10 @@ bool CleanScanU::run(Ctx& x) const {
         for (int i = 0; i < words; ++i) cpus.w[i] &= ~cluster.w[i];
     }
     if (!ended) for_each_in_wrap(words, start, [&](unsigned i) { return span.w[i]; }, visit);
-    if (core) return x.decide(*core, Branch::scan);
+    if (core) {
+        WHY(x, "core of CPU ", *core, " is wholly idle");
+        return x.decide(*core, Branch::scan);
+    }
     if (cores) x.s.hic[llc] = 0;
     return !stopped && found.decide(x, Branch::scan);
 }

@@ -10,7 +10,7 @@
 namespace rewake {
 
 struct IrqSettings {
-    std::optional<int32_t> fixed;  ///< threshold; nothing: computed
+    std::optional<int32_t> fixed{};///< threshold; nothing: computed
     int32_t initial = 1000;        ///< threshold before it is computed for the first time
     bool warm = false;             ///< computed at every tick until then
     int share = 800;               ///< per mille of the CPUs that the threshold leaves below

@@ -66,6 +66,8 @@ enum Input : uint32_t {
     kIrqLoad = 1u << 14,
 };
 
+class Reasons;
+
 /// Task-indexed and LLC-indexed state that a policy owns (State ownership, A13). Vectors grow on demand.
 struct PolicyState {
     struct Task {
@@ -127,20 +129,26 @@ class Policy {
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     PolicyState state;
+    Reasons* reasons = nullptr;  ///< where decide() tells its reasons (steps/reasons.hpp); nullptr: nowhere
 };
 
 /// Static description for `policies list | show`.
 struct PolicyInfo {
-    std::string name, summary, source, oracle_column;  ///< oracle_column: "v6.1"; empty: no vectors
-    bool reference = false;                            ///< recorded, prev, waker, random-idle, oracle-idle
+    std::string name, summary;
+    std::string author, date, posting;  ///< of a seed: who, when (ISO) and the posting's title
+    std::string kernel;  ///< the release whose source was read; of a seed: of the column that it changes
+    std::string oracle_column;  ///< "v6.1"; empty: no vectors
+    bool reference = false;  ///< recorded, prev, waker, random-idle, oracle-idle
     struct Param {
         std::string name, value, meaning;
         bool constant = false;  ///< the kernel or the posting fixes it: another value is another policy
     };
     std::vector<Param> params;
     std::vector<std::string> steps;  ///< the composition, in order
+    std::vector<std::string> quirks;  ///< what one would not expect of it, and what is kept
     std::vector<std::string> deviations;
     bool reads_irq = false;  ///< reads View::irq: replay has to follow the interrupts
+    uint32_t inputs = 0;  ///< Input bits that its steps may look at
     std::string base;        ///< of a seed: the column that it changes; empty: not a seed
     bool hybrid = false;     ///< a seed on a column that is not its own: proven by nothing but its two halves
     uint8_t hints = 0;       ///< bits of Wakeup::hint that it acts on

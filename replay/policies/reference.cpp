@@ -111,7 +111,6 @@ PolicyEntry entry(std::string name, std::string summary) {
     PolicyInfo info;
     info.name = std::move(name);
     info.summary = std::move(summary);
-    info.source = "rewake";
     info.reference = true;
     info.steps = {info.summary};
     auto make = [info](const PolicyParams& given, const Topology& t,

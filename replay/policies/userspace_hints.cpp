@@ -14,15 +14,23 @@ class WakeHint : public Step {
     explicit WakeHint(uint8_t hint)
         : Step(Stage::walk,
                "WAKE_AFFINE: target = waker CPU, WAKE_HOLD: target = prev, across LLCs and with "
-               "has_idle_cores there; no affine step then"),
+               "has_idle_cores there; no affine step then",
+               kHasIdleCores | kDomains),
           hint_(hint) {}
 
     bool run(Ctx& x) const override {
         const int hint = x.w.hint | hint_;
-        if (!(hint & (kWakeAffine | kWakeHold)) || x.t.share_cache(x.w.waker, x.w.prev)) return false;
+        if (!(hint & (kWakeAffine | kWakeHold)) || x.t.share_cache(x.w.waker, x.w.prev)) {
+            WHY(x, "wake hint: ", hint & (kWakeAffine | kWakeHold) ? "ignored within an LLC" : "none");
+            return false;
+        }
         const Cpu target = hint & kWakeHold ? x.w.prev : x.w.waker;
         x.look(kHasIdleCores | kDomains);
-        if (!x.s.hic[x.t.llc[target.v].v]) return false;
+        if (!x.s.hic[x.t.llc[target.v].v]) {
+            WHY(x, "wake hint: ignored, ", x.t.llc[target.v], " has_idle_cores=0");
+            return false;
+        }
+        WHY(x, "wake hint: ", hint & kWakeHold ? "WAKE_HOLD" : "WAKE_AFFINE", " -> target ", target);
         x.target = target;
         x.affine_domain = Topology::kNone;
         return false;
@@ -43,7 +51,8 @@ struct WideBound {
 class WakeWide : public Step {
   public:
     WakeWide(uint8_t hint, WideBound bound, const Column& c)
-        : Step(Stage::scan, "WAKE_WIDE (proposal): usable CPUs of the domain above target's LLC, from target + 1"),
+        : Step(Stage::scan, "WAKE_WIDE (proposal): usable CPUs of the domain above target's LLC, from target + 1",
+               kDomains | kAllowed | kIdlePolicy | kNrIdleScan),
           hint_(hint),
           bound_(bound),
           scan_(c.scan),
@@ -54,7 +63,10 @@ class WakeWide : public Step {
         if (!((x.w.hint | hint_) & kWakeWide)) return false;
         const std::vector<int>& stack = x.t.stack[x.target.v];
         const auto above = static_cast<size_t>(x.t.llc_level[x.target.v] + 1);
-        if (x.t.llc_level[x.target.v] == Topology::kNone || above >= stack.size()) return false;
+        if (x.t.llc_level[x.target.v] == Topology::kNone || above >= stack.size()) {
+            WHY(x, "WAKE_WIDE: no domain above target's LLC");
+            return false;
+        }
         const Domain& d = x.t.domains[stack[above]];
         const CpuMask& llc = x.t.llc_span[x.t.llc[x.target.v].v];
         x.look(kDomains | kAllowed);
@@ -68,6 +80,10 @@ class WakeWide : public Step {
                 if (x.usable(c)) found = c;
                 return found.has_value();
             });
+        if (found)
+            WHY(x, "WAKE_WIDE: CPU ", *found, " is idle in ", std::string_view(d.name));
+        else
+            WHY(x, "WAKE_WIDE: no CPU of ", std::string_view(d.name), " is idle within the bound");
         return found && x.decide(*found, Branch::wide);
     }
 
@@ -122,9 +138,10 @@ PolicyEntry userspace_hints_entry(const Column& on) {
     PolicyInfo info{
         .name = "userspace-hints",
         .summary = "that places by hints which tasks gave with prctl",
-        .source =
-            "K Prateek Nayak, [RFC PATCH 0/5] sched: Userspace Hinting for Task Placement, 2022-09-10, with "
-            "patches 3 and 4 of the series",
+        .author = "K Prateek Nayak",
+        .date = "2022-09-10",
+        .posting = "[RFC PATCH 0/5] sched: Userspace Hinting for Task Placement, with patches 3 and 4 of the series",
+        .kernel = on.kernel,
         .oracle_column = "v6.0+seed5",
         .reference = false,
         .params =
@@ -136,9 +153,17 @@ PolicyEntry userspace_hints_entry(const Column& on) {
              {"wide_bound", "none",
               "CPUs that WAKE_WIDE may examine; column: by the rule of the column's own scan (proposal)"}},
         .steps = {},
+        .quirks = {"WAKE_AFFINE does not check the waker's CPU against allowed: an idle one that is not allowed ends "
+                   "in the fallback",
+                   "a wake hint counts even where wake_wide says wide, and without an affine level",
+                   "has_idle_cores is a hint: where it is stale, the search fails and p stacks on the target",
+                   "within an LLC, and without SMT (has_idle_cores is never set), wake hints are ignored",
+                   "FORK_SPREAD changes two things: ties by utilisation, and no NUMA allowance",
+                   "fork hints count where both groups have spare capacity only, for forks and execs alike"},
         .deviations = {"the load balancer's exception for hinted tasks is not part of placement",
                        "WAKE_WIDE is only described in the posting: what it does here is our proposal"},
         .reads_irq = false,
+        .inputs = 0,
         .base = "linux-6.0",
         .hybrid = false,
         .hints = kAllHints};

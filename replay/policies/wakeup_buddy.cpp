@@ -13,18 +13,31 @@ namespace {
 class Buddies : public Step {
   public:
     explicit Buddies(uint32_t ref)
-        : Step(Stage::gate, "related: p and curr are each other's last waker and wakee, >= " + std::to_string(ref) +
-                                " times; then count this wakeup"),
+        : Step(Stage::gate,
+               "related: p and curr are each other's last waker and wakee, >= " + std::to_string(ref) +
+                   " times; then count this wakeup",
+               kFlips),
           ref_(ref) {}
 
     bool run(Ctx& x) const override {
         x.look(kFlips);
         x.related = wakeup_related(x.s, x.w.curr, x.w.p, ref_);
+        if (x.reasons) tell(x);
         wakeup_ref(x.s, x.w.curr, x.w.p);
         return false;
     }
 
   private:
+    void tell(Ctx& x) const {
+        const PolicyState::Buddy &p = x.s.buddy(x.w.p), &curr = x.s.buddy(x.w.curr);
+        auto partners = [](const PolicyState::Buddy& a, TaskId b) { return a.waker == b && a.wakee == b; };
+        if (partners(p, x.w.curr) && partners(curr, x.w.p))
+            WHY(x, "wakeup buddies: p woken ", p.waker_ref, ", waking ", p.wakee_ref, "; waker woken ", curr.waker_ref,
+                ", waking ", curr.wakee_ref, " times in a row, ref ", ref_,
+                x.related ? " -> related" : " -> not related");
+        else
+            WHY(x, "wakeup buddies: p and the waker are not each other's last waker and wakee -> not related");
+    }
     uint32_t ref_;
 };
 
@@ -33,7 +46,8 @@ class Buddies : public Step {
 class BuddyAffine : public Affine {
   public:
     BuddyAffine(std::unique_ptr<Affine> own, const Topology& t, const Imbalance& imb)
-        : Affine(own->text() + "; for related tasks only, the others stay at prev", t, imb), own_(std::move(own)) {}
+        : Affine(own->text() + "; for related tasks only, the others stay at prev", t, imb, own->inputs()),
+          own_(std::move(own)) {}
     bool pulls(Ctx& x, int64_t factor) const override { return x.related = x.related && own_->pulls(x, factor); }
 
   private:
@@ -44,11 +58,17 @@ class BuddyAffine : public Affine {
 class BuddyAlone : public Step {
   public:
     BuddyAlone()
-        : Step(Stage::slow, "pulled, and nr of the waker's CPU is 0, or 1 with sync: waker CPU, not searched") {}
+        : Step(Stage::slow, "pulled, and nr of the waker's CPU is 0, or 1 with sync: waker CPU, not searched",
+               kNr | kSync) {}
 
     bool run(Ctx& x) const override {
-        if (!x.related || x.affine_domain == Topology::kNone) return false;
+        if (!x.related || x.affine_domain == Topology::kNone) {
+            WHY(x, "not pulled -> prev's side is searched");
+            return false;
+        }
         x.look(kNr | kSync);
+        WHY(x, "pulled, and nr(", x.w.waker, ") is ", x.v.nr[x.w.waker.v], x.sync ? " with sync" : " without sync",
+            x.v.nr[x.w.waker.v] == int{x.sync} ? " -> waker CPU, not searched" : " -> searched");
         return x.v.nr[x.w.waker.v] == int{x.sync} && x.decide(x.w.waker, Branch::nosearch);
     }
 };
@@ -92,15 +112,27 @@ PolicyEntry wakeup_buddy_entry(const Column& on) {
     PolicyInfo info{
         .name = "wakeup-buddy",
         .summary = "that pulls a task to its waker only when the two keep waking each other",
-        .source = "Michael Wang, [RFC PATCH] sched: wakeup buddy, 2013-02-28",
+        .author = "Michael Wang",
+        .date = "2013-02-28",
+        .posting = "[RFC PATCH] sched: wakeup buddy",
+        .kernel = on.kernel,
         .oracle_column = "v3.8+seed2",
         .reference = false,
         .params = {{"ref", "8",
                     "wakeups in a row after the first, on both sides, that make buddies; at least 1. The code "
                     "compares >=, the posting's text says more than"}},
         .steps = {},
+        .quirks = {"the first related decision is the 10th wakeup in a row in its direction: nine must count on both "
+                   "sides before",
+                   "a waker's any other wakeup resets its count, and so does an interrupt that wakes somebody while it "
+                   "runs",
+                   "an exec makes the task its own waker and wakee, which ends every relation; a fork inherits both",
+                   "unrelated tasks are never pulled to the waker, whatever the loads say",
+                   "a pulled task with only a sync waker on that CPU goes there without an idle test, though prev may "
+                   "be idle"},
         .deviations = {"tasks are told apart by thread, where the patch compares pointers that may be reused"},
         .reads_irq = false,
+        .inputs = 0,
         .base = "linux-3.8"};
     std::vector<std::string> port = {
         "whether buddies are pulled is the column's own affine step, asked also for wakeups on prev itself; its gate "

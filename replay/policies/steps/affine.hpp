@@ -14,6 +14,11 @@ struct Imbalance {
 /// imbalance_pct per domain of the machine.
 std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb);
 
+/// Tells which affine level the walk found, if any.
+void tell_affine_level(Ctx& x);
+/// Tells the loads that the affine steps before 4.13 compare, and whether they count as balanced.
+void tell_loads(Ctx& x, Cpu prev, int64_t factor, bool balanced);
+
 /// Finds the affine level of a wakeup. `stop_unbalanced`: the walk ends at a level without LOAD_BALANCE (4.5 - 5.4).
 /// `at_prev`: also for a wakeup on prev itself, which kernels leave alone (seed 2).
 /// For machines where no domain sets BALANCE_WAKE; SlowWalk (slow_path.hpp) serves the others.
@@ -29,7 +34,7 @@ class DomainWalk : public Step {
 /// Moves Ctx::target to the waker's CPU or leaves it at prev. Reached with an affine level and waker CPU != prev only.
 class Affine : public Step {
   public:
-    Affine(std::string text, const Topology& t, const Imbalance& imb);
+    Affine(std::string text, const Topology& t, const Imbalance& imb, uint32_t inputs);
     bool run(Ctx&) const final;
     /// Whether to pull. `factor` is 100 + (imbalance_pct - 100) / 2 of the affine level.
     virtual bool pulls(Ctx&, int64_t factor) const = 0;

@@ -47,7 +47,8 @@ int util_fits_cpu(Ctx& x, Cpu c, FitRule rule, int margin) {
 }
 
 Fit::Fit(FitRule rule, int margin, bool whole_core)
-    : Filter(whole_core ? "fits, its whole core idle (asymmetric machines)" : "fits (asymmetric machines)"),
+    : Filter(whole_core ? "fits, its whole core idle (asymmetric machines)" : "fits (asymmetric machines)",
+             kUtil | kCapacity),
       rule_(rule),
       margin_(margin),
       whole_core_(whole_core) {}
@@ -56,11 +57,18 @@ bool Fit::passes(Ctx& x, Cpu c) const {
     return util_fits_cpu(x, c, rule_, margin_) > 0 && (!whole_core_ || !x.t.smt_active || core_idle(x, c));
 }
 
-AsymScan::AsymScan(Rules rules) : Step(Stage::probe, scan_text(rules)), rules_(rules) {}
+AsymScan::AsymScan(Rules rules)
+    : Step(Stage::probe, scan_text(rules),
+           kUtil | kCapacity | kDomains | kAllowed | kIdlePolicy | (rules.bounded ? kNrIdleScan : 0u) |
+               (rules.bounded || rules.ranks_cores ? kHasIdleCores : 0u)),
+      rules_(rules) {}
 
 bool AsymScan::run(Ctx& x) const {
     const int domain = x.t.asym_domain[x.target.v];
-    if (domain == Topology::kNone) return false;
+    if (domain == Topology::kNone) {
+        WHY(x, "capacity scan: target ", x.target, " has no asymmetric domain");
+        return false;
+    }
     const CpuMask& span = x.t.domains[domain].span;
     x.look(kDomains | kAllowed | kIdlePolicy);
     if (rules_.bounded || rules_.ranks_cores) return ranked(x, span);
@@ -88,6 +96,11 @@ bool AsymScan::run(Ctx& x) const {
         x.scanned(x.target.v, best, cpus);
     else
         x.scanned_all(cpus);
+    if (fitting)
+        WHY(x, "capacity scan of ", &span, " from ", x.target, ": CPU ", best, " is the first idle one that p fits");
+    else
+        WHY(x, "capacity scan of ", &span, ": p fits no idle CPU -> ",
+            best_cap || best_fits ? "idle CPU with most capacity, " : "none is idle: target ", best);
     return x.decide(best, rules_.exit);
 }
 
@@ -101,7 +114,10 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
     if (rules_.bounded) {
         x.look(kNrIdleScan);
         left = x.v.nr_idle_scan[llc] + 1;
-        if (left == 1) return x.decide(x.target, rules_.exit);
+        if (left == 1) {
+            WHY(x, "capacity scan: nr_idle_scan is 0 -> target ", x.target);
+            return x.decide(x.target, rules_.exit);
+        }
     }
     int best_rank = 0;
     int64_t best_cap = 0;
@@ -129,6 +145,8 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
         });
     if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit, rules_.margin) > 0 && core_idle(x, best)))
         x.s.hic[llc] = 0;
+    WHY(x, "capacity scan of ", &span, " from ", x.target, cores ? ", idle cores first: CPU " : ": CPU ", best,
+        best_cap || best_rank ? " ranks best" : " is the first that fits, or target");
     return x.decide(best, rules_.exit);
 }
 

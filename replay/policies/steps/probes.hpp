@@ -9,16 +9,31 @@ namespace rewake {
 /// Base of the probes: the filter chain.
 class Probe : public Step {
   public:
-    Probe(std::string text, Filters filters);
+    /// `inputs`: what it looks at beside its filters.
+    Probe(std::string text, Filters filters, uint32_t inputs);
 
   protected:
-    bool passes(Ctx& x, Cpu c) const {
-        for (const auto& f : filters_)
-            if (!f->passes(x, c)) return false;
-        return true;
+    /// Whether `c` is usable, `refusal` is nullptr and the filters pass; tells why not under `name` ("X1: target ").
+    bool takes(Ctx& x, const char* name, Cpu c, const char* refusal = nullptr) const {
+        const bool usable = x.usable(c);
+        const Filter* failed = nullptr;
+        if (usable && !refusal) {
+            failed = first_failed(x, c);
+            if (!failed) return true;
+        }
+        if (x.reasons) [[unlikely]]
+            refuse(x, name, c, usable ? refusal : nullptr, failed);
+        return false;
     }
+    const Filter* first_failed(Ctx& x, Cpu c) const {
+        for (const auto& f : filters_)
+            if (!f->passes(x, c)) return f.get();
+        return nullptr;
+    }
+    bool passes(Ctx& x, Cpu c) const { return !first_failed(x, c); }
 
   private:
+    static void refuse(Ctx& x, const char* name, Cpu c, const char* refusal, const Filter* failed);
     Filters filters_;
 };
 

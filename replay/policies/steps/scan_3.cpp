@@ -19,14 +19,21 @@ std::string cpu_text(const Scan3Rules& r) {
 
 }  // namespace
 
-CorePass::CorePass(const std::string& more)
-    : Step(Stage::scan, "core pass while has_idle_cores: first wholly idle core from target" + more) {}
+CorePass::CorePass(const std::string& more, uint32_t inputs)
+    : Step(Stage::scan, "core pass while has_idle_cores: first wholly idle core from target" + more,
+           kHasIdleCores | kDomains | inputs) {}
 
 bool CorePass::run(Ctx& x) const {
-    if (!x.t.smt_active) return false;
+    if (!x.t.smt_active) {
+        WHY(x, "core pass: no SMT");
+        return false;
+    }
     const uint16_t llc = x.t.llc[x.target.v].v;
     x.look(kHasIdleCores | kDomains);
-    if (!x.s.hic[llc]) return false;
+    if (!x.s.hic[llc]) {
+        WHY(x, "core pass: ", Llc(llc), " has_idle_cores=0");
+        return false;
+    }
     const CpuMask& span = x.t.llc_span[llc];
     uint64_t cpus[kMaskWords];
     for (int i = 0; i < x.t.words; ++i) cpus[i] = span.w[i] & x.w.allowed->w[i];
@@ -39,17 +46,27 @@ bool CorePass::run(Ctx& x) const {
             ++x.d.scanned;
             if (!(idle = x.idle.test(c))) break;
         }
-        if (idle) return x.decide(pick(x, *core), Branch::core);
+        if (idle) {
+            WHY(x, "core pass: ", Llc(llc), " has_idle_cores=1, core of CPU ", *core, " is the first idle one from ",
+                x.target);
+            return x.decide(pick(x, *core), Branch::core);
+        }
         for (uint16_t s : x.t.siblings(*core)) cpus[s >> 6] &= ~(uint64_t{1} << (s & 63));
     }
     x.s.hic[llc] = 0;
+    WHY(x, "core pass: ", Llc(llc), " has_idle_cores=1, but no core is idle -> cleared");
     return false;
 }
 
-CpuPass::CpuPass(Scan3Rules rules) : Step(Stage::scan, cpu_text(rules)), rules_(rules) {}
+CpuPass::CpuPass(Scan3Rules rules)
+    : Step(Stage::scan, cpu_text(rules), kDomains | kAllowed | kIdlePolicy | (rules.sis_prop ? kNrIdleScan : 0u)),
+      rules_(rules) {}
 
 bool CpuPass::run(Ctx& x) const {
-    if (!x.t.has_llc_domain[x.w.waker.v]) return false;
+    if (!x.t.has_llc_domain[x.w.waker.v]) {
+        WHY(x, "CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
+        return false;
+    }
     const uint16_t llc = x.t.llc[x.target.v].v;
     const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
     const int words = x.t.words;
@@ -72,8 +89,14 @@ bool CpuPass::run(Ctx& x) const {
     }
     if (examined <= most) {
         count_scan_cost(x, examined);
+        if (found)
+            WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": CPU ", *found, " is the first idle one, number ",
+                examined);
+        else
+            WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": none of ", examined, " CPUs is idle");
         return found && x.decide(*found, Branch::cpu);
     }
+    WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": no idle CPU among the ", most, " that SIS_PROP lets it examine");
     if (!rules_.soft_last) return false;
     const auto soft = first_in_wrap(words, start, [&](unsigned i) { return span.w[i] & allowed.w[i] & x.soft.w[i]; });
     return soft && count_in_wrap(words, start, *soft, cpus) <= most && x.decide(*soft, Branch::cpu);
@@ -85,7 +108,10 @@ SiblingPass::SiblingPass(Scan3Rules rules)
       rules_(rules) {}
 
 bool SiblingPass::run(Ctx& x) const {
-    if (!x.t.smt_active) return false;
+    if (!x.t.smt_active) {
+        WHY(x, "sibling pass: no SMT");
+        return false;
+    }
     const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
     std::optional<Cpu> soft;
     for (uint16_t s : x.t.siblings(x.target)) {
@@ -93,9 +119,14 @@ bool SiblingPass::run(Ctx& x) const {
         if (!x.w.allowed->test(c) || (rules_.siblings_in_llc && !span.test(c))) continue;
         ++x.d.scanned;
         if (!x.usable(c)) continue;
-        if (!rules_.soft_last || x.idle.test(c)) return x.decide(c, Branch::smt);
+        if (!rules_.soft_last || x.idle.test(c)) {
+            WHY(x, "sibling pass: sibling ", c, " of target ", x.target, " is idle");
+            return x.decide(c, Branch::smt);
+        }
         if (!soft) soft = c;
     }
+    WHY(x, "sibling pass: no sibling of target ", x.target,
+        soft ? " is idle; one has only idle-policy tasks" : " is idle");
     return soft && x.decide(*soft, Branch::smt);
 }
 

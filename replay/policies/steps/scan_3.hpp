@@ -20,7 +20,8 @@ struct Scan3Rules {
 /// clears it otherwise.
 class CorePass : public Step {
   public:
-    explicit CorePass(const std::string& more = {});
+    /// `inputs`: that the choice of the sibling looks at besides.
+    explicit CorePass(const std::string& more = {}, uint32_t inputs = 0);
     bool run(Ctx&) const final;
 
   protected:

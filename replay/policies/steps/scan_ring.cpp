@@ -62,8 +62,13 @@ bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool
             last = leader;
             return true;
         });
-    if (!taken) return x.scanned_all(all), false;
+    if (!taken) {
+        WHY(x, "ring: no group of ", std::string_view(d.name), " (", &d.span, ") is idle");
+        return x.scanned_all(all), false;
+    }
     x.scanned(start, last, all);
+    WHY(x, "ring: group ", taken, " of ", std::string_view(d.name), " (", &d.span, ") is the first idle one from ",
+        start);
     return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return taken->w[i] & x.w.allowed->w[i]; }),
                     Branch::ring);
 }
@@ -73,12 +78,16 @@ bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool
 ScanRing::ScanRing(bool target_counts)
     : Step(Stage::scan,
            std::string("ring: first wholly idle group from target's, LLC level down to target's siblings") +
-               (target_counts ? "" : ", never target's own")),
+               (target_counts ? "" : ", never target's own"),
+           kDomains),
       target_counts_(target_counts) {}
 
 bool ScanRing::run(Ctx& x) const {
     const int top = x.t.llc_level[x.target.v];
-    if (top == Topology::kNone) return false;
+    if (top == Topology::kNone) {
+        WHY(x, "ring: target ", x.target, " has no LLC domain");
+        return false;
+    }
     x.look(kDomains);
     const std::vector<int>& stack = x.t.stack[x.target.v];
     const CpuMask& allowed = *x.w.allowed;

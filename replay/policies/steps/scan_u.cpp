@@ -39,6 +39,15 @@ bool idle_core(Ctx& x, Cpu core, Candidates& cpus, std::optional<Cpu>& remembere
     return idle;
 }
 
+/// has_idle_cores was wrong: clears it, and takes the remembered thread if there is one.
+bool no_core(Ctx& x, std::optional<Cpu> remembered) {
+    const Llc llc = x.t.llc[x.target.v];
+    x.s.hic[llc.v] = 0;
+    WHY(x, "core search: no core is idle -> ", llc, " has_idle_cores cleared",
+        remembered ? "; an idle thread was met" : "; no idle thread was met");
+    return remembered && x.decide(*remembered, Branch::scan);
+}
+
 /// First core in wrap order from `start` that is wholly idle; else the remembered thread, and the flag was wrong.
 bool search_cores(Ctx& x, const CpuMask& span, unsigned start, const ScanURules& rules) {
     Candidates cpus;
@@ -46,9 +55,11 @@ bool search_cores(Ctx& x, const CpuMask& span, unsigned start, const ScanURules&
     std::optional<Cpu> remembered;
     // A core that failed is no longer a candidate, so the next one is again the first.
     while (const auto c = first_in_wrap(x.t.words, start, [&](unsigned i) { return cpus.w[i]; }))
-        if (idle_core(x, *c, cpus, remembered, !rules.remember_in_scan)) return x.decide(*c, Branch::scan);
-    x.s.hic[x.t.llc[x.target.v].v] = 0;
-    return remembered && x.decide(*remembered, Branch::scan);
+        if (idle_core(x, *c, cpus, remembered, !rules.remember_in_scan)) {
+            WHY(x, "core search: CPU ", *c, " is the first of a whole idle core from ", start);
+            return x.decide(*c, Branch::scan);
+        }
+    return no_core(x, remembered);
 }
 
 /// First usable CPU in wrap order from `start`, among the first `nr` candidates.
@@ -63,7 +74,14 @@ bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr) {
         int left = nr;
         for_each_in_wrap(words, start, cpus, [&](Cpu c) { return x.touch(c), (found && c == *found) || --left == 0; });
     }
-    return found && examined <= nr && x.decide(*found, Branch::scan);
+    const bool in_time = found && examined <= nr;
+    if (in_time)
+        WHY(x, "idle scan from ", start, ": CPU ", *found, " is the first idle one, number ", examined);
+    else if (examined > nr)
+        WHY(x, "idle scan from ", start, ": no idle CPU among the first ", nr, ", which is nr_idle_scan");
+    else
+        WHY(x, "idle scan from ", start, ": none of ", examined, " CPUs is idle");
+    return in_time && x.decide(*found, Branch::scan);
 }
 
 /// Cluster machines: target's cluster first, then the rest of the LLC, under one bound.
@@ -89,9 +107,13 @@ bool search_clusters(Ctx& x, const CpuMask& span, unsigned start, int nr, bool i
         for_each_in_wrap(
             words, start, [&](unsigned i) { return span.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
     }
-    if (found || !idle_cores) return found;
-    x.s.hic[x.t.llc[x.target.v].v] = 0;
-    return remembered && x.decide(*remembered, Branch::scan);
+    if (found)
+        WHY(x, "scan from ", start, ", cluster ", &cluster, " first: CPU ", x.d.cpu, idle_cores ? " has" : " is",
+            idle_cores ? " a whole idle core" : " the first idle one");
+    else if (!idle_cores)
+        WHY(x, "scan from ", start, ", cluster ", &cluster, " first: no idle CPU",
+            stopped ? " before nr_idle_scan ran out" : "");
+    return found || !idle_cores ? found : no_core(x, remembered);
 }
 
 std::string scan_text(const ScanURules& r) {
@@ -103,7 +125,9 @@ std::string scan_text(const ScanURules& r) {
 
 }  // namespace
 
-ScanU::ScanU(ScanURules rules) : Step(Stage::scan, scan_text(rules)), rules_(rules) {}
+ScanU::ScanU(ScanURules rules)
+    : Step(Stage::scan, scan_text(rules), kDomains | kIdlePolicy | kHasIdleCores | (rules.sis_util ? kNrIdleScan : 0u)),
+      rules_(rules) {}
 
 bool ScanU::run(Ctx& x) const {
     const uint16_t llc = x.t.llc[x.target.v].v;
@@ -119,18 +143,32 @@ bool ScanU::run(Ctx& x) const {
                 if ((c == x.w.prev && !rules_.prev_itself) || !x.w.allowed->test(c)) continue;
                 if (rules_.siblings_in_llc && !span.test(c)) continue;
                 ++x.d.scanned;
-                if (x.usable(c)) return x.decide(c, Branch::smt);
+                if (x.usable(c)) {
+                    WHY(x, "siblings: ", Llc(llc), " has_idle_cores=0, CPU ", c, " of prev's core is idle");
+                    return x.decide(c, Branch::smt);
+                }
             }
+        WHY(x, "scan: ", Llc(llc),
+            idle_cores ? " has_idle_cores=1 -> core search" : " has_idle_cores=0, no idle sibling of prev");
     }
-    if (rules_.waker_llc && !x.t.has_llc_domain[x.w.waker.v]) return false;
+    if (rules_.waker_llc && !x.t.has_llc_domain[x.w.waker.v]) {
+        WHY(x, "scan: none, waker CPU ", x.w.waker, " has no LLC domain");
+        return false;
+    }
     int nr = kMaxCpus;
     if (rules_.sis_util) {
         nr = sis_util_bound(x, rules_, x.t.llc_weight[llc]);
-        if (nr == 0) return false;  // also with has_idle_cores, which then stays set
+        if (nr == 0) {  // also with has_idle_cores, which then stays set
+            WHY(x, "scan: ", Llc(llc), " nr_idle_scan=0 -> none");
+            return false;
+        }
+        if (!idle_cores) WHY(x, "scan: ", Llc(llc), " nr_idle_scan=", nr);
     }
     if (rules_.empty_keeps_flag && idle_cores &&
-        !first_in_wrap(x.t.words, 0, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; }))
+        !first_in_wrap(x.t.words, 0, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; })) {
+        WHY(x, "scan: no CPU of ", Llc(llc), " is allowed");
         return false;
+    }
     const unsigned start = x.target.v + 1u;
     if (rules_.clusters && x.t.has_cluster[x.target.v]) return search_clusters(x, span, start, nr, idle_cores, rules_);
     return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr);

@@ -23,7 +23,8 @@ std::string path_text(const SlowRules& r) {
 }  // namespace
 
 SlowWalk::SlowWalk(const SlowRules& rules)
-    : Step(Stage::walk, "lowest domain with WAKE_AFFINE that holds prev, else the highest with the flag of the kind"),
+    : Step(Stage::walk, "lowest domain with WAKE_AFFINE that holds prev, else the highest with the flag of the kind",
+           kDomains),
       rules_(rules) {}
 
 bool SlowWalk::run(Ctx& x) const {
@@ -40,6 +41,10 @@ bool SlowWalk::run(Ctx& x) const {
         if (x.want_affine && d.wake_affine && d.span.test(w.prev)) {
             if (rules_.walk_38 || rules_.walk_at_prev || w.waker != w.prev) x.affine_domain = i;
             x.slow_domain = Topology::kNone;
+            if (x.affine_domain == Topology::kNone)
+                WHY(x, "affine level: not used, prev is the waker CPU");
+            else if (x.reasons)
+                tell_affine_level(x);
             return false;
         }
         if (has_flag(d, w.kind))
@@ -47,11 +52,26 @@ bool SlowWalk::run(Ctx& x) const {
         else if (!x.want_affine && !rules_.walk_38)
             break;
     }
+    if (x.slow_domain == Topology::kNone)
+        WHY(x, "domain walk: no affine level, and none to balance at");
+    else
+        WHY(x, "domain walk: balances from ", std::string_view(x.t.domains[x.slow_domain].name), " (",
+            &x.t.domains[x.slow_domain].span, ")");
     return wake && rules_.walk_38 && x.slow_domain == Topology::kNone && x.decide(w.prev, Branch::nosearch);
 }
 
+/// What the group rule and the idlest CPU look at.
+uint32_t path_inputs(const SlowRules& r) {
+    uint32_t inputs = kAllowed | kDomains | kLoad;
+    if (r.group != GroupRule::gl) inputs |= kUtil;
+    if (r.group == GroupRule::gt) inputs |= kNr | kCapacity;
+    return inputs;
+}
+
 SlowPath::SlowPath(const SlowRules& rules, const Topology& t)
-    : Step(Stage::slow, path_text(rules)), rules_(rules), pct_(level_imbalance(t, rules.imbalance)) {
+    : Step(Stage::slow, path_text(rules), path_inputs(rules)),
+      rules_(rules),
+      pct_(level_imbalance(t, rules.imbalance)) {
     for (const Domain& d : t.domains) {
         bool several = false;
         for_each_cpu(
@@ -63,7 +83,10 @@ SlowPath::SlowPath(const SlowRules& rules, const Topology& t)
 
 bool SlowPath::run(Ctx& x) const {
     const Wakeup& w = x.w;
-    if (x.slow_domain == Topology::kNone) return w.kind != Kind::wake && x.decide(x.target, Branch::nosearch);
+    if (x.slow_domain == Topology::kNone) {
+        WHY(x, "slow path: no level to balance at");
+        return w.kind != Kind::wake && x.decide(x.target, Branch::nosearch);
+    }
     x.look(kAllowed | kDomains | kLoad);
     Cpu c = w.waker, found = x.target;
     if (rules_.at_waker) {
@@ -84,11 +107,14 @@ bool SlowPath::run(Ctx& x) const {
         const Domain& d = x.t.domains[domain];
         const CpuMask* g = has_flag(d, w.kind) ? idlest_group(x, d, pct_[domain], asym_[domain], c) : nullptr;
         if (!g) {
+            WHY(x, "slow path: ", std::string_view(d.name), " (", &d.span, "): the group of CPU ", c, " stays");
             --level;
             continue;
         }
         const auto cpu = idlest_cpu(x, *g, c);
         if (cpu) found = *cpu;
+        WHY(x, "slow path: ", std::string_view(d.name), " (", &d.span, "): idlest group ", g, ", its idlest CPU ",
+            found);
         if (!cpu || *cpu == c) {
             --level;
             continue;

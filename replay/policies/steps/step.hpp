@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "replay/policies/policy.hpp"
+#include "replay/policies/steps/reasons.hpp"
 
 namespace rewake {
 
@@ -25,6 +26,7 @@ struct Ctx {
     const CpuMask& idle;   ///< idle predicate of the kernel (IDLE or AVAIL)
     const CpuMask& soft;   ///< CPUs that count as usable besides (SIDLE), or the empty set
     Decision& d;           ///< the caller's: a copy on the way out would stall on its narrow stores
+    Reasons* reasons = nullptr;  ///< where the steps tell why; nullptr in replay
     Cpu target{};       ///< `new` of A4, handed to select-idle-sibling
     bool sync = false;  ///< WF_SYNC as the class sees it
     bool want_affine = false;
@@ -71,18 +73,28 @@ struct Ctx {
     }
 };
 
+/// Tells a reason (Reasons::say) where somebody listens. A macro, so that its arguments are worked out only then.
+#define WHY(ctx, ...)                        \
+    do {                                     \
+        if ((ctx).reasons) [[unlikely]]      \
+            (ctx).reasons->say(__VA_ARGS__); \
+    } while (false)
+
 /// One step. Immutable after construction.
 class Step {
   public:
-    Step(Stage stage, std::string text) : stage_(stage), text_(std::move(text)) {}
+    /// `inputs`: every Input bit that it may look at.
+    Step(Stage stage, std::string text, uint32_t inputs = 0) : stage_(stage), inputs_(inputs), text_(std::move(text)) {}
     virtual ~Step() = default;
     /// True: decided (Ctx::decide); the steps up to Stage::check are skipped.
     virtual bool run(Ctx&) const = 0;
     Stage stage() const { return stage_; }
     const std::string& text() const { return text_; }  ///< one line for `policies show`
+    uint32_t inputs() const { return inputs_; }
 
   private:
     Stage stage_;
+    uint32_t inputs_;
     std::string text_;
 };
 
@@ -91,12 +103,14 @@ using Steps = std::vector<std::unique_ptr<const Step>>;
 /// A condition that a probe adds to its own (filter chain of A13). Immutable after construction.
 class Filter {
   public:
-    explicit Filter(std::string text) : text_(std::move(text)) {}
+    explicit Filter(std::string text, uint32_t inputs = 0) : inputs_(inputs), text_(std::move(text)) {}
     virtual ~Filter() = default;
     virtual bool passes(Ctx&, Cpu) const = 0;
     const std::string& text() const { return text_; }
+    uint32_t inputs() const { return inputs_; }
 
   private:
+    uint32_t inputs_;
     std::string text_;
 };
 

@@ -12,6 +12,9 @@ void record_wakee(PolicyState& s, TaskId curr, TaskId p, uint64_t jiffies, uint3
 /// Many partners on one side and more than an LLC full of switches on the other.
 bool wake_wide(uint32_t curr_flips, uint32_t p_flips, int llc_size);
 
+/// Tells why there is a want_affine, or none: wide, or the waker's CPU not allowed.
+void tell_affine(Ctx& x);
+
 /// record_wakee: before the core asks the class (4.5/4.6: also for pinned tasks) or in the class hook (4.8+).
 class RecordWakee : public Step {
   public:
@@ -34,6 +37,7 @@ class Gate : public Step {
     bool run(Ctx&) const override;
 
   private:
+    static void tell(Ctx& x, uint32_t curr_flips, uint32_t p_flips, int factor);
     bool exiting_;
     int wide_factor_;
 };

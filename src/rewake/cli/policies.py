@@ -20,32 +20,44 @@ def command() -> None:
 @command.command("list")
 @format_option("table", "json", "csv")
 def list_(format_: str) -> None:
-    """List the policies that can be replayed."""
-    from rewake.analysis import sql, table
+    """List the policies that can be replayed: mainline kernels, seeds (postings) and reference policies."""
+    from rewake.analysis import policies, sql
 
-    found = list(_answers.policies().values())
+    found = [policies.described(p) for p in _answers.policies().values()]
+    columns = ("policy", "kind", "base", "date", "vectors", "summary")
     answer = sql.Rows(
-        ("policy", "kind", "vectors", "summary"),
-        [
-            (p["name"], table.kind(p), p["oracle_column"], p["summary"])
-            for p in found
-        ],
-    )  # fmt: skip
-    _answers.show(format_, lambda: table.policies(found), lambda: {"policies": found}, answer)
+        columns, [(p["name"], p["kind"], p["base"], p["date"], p["oracle_column"], p["summary"]) for p in found]
+    )
+    _answers.show(format_, lambda: policies.listing(found), lambda: {"policies": found}, answer)
 
 
 @command.command()
 @click.argument("name", metavar="NAME[@COLUMN]")
+@click.option(
+    "--vectors",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="Conformance vectors to run, files or directories; repeat it. Default: those of the source tree.",
+)
 @format_option("table", "json")
-def show(name: str, format_: str) -> None:
-    """Show what NAME is made of: source, parameters with defaults, steps in order, deviations.
+def show(name: str, vectors: tuple[Path, ...], format_: str) -> None:
+    """Show what NAME is: origin, parameters, steps in order, inputs, quirks, deviations and conformance.
 
     NAME@COLUMN is a seed's change put on another kernel, a hybrid.
     """
-    from rewake.analysis import jsonout, table
+    from rewake.analysis import jsonout, policies
+    from rewake.replay import conformance
 
-    about = _answers.policy(name)
-    _answers.emit(jsonout.dumps(about) if format_ == "json" else table.policy(about))
+    found = policies.described(_answers.policy(name))
+    column = found["oracle_column"]
+    given = list(vectors) or conformance.bundled(column)
+    found["conformance"] = None
+    if column is not None and given:
+        files = conformance.files(given)
+        outcome = conformance.check(files, columns=[column]).to_json()
+        found["conformance"] = policies.conformance(outcome, list(map(str, vectors)))
+    _answers.emit(jsonout.dumps(found) if format_ == "json" else policies.card(found))
 
 
 @command.command()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Explanations: what they say is what the ledger says, and listening changes nothing."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from world import World, schedules
+
+from rewake import importing
+from rewake.analysis import inputs
+from rewake.errors import UsageError
+from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, Recording
+from rewake.replay import _engine, driver
+from rewake.replay.explain import explain
+from rewake.replay.spec import PolicySpec
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+POLICIES: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
+SPECS = [
+    *map(PolicySpec, POLICIES),
+    PolicySpec("userspace-hints", {"hint": "4"}),
+    PolicySpec("wakeup-buddy", {"ref": "1"}),
+]
+SAMPLE = 300
+EXEC = ENUMS["decision_kind"].index("exec")
+
+
+@pytest.fixture(scope="module", params=["demo-split-llc-schbench", "12cpu-buddy-hackbench"])
+def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    folder = tmp_path_factory.mktemp(request.param)
+    return importing.import_trace(FIXTURES / request.param / "trace.dat", out=folder / "a.rewake")
+
+
+def ledger_of(engine: _engine.OpenLoop, k: int) -> dict[str, Any]:
+    """Columns with None where they are NULL."""
+    return {name: np.where(null, None, values) for name, (values, null) in engine.ledger(k).items()}
+
+
+def sample(recording: Recording) -> list[int]:
+    """Decisions that policies are asked about, and some that they are not."""
+    classes = np.asarray(recording.read("decision", ("class",))["class"])
+    fair = np.flatnonzero(classes < len(FAIR_CLASSES)).tolist()
+    rest = np.flatnonzero(classes >= len(FAIR_CLASSES)).tolist()
+    dice = random.Random(1)
+    return sorted(dice.sample(fair, min(SAMPLE, len(fair))) + dice.sample(rest, min(SAMPLE // 5, len(rest))))
+
+
+def test_explanations_are_the_ledger(recording: Recording) -> None:
+    """Several hundred decisions, every policy: decided by an engine that listens and by one that does not."""
+    chosen = sample(recording)
+    event_ids = np.asarray(recording.read("decision", ("event_id",))["event_id"])
+    loop = driver.Loop(recording, 0)
+    plain, listening = loop.engine(SPECS, False), loop.engine(SPECS, False)
+    listening.watch([int(event_ids[i]) for i in reversed(chosen)])
+    first, told = 0, 0
+    branches: set[str] = set()
+    for _, decisions in loop.run([plain, listening], irq=True):
+        rows = len(decisions["event_id"])
+        here = {int(event_ids[i]): i - first for i in chosen if first <= i < first + rows}
+        explained = {e["event_id"]: e["policies"] for e in listening.explanations()[told:]}
+        told += len(explained)
+        assert set(explained) <= set(here)
+        for k, spec in enumerate(SPECS):
+            ledger, again = ledger_of(plain, k), ledger_of(listening, k)
+            for name, column in ledger.items():
+                assert np.array_equal(column, again[name]), f"{spec}: listening changes {name}"
+            for event, row in here.items():
+                want = {name: column[row] for name, column in ledger.items()}
+                if event not in explained:
+                    assert want["cpu"] is None
+                    continue
+                p = explained[event][k]
+                assert p["cpu"] == want["cpu"], (spec, event)
+                assert p["decided"] == (want["cpu"] is not None)
+                if not p["decided"]:
+                    continue
+                assert p["branch"] == _engine.BRANCHES[want["branch"]]
+                assert p["cpus_scanned"] == want["cpus_scanned"]
+                assert p["assumed"] == want["inputs_assumed"]
+                branches.add(p["branch"])
+                if not POLICIES[spec.name]["reference"]:
+                    assert all(step["reasons"] for step in p["steps"]), "every step tells a reason"
+                    ends = 1 if decisions["kind"][row] == EXEC else 2  # an exec is not checked by the core
+                    assert sum(s["decided"] for s in p["steps"]) == ends
+        first += rows
+    assert told >= SAMPLE
+    assert {"X1", "X2", "SCAN", "RING", "TARGET"} <= branches
+
+
+def test_one_decision_is_explained_as_the_run_decides_it(recording: Recording) -> None:
+    specs = [PolicySpec("linux-6.1"), PolicySpec("random-idle")]
+    loop = driver.Loop(recording, 7)
+    engine = loop.engine(specs, True)
+    _, decisions = next(iter(loop.run([engine], irq=False)))
+    fair = [i for i, c in enumerate(decisions["class"]) if c < 2 and decisions["kind"][i] == 0]
+    ledgers = [ledger_of(engine, k)["cpu"].copy() for k in range(2)]
+    for i in (fair[0], fair[len(fair) // 2], fair[-1]):
+        found = explain(recording, i, specs, seed=7, sync="1")
+        assert found is not None and found["wakeup"]["sync"] is True
+        assert [p["cpu"] for p in found["policies"]] == [ledger[i] for ledger in ledgers]
+    inferred = explain(recording, fair[0], specs, sync="auto", auto=specs[0])
+    assert inferred is not None
+    with pytest.raises(UsageError, match="needs the recorded kernel's own column"):
+        explain(recording, fair[0], specs, sync="auto")
+    with pytest.raises(UsageError, match=f"decisions 0 to {recording.rows('decision') - 1}"):
+        explain(recording, recording.rows("decision"), specs)
+
+
+@settings(max_examples=40, deadline=None)
+@given(schedules(), st.booleans(), st.booleans())
+def test_steps_look_only_at_inputs_that_they_declare(world: World, asymmetric: bool, sync: bool) -> None:
+    if not world.events:
+        return
+    if asymmetric:
+        for cpu in world.cpus[: world.n_cpus // 2]:
+            cpu["capacity"] = 512
+    decisions = world.decisions()
+    options = {"sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1}
+    names = list(POLICIES)
+    specs: list[tuple[str, dict[str, str]]] = [(name, {}) for name in names]
+    engine = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+    engine.watch([row["event_id"] for row in decisions.rows()])
+    for batch, ahead, part in zip(decisions.batches, [*decisions.batches[1:], None], decisions.parts, strict=True):
+        engine.run(batch, ahead, part)
+    for explained in engine.explanations():
+        for name, p in zip(names, explained["policies"], strict=True):
+            if POLICIES[name]["reference"]:
+                continue
+            undeclared = p["looked"] & ~POLICIES[name]["inputs"]
+            assert not undeclared, (name, [i.name for i in inputs.of(undeclared)])
+
+
+def test_every_input_is_described() -> None:
+    assert tuple(inputs.BY_NAME) == INPUTS
+    words = {"recorded", "reconstructed", "inferred", "modelled"}
+    for found in [*inputs.BY_NAME.values(), *inputs.ALWAYS]:
+        assert {found.known, found.assumed or found.known} <= words

@@ -152,18 +152,18 @@ bool OpenLoop::watches(int64_t event_id) {
     return !watched_.empty() && watched_.back() == event_id;
 }
 
-/// Lets policy `k` decide while it tells its reasons to the latest explanation.
-Decision OpenLoop::explain(size_t k, const Wakeup& w, Cpu recorded, bool pinned, uint32_t modelled) {
-    Reasons reasons;
-    Policy& policy = *instances_[k].policy;
+/// Policy `k`'s part of the latest explanation, up to its decision; from now on it tells its reasons.
+void OpenLoop::listen(size_t k, const Wakeup& w) {
+    explanations_.back().policies[k] = begin_instance(*instances_[k].policy, machine_.view(), w, reasons_);
+}
+
+/// And after it; `pinned`: the result was forced.
+void OpenLoop::heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled) {
+    instances_[k].policy->reasons = nullptr;
     Explanation::Instance& told = explanations_.back().policies[k];
-    told = begin_instance(policy, machine_.view(), w, reasons);
-    const Decision dec = policy.decide(machine_.view(), w, divergence_.dirty(k), recorded);
-    policy.reasons = nullptr;
-    told.steps = reasons.take();
+    told.steps = reasons_.take();
     told.assumed = dec.looked & modelled;
     if (!pinned) told.decision = dec;
-    return dec;
 }
 
 uint32_t OpenLoop::assumed(const Wakeup& w) const {
@@ -245,8 +245,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             if (in.irq) machine_.set_irq_load(in.irq);
-            const Decision dec = explains ? explain(k, w, chosen, cls == DecisionClass::pinned, modelled)
-                                          : in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            if (explains) [[unlikely]]
+                listen(k, w);
+            const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            if (explains) [[unlikely]]
+                heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
                 in.block->clear(slot);
                 continue;

@@ -167,7 +167,8 @@ class OpenLoop {
     void decide(const DecisionColumns& d, size_t row);
     /// Whether the decision that this event opens is to be explained.
     bool watches(int64_t event_id);
-    Decision explain(size_t k, const Wakeup& w, Cpu recorded, bool pinned, uint32_t modelled);
+    void listen(size_t k, const Wakeup& w);
+    void heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled);
     void flush(size_t end);
     void audit(size_t row, const Machine::Task& p, Ns now, Cpu prev);
     /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
@@ -196,6 +197,7 @@ class OpenLoop {
     Histogram recorded_;
     std::vector<int64_t> watched_;  ///< events to explain, the next one last
     std::vector<Explanation> explanations_;
+    Reasons reasons_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;
     EventOrder order_;

@@ -66,7 +66,7 @@ Decision Composed::decide(const View& v, const Wakeup& w, const CpuMask* dirty, 
     return d;
 }
 
-/// Runs one step and files what it told.
+/// Runs one step and files what it told; a step that only goes on need not tell anything.
 static bool run_told(const Step& step, Ctx& x) {
     const bool decided = step.run(x);
     x.reasons->close(step.text(), decided);

@@ -17,10 +17,7 @@ PinnedStep::PinnedStep(Pinned rule)
 
 bool PinnedStep::run(Ctx& x) const {
     x.look(kAllowed);
-    if (x.w.n_allowed != 1 && !(rule_ == Pinned::any_allowed && x.w.migration_disabled)) {
-        WHY(x, x.w.n_allowed, " CPUs are allowed -> the fair class is asked");
-        return false;
-    }
+    if (x.w.n_allowed != 1 && !(rule_ == Pinned::any_allowed && x.w.migration_disabled)) return false;
     WHY(x, x.w.n_allowed == 1 ? "one CPU is allowed" : "migration is disabled");
     x.d.class_called = rule_ == Pinned::class_prev;
     if (rule_ != Pinned::any_allowed) return x.decide(x.w.prev, Branch::pinned);

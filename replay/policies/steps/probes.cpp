@@ -20,13 +20,11 @@ Probe::Probe(std::string text, Filters filters, uint32_t inputs)
     : Step(Stage::probe, with_filters(std::move(text), filters), with_inputs(inputs, filters)),
       filters_(std::move(filters)) {}
 
-void Probe::refuse(Ctx& x, const char* name, Cpu c, const char* refusal, const Filter* failed) {
-    if (failed)
-        WHY(x, name, c, " is idle, but fails: ", std::string_view(failed->text()));
-    else if (refusal)
-        WHY(x, name, c, " is idle, but ", refusal);
-    else
-        WHY(x, name, c, " is not idle");
+void Probe::refuse(Ctx& x, const char* name, Cpu c, const char* refusal) const {
+    if (!x.usable(c)) return x.reasons->say(name, c, " is not idle");
+    if (refusal) return x.reasons->say(name, c, " is idle, but ", refusal);
+    for (const auto& f : filters_)
+        if (!f->passes(x, c)) return x.reasons->say(name, c, " is idle, but fails: ", std::string_view(f->text()));
 }
 
 TargetIdle::TargetIdle(Filters f) : Probe("X1 target usable", std::move(f), 0) {}
@@ -68,10 +66,7 @@ KthreadWaker::KthreadWaker(Filters f, bool in_task)
 
 bool KthreadWaker::run(Ctx& x) const {
     const Wakeup& w = x.w;
-    if (!w.curr_kthread || !w.curr_one_cpu || (in_task_ && !w.in_task) || w.prev != w.waker) {
-        WHY(x, "X3: the waker is no per-CPU kthread", in_task_ ? " in task context" : "", " on prev");
-        return false;
-    }
+    if (!w.curr_kthread || !w.curr_one_cpu || (in_task_ && !w.in_task) || w.prev != w.waker) return false;
     x.look(kNr);
     x.touch(w.prev);
     if (x.v.nr[w.waker.v] > 1 || !passes(x, w.prev)) {
@@ -155,11 +150,7 @@ bool RecentIdleUnchecked::run(Ctx& x) const {
 
 NoLlc::NoLlc() : Step(Stage::probe, "X6 target without LLC domain: target") {}
 
-bool NoLlc::run(Ctx& x) const {
-    const bool none = !x.t.has_llc_domain[x.target.v];
-    WHY(x, "X6: target ", x.target, none ? " has no LLC domain" : " has an LLC domain");
-    return none && x.decide(x.target, Branch::x6);
-}
+bool NoLlc::run(Ctx& x) const { return !x.t.has_llc_domain[x.target.v] && x.decide(x.target, Branch::x6); }
 
 KeptAffine::KeptAffine() : Step(Stage::scan, "nothing found: the kept prev, else the kept recent CPU") {}
 
@@ -174,9 +165,6 @@ bool KeptAffine::run(Ctx& x) const {
 
 ReturnTarget::ReturnTarget() : Step(Stage::fallback, "nothing found: target") {}
 
-bool ReturnTarget::run(Ctx& x) const {
-    WHY(x, "nothing found: target");
-    return x.decide(x.target, Branch::target);
-}
+bool ReturnTarget::run(Ctx& x) const { return x.decide(x.target, Branch::target); }
 
 }  // namespace rewake

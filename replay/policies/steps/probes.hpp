@@ -15,25 +15,19 @@ class Probe : public Step {
   protected:
     /// Whether `c` is usable, `refusal` is nullptr and the filters pass; tells why not under `name` ("X1: target ").
     bool takes(Ctx& x, const char* name, Cpu c, const char* refusal = nullptr) const {
-        const bool usable = x.usable(c);
-        const Filter* failed = nullptr;
-        if (usable && !refusal) {
-            failed = first_failed(x, c);
-            if (!failed) return true;
-        }
+        if (x.usable(c) && !refusal && passes(x, c)) return true;
         if (x.reasons) [[unlikely]]
-            refuse(x, name, c, usable ? refusal : nullptr, failed);
+            refuse(x, name, c, refusal);
         return false;
     }
-    const Filter* first_failed(Ctx& x, Cpu c) const {
+    bool passes(Ctx& x, Cpu c) const {
         for (const auto& f : filters_)
-            if (!f->passes(x, c)) return f.get();
-        return nullptr;
+            if (!f->passes(x, c)) return false;
+        return true;
     }
-    bool passes(Ctx& x, Cpu c) const { return !first_failed(x, c); }
 
   private:
-    static void refuse(Ctx& x, const char* name, Cpu c, const char* refusal, const Filter* failed);
+    void refuse(Ctx& x, const char* name, Cpu c, const char* refusal) const;
     Filters filters_;
 };
 

@@ -18,6 +18,7 @@ std::string cpulist(const CpuMask& m) {
 }
 
 void Reasons::close(std::string_view about, bool decided) {
+    if (told_.empty()) told_.push_back(std::string(about) + (decided ? "" : " (goes on)"));
     steps_.push_back({std::string(about), std::exchange(told_, {}), decided});
 }
 

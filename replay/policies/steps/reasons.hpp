@@ -32,7 +32,7 @@ class Reasons {
         (add(s, parts), ...);
         told_.push_back(std::move(s));
     }
-    /// Files what was told since the last call under a step that came to its end.
+    /// Files what was told since the last call under a step that came to its end; its description where that is nothing.
     void close(std::string_view about, bool decided);
     std::vector<Step> take() { return std::exchange(steps_, {}); }
 

@@ -162,7 +162,6 @@ bool ScanU::run(Ctx& x) const {
             WHY(x, "scan: ", Llc(llc), " nr_idle_scan=0 -> none");
             return false;
         }
-        if (!idle_cores) WHY(x, "scan: ", Llc(llc), " nr_idle_scan=", nr);
     }
     if (rules_.empty_keeps_flag && idle_cores &&
         !first_in_wrap(x.t.words, 0, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; })) {

@@ -37,7 +37,6 @@ RecordWakee::RecordWakee(bool pre_core)
 
 bool RecordWakee::run(Ctx& x) const {
     record_wakee(x.s, x.w.curr, x.w.p, x.w.jiffies, x.w.hz);
-    WHY(x, "record_wakee: the waker's flips are now ", x.s.task(x.w.curr).flips);
     return false;
 }
 

@@ -170,6 +170,9 @@ def _footer(r: Report) -> list[str]:
     hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
     if hybrids:
         lines += wrap(f"hybrid (base and parts of different kernels): {', '.join(hybrids)}.")
+    for plugin in (p for p in r.policies if p.label == "plugin"):
+        proven = "a plugin: its own code, proven by nobody here"
+        lines += wrap(f"{terminal(plugin.policy, _NAME)}: {terminal('; '.join(plugin.problems), None) or proven}.")
     return lines + _uncounted(r)
 
 

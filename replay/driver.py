@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
+from rewake.replay import plugins
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, infer
 
@@ -250,14 +252,16 @@ class Loop:
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
         """Its description; UsageError when there is no such policy."""
+        if spec.is_plugin:
+            return plugins.describe(spec.name).info()
         if spec.name not in self._info:
             raise UsageError(f"no policy {spec.name}; there are {', '.join(self._info)}")
         if spec.column is not None:
             raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
         return self._info[spec.name]
 
-    def engine(self, specs: Sequence[PolicySpec], sync: bool) -> _engine.OpenLoop:
-        wanted = [(s.name, dict(s.params)) for s in specs]
+    def engine(self, specs: Sequence[PolicySpec | _engine.PolicySource], sync: bool) -> _engine.OpenLoop:
+        wanted = [(s.name, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
         self.options["sync"] = sync
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
@@ -308,6 +312,45 @@ def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tup
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
+def decide_alone(
+    source: _engine.PolicySource, *, recording: str, seed: int, sync: bool, flags: str | None, irq: bool
+) -> None:
+    """Runs one policy over a recording, for the sake of what it does on the way (plugins). `flags`: file of WF_SYNC per
+    decision."""
+    opened = Recording(recording)
+    loop = Loop(opened, seed)
+    engine = loop.engine([source], sync)
+    for _ in loop.run([engine], irq, None if flags is None else np.load(flags)):
+        pass
+
+
+def _ask_plugins(
+    recording: Recording,
+    specs: Sequence[PolicySpec],
+    folder: Path,
+    seed: int,
+    sync: str,
+    flags: Bools | None,
+    timeout: float,
+) -> dict[str, plugins.Answered]:
+    """The answers of the plugins among `specs`, by instance."""
+    wanted = [s for s in specs if s.is_plugin]
+    file = None
+    if wanted and flags is not None:
+        file = str(folder / "sync.npy")
+        np.save(file, flags)
+    answered = {}
+    for k, spec in enumerate(wanted):
+        told = {
+            "recording": str(recording.path.resolve()), "seed": seed, "sync": sync == "1", "flags": file,
+            "irq": plugins.describe(spec.name).info()["reads_irq"],
+        }  # fmt: skip
+        answered[str(spec)] = plugins.decide(spec, told, recording.rows("decision"), folder / f"plugin-{k}", timeout)
+    if file is not None:
+        Path(file).unlink()
+    return answered
+
+
 def replay(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -316,13 +359,15 @@ def replay(
     seed: int = 0,
     sync: str = "0",
     auto: PolicySpec | None = None,
+    plugin_timeout: float = plugins.DEFAULT_TIMEOUT,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
     WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`. Returns the manifest entries.
-    UsageError for an unknown policy or parameter.
+    UsageError for an unknown policy or parameter. A plugin that fails, or that does not answer a call within
+    `plugin_timeout` seconds, leaves its other decisions undecided; `problems` of its manifest entry then says so.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
@@ -332,8 +377,12 @@ def replay(
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
     flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
-    engine = loop.engine(specs, sync == "1")
-    for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), flags):
+    answered = _ask_plugins(recording, specs, writer.part, seed, sync, flags, plugin_timeout)
+    engine = loop.engine(
+        [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)], sync == "1"
+    )
+    irq = any(about["reads_irq"] for name, about in zip(names, info, strict=True) if name not in answered)
+    for k, _ in loop.run([engine], irq, flags):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:
@@ -343,19 +392,18 @@ def replay(
     policies = []
     for spec, name, about, total in zip(specs, names, info, totals, strict=True):
         decided = total["decided"]
-        policies.append(
-            {
-                "name": name,
-                "base": spec.name,
-                "params": spec.params,
-                "label": "reference" if about["reference"] else "faithful",
-                "reference": about["reference"],
-                "decided": decided,
-                "exposure": total["exposed"] / decided if decided else None,
-                "self_collision": total["self_collision"],
-                "branches": list(_engine.BRANCHES),
-            }
-        )
+        entry = {
+            "name": name,
+            "base": spec.name,
+            "params": spec.params,
+            "label": "reference" if about["reference"] else "faithful",
+            "reference": about["reference"],
+            "decided": decided,
+            "exposure": total["exposed"] / decided if decided else None,
+            "self_collision": total["self_collision"],
+            "branches": list(_engine.BRANCHES),
+        }
+        policies.append(entry | (answered[name].manifest() if name in answered else {}))
         buckets += _buckets(name, "lo", total["lo"]) + _buckets(name, "hi", total["hi"])
     values = np.array([b if b is not None else 0 for _, _, b, _ in buckets], np.int32)
     writer.write(

@@ -32,7 +32,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
         in.load = in.policy->load_kind();
         if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
-        if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
+        if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
@@ -71,7 +71,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
              ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
             const Cpu cpu(static_cast<uint16_t>(c));
             if (!machine_.view().avail.test(cpu) || !machine_.core_idle_but(cpu)) continue;
-            for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), cpu, true);
+            for (const IdleWatcher& x : idle_cores_) x.policy->cpu_idle(machine_.view(), cpu, true);
         }
         primed_ = true;
     }
@@ -99,8 +99,11 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 segment_[c.v] = ends_[i];
                 if (irq_) irq_->idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
-                if (idle && !idle_cores_.empty() && machine_.core_idle_but(c))
-                    for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
+                if (idle && !idle_cores_.empty()) {
+                    const bool whole = machine_.core_idle_but(c);
+                    for (const IdleWatcher& x : idle_cores_)
+                        if (whole || x.every) x.policy->cpu_idle(machine_.view(), c, whole);
+                }
                 break;
             }
             case Event::fork:
@@ -115,6 +118,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     });
     if (row != d.n) throw std::invalid_argument("decision table does not match the events of its part");
     flush(row);
+    first_row_ += static_cast<int64_t>(d.n);
 }
 
 /// Moves the block that ends before row `end` into the columns.
@@ -165,6 +169,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         for (Instance& in : instances_) in.block->clear(slot);
     } else {
         Wakeup w;
+        w.id = first_row_ + static_cast<int64_t>(row);
         w.kind = kind;
         w.p = p;
         w.curr = TaskId(d.waker_task[row]);
@@ -209,7 +214,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
-            if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
+            // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
+            if (cls == DecisionClass::pinned || dec.undecided) {
                 in.block->clear(slot);
                 continue;
             }

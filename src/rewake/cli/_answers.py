@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rewake import __version__
-from rewake.errors import UsageError
+from rewake.errors import PluginError, RewakeError, UsageError
 
 if TYPE_CHECKING:
     from rewake.analysis.columns import Column
@@ -101,6 +101,16 @@ assume_option = click.option(
 )
 
 
+plugin_timeout_option = click.option(
+    "--plugin-timeout",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long one call of a plugin may take.",
+)
+
+
 def sync_of(assume: tuple[str, ...]) -> str:
     """What --assume says of WF_SYNC; the last one counts."""
     sync = "0"
@@ -122,11 +132,12 @@ def make_run(
     auto: str | None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
+    plugin_timeout: float = 10.0,
 ) -> Run:
     """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
     from rewake import cache
     from rewake.forms import Run, RunWriter
-    from rewake.replay import driver
+    from rewake.replay import driver, plugins
     from rewake.replay.spec import parse
 
     def build(target: Path) -> None:
@@ -139,15 +150,37 @@ def make_run(
                 "auto_notes": list(notes),
             }
             column = None if auto is None else parse(auto)[0]
-            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=column, progress=progress("replay"))
+            driver.replay(
+                recording, specs, writer, seed=seed, sync=sync, auto=column, plugin_timeout=plugin_timeout,
+                progress=progress("replay"),
+            )  # fmt: skip
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
+    parts += [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
     key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
-    return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
+
+    def check(path: Path) -> None:
+        found = Run(path)
+        if problems := plugin_problems(found):  # may have been the machine's fault: not taken for granted
+            raise RewakeError(problems[0])
+        found.recording  # noqa: B018
+
+    return Run(cache.fetch(f"{key}.run", build, check)[0])
+
+
+def plugin_problems(run: Run) -> list[str]:
+    """What went wrong with the plugins of a run."""
+    return [f"{p['name']}: {text}" for p in run.manifest["policies"] for text in p.get("problems", ())]
+
+
+def complain_of_plugins(run: Run) -> None:
+    """After the answer: PluginError when a plugin of the run failed."""
+    if problems := plugin_problems(run):
+        raise PluginError("; ".join(f"plugin {text}" for text in problems))
 
 
 def _engine_digest() -> str:
@@ -214,15 +247,18 @@ def emit(text: str) -> None:
     click.echo(text, nl=False)
 
 
-def parse_policies(given: Sequence[str]) -> list[PolicySpec]:
-    """The instances of all --policy options, `auto` left as it is."""
+def parse_policies(given: Sequence[str], plugin_timeout: float = 10.0) -> list[PolicySpec]:
+    """The instances of all --policy options, `auto` left as it is. Loads plugins, to see whether they are any."""
+    from rewake.replay import plugins
     from rewake.replay.spec import parse
 
     known = policies()
     out = []
     for text in given:
         for spec in parse(text):
-            if spec.name != "auto" and spec.name not in known:
+            if spec.is_plugin:
+                plugins.describe(spec.name, plugin_timeout).values(spec)
+            elif spec.name != "auto" and spec.name not in known:
                 raise UsageError(f"no policy {spec.name}; there are {', '.join(known)} (rewake policies list)")
             if spec.name == "auto" and (spec.params or spec.column):
                 raise UsageError(f"--policy {text}: auto takes no column and no parameters")

@@ -18,6 +18,7 @@ from rewake.errors import FidelityError, UsageError
 @click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
 @_answers.assume_option
+@_answers.plugin_timeout_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -26,6 +27,7 @@ def command(
     min_skill: float | None,
     column: str | None,
     assume: tuple[str, ...],
+    plugin_timeout: float,
     force: bool,
     format_: str,
 ) -> None:
@@ -46,13 +48,22 @@ def command(
         found = _answers.recorded_column(opened, _answers.policies())
         instance, notes = found.instance, found.notes
     else:
-        chosen = _answers.parse_policies([column])
+        chosen = _answers.parse_policies([column], plugin_timeout)
         if len(chosen) != 1 or chosen[0].name == "auto":
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance)
+    run = _answers.make_run(
+        opened,
+        list(specs.values()),
+        name=name,
+        out=None,
+        seed=0,
+        sync=sync,
+        auto=instance,
+        plugin_timeout=plugin_timeout,
+    )
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))
@@ -71,6 +82,7 @@ def command(
         lambda: _answers.document("fidelity", measured.plain(), opened, card.as_dict()),
         branches,
     )
+    _answers.complain_of_plugins(run)
     if min_skill is not None and (measured.skill is None or measured.skill < min_skill):
         figure = "not defined (the kernel moved nothing)" if measured.skill is None else f"{measured.skill:.3f}"
         raise FidelityError(f"{instance}: skill {figure}, at least {min_skill:g} was asked for")

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     "asked",
     multiple=True,
     metavar="NAME[:key=value,...]",
-    help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
+    help="Policy to replay, or path of a plugin (with a /); repeat it. Default: recorded, prev, auto, oracle-idle and "
+    "every seed.",
 )
 @_answers.assume_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
+@_answers.plugin_timeout_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -40,6 +42,7 @@ def command(
     output: Path | None,
     seed: int,
     max_exposure: float,
+    plugin_timeout: float,
     force: bool,
     format_: str,
 ) -> None:
@@ -51,7 +54,7 @@ def command(
     from rewake.analysis.quality import assess
 
     sync = _answers.sync_of(assume)
-    wanted = _answers.parse_policies(asked)
+    wanted = _answers.parse_policies(asked, plugin_timeout)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
     known = _answers.policies()
@@ -73,6 +76,7 @@ def command(
         auto=auto,
         refusal=refusal,
         notes=notes,
+        plugin_timeout=plugin_timeout,
     )
     report = _answers.report_of(run, max_exposure, _answers.display_name(recording))
     shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
@@ -81,6 +85,7 @@ def command(
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)
+    _answers.complain_of_plugins(run)
 
 
 def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:

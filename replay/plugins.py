@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,14 +99,24 @@ class About:
 
 @dataclass(frozen=True)
 class Failure:
-    """How a plugin ended before its time. `what`: in words; `where`: of _PHASES; `decision`: under way, or the last."""
+    """How a plugin ended before its time. `what`: in words; `phase`: of _PHASES; `decision`: under way, or the last."""
 
     what: str
-    where: str
+    phase: int
     decision: int | None
 
     def __str__(self) -> str:
-        return f"{self.what} {self.where}".rstrip()
+        return f"{self.what} {_PHASES[self.phase]}".rstrip()
+
+    @property
+    def consequence(self) -> str:
+        """Where in a recording it was, and what that costs."""
+        if self.decision is None:
+            return ": it decided nothing"
+        if _PHASES[self.phase] == "in destroy":
+            return ", after its last decision"
+        when = "at" if _PHASES[self.phase] == "in decide" else "after"
+        return f" {when} decision {self.decision}: undecided from there on"
 
 
 @dataclass(frozen=True)
@@ -135,10 +144,7 @@ class Answered:
         """What the user has to know, once the answers are replayed."""
         told = []
         if self.failure is not None:
-            if self.failure.decision is None:
-                told.append(f"{self.failure}: it decided nothing")
-            else:
-                told.append(f"{self.failure} at decision {self.failure.decision}: undecided from there on")
+            told.append(f"{self.failure}{self.failure.consequence}")
         n, first, cpu = self.source.invalid
         if n:
             told.append(
@@ -148,9 +154,17 @@ class Answered:
         return told
 
 
-@cache
+_described: dict[str, About] = {}
+
+
 def describe(path: str, timeout: float = DEFAULT_TIMEOUT) -> About:
-    """What the plugin at `path` is. PluginError when it is none that this rewake can run."""
+    """What the plugin at `path` is; asked once. PluginError when it is none that this rewake can run."""
+    if path not in _described:
+        _described[path] = _describe(path, timeout)
+    return _described[path]
+
+
+def _describe(path: str, timeout: float) -> About:
     file = Path(path)
     try:
         content = file.read_bytes()
@@ -249,7 +263,7 @@ def run_child(
     _, decision, phase = _PAGE.unpack(page.read_bytes()[: _PAGE.size])
     if not phase:
         what = f"its process ended ({what}) outside its own functions"
-    return None, Failure(what, _PHASES[phase], decision if decision >= 0 else None)
+    return None, Failure(what, phase, decision if decision >= 0 else None)
 
 
 def _watch(child: subprocess.Popen[bytes], page: Path, timeout: float) -> bool:

@@ -376,6 +376,8 @@ def replay(
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
+    if sync == "auto" and auto is not None and auto.is_plugin:
+        raise UsageError(f"--assume sync=auto asks a column of rewake's own, and {auto} is a plugin")
     flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
     answered = _ask_plugins(recording, specs, writer.part, seed, sync, flags, plugin_timeout)
     engine = loop.engine(

@@ -28,6 +28,7 @@ from typing import Any
 
 import rewake.replay._engine as _engine
 from rewake.errors import PluginError, UsageError
+from rewake.forms import ENUMS
 from rewake.replay.spec import PolicySpec, parse
 
 DEFAULT_TIMEOUT = 10.0
@@ -80,6 +81,9 @@ class About:
         """Names of the ledger's branch codes."""
         return [*_engine.BRANCHES, OWN_BRANCH, *self.branches]
 
+    def _decides(self) -> list[str]:
+        return [kind for bit, kind in enumerate(ENUMS["decision_kind"]) if self.kinds >> bit & 1]
+
     def info(self) -> dict[str, Any]:
         """In the form of the engine's policies()."""
         base = next(p for p in _engine.policies() if p["name"] == self.base.name)
@@ -91,7 +95,7 @@ class About:
             "oracle_column": None,
             "reference": False,
             "params": [{"name": n, "value": v, "meaning": m} for n, v, m in self.params],
-            "steps": [f"its own code, with the steps of {self.base}"],
+            "steps": [f"{', '.join(self._decides())}: its own code, with the steps of {self.base}"],
             "deviations": [],
             "reads_irq": base["reads_irq"],
         }
@@ -214,7 +218,10 @@ def decide(spec: PolicySpec, replayed: Mapping[str, Any], decisions: int, folder
     about = describe(spec.name, timeout)
     folder.mkdir()
     answers = folder / "answers"
-    source = _engine.Answers(str(answers), decisions, about.kinds, len(about.branch_names))
+    try:
+        source = _engine.Answers(str(answers), decisions, about.kinds, len(about.branch_names))
+    except RuntimeError as error:  # no room
+        raise PluginError(str(error)) from error
     job = {
         "task": "replay", **instance(spec, timeout), "replay": dict(replayed), "answers": str(answers),
         "decisions": decisions,
@@ -241,11 +248,12 @@ def run_child(
         [sys.executable, "-c", _CODE, str(folder)], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
     )
     try:
-        hung = _watch(child, page, timeout)
+        hung = _watch(child.pid, page, timeout)
     finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        os.killpg(
+            child.pid, signal.SIGKILL
+        )  # also what it left running; not reaped yet, so the number is still its own
+        child.wait()
     if not hung and result.exists():
         answer: dict[str, Any] = json.loads(result.read_text())
         if "refused" in answer:
@@ -257,33 +265,39 @@ def run_child(
     elif hung:
         what = f"did not return within {timeout:g} s"
     elif child.returncode < 0:
-        what = f"crashed ({signal.Signals(-child.returncode).name})"
+        what = f"crashed ({_signal_name(-child.returncode)})"
     else:
         what = f"called exit({child.returncode})"
     _, decision, phase = _PAGE.unpack(page.read_bytes()[: _PAGE.size])
-    if not phase:
+    if not 0 < phase < len(_PHASES):
+        phase = 0
         what = f"its process ended ({what}) outside its own functions"
     return None, Failure(what, phase, decision if decision >= 0 else None)
 
 
-def _watch(child: subprocess.Popen[bytes], page: Path, timeout: float) -> bool:
-    """Waits for the child's end; True as soon as one call of the plugin has taken longer than `timeout`.
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _watch(child: int, page: Path, timeout: float) -> bool:
+    """Waits for the child's end, without reaping it; True as soon as one call of the plugin took longer than `timeout`.
 
     Time counts only as far as this process ran as well: a machine that was suspended is no hang.
     """
-    spent, before, last = 0.0, None, time.monotonic()
-    while True:
-        try:
-            child.wait(min(_POLL_S, timeout / 4))
-            return False
-        except subprocess.TimeoutExpired:
-            pass
+    spent, before, last, pause = 0.0, None, time.monotonic(), 0.001
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL_S, timeout / 4)
         now = time.monotonic()
         entered, _, phase = _PAGE.unpack(page.read_bytes()[: _PAGE.size])
         spent = spent + min(now - last, 4 * _POLL_S) if phase and entered == before else 0.0
         before, last = entered, now
         if spent >= timeout:
             return True
+    return False
 
 
 def scaffold(name: str, folder: Path) -> list[Path]:

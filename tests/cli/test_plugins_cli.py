@@ -116,7 +116,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "one of linux-3.8, " in told("policies", "check", vectors, "--policy", plugin, "--as", "prev", code=2)
     assert "small letters" in told("policies", "new", "Mine", "-o", str(tmp_path), code=2)
     assert main(["policies", "show", plugin, "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["steps"] == ["its own code, with the steps of linux-6.1"]
+    assert json.loads(capsys.readouterr().out)["steps"] == ["wake: its own code, with the steps of linux-6.1"]
 
 
 def test_ctrl_c_ends_the_plugin_too(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,7 @@ def test_a_cpu_that_is_not_allowed_is_not_an_answer(tmp_path: Path) -> None:
         w.waking(t, 0, 8, 1, curr=10).wakeup(t + 200, 1, 8, 1).runs(t + 1000, 1, 1, 8, "R").runs(t + 2000, 1, 8, 1)
     np.array([(2, 0, 0, 0, 1), (0, 0, 5, 255, 1), (1, 0, 0, 0, 0)], answer).tofile(tmp_path / "answers")
     source = _engine.Answers(str(tmp_path / "answers"), 3, 1, 30)
-    (rows,) = w.decisions().replay(source).ledgers
+    (rows,) = w.decisions(at=[6]).replay(source).ledgers  # in two parts
     assert [r["cpu"] for r in rows] == [None, 0, None]
     assert (rows[1]["branch"], rows[1]["cpus_scanned"]) == (29, 5)
     assert source.invalid == (1, 0, 2)
@@ -280,6 +281,20 @@ def test_a_refusal_stops_before_anything_is_decided(small: Recording, tmp_path: 
 def test_memory_is_bounded(small: Recording, tmp_path: Path) -> None:
     grab = "for (;;) { char *p = malloc((size_t)1 << 30); *p = 1; }"
     assert problem(small, tmp_path, made.shell(tmp_path, grab)).startswith("crashed (SIGSEGV) in decide at decision ")
+
+
+def test_nothing_is_left_running(small: Recording, tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    write = f'FILE *f = fopen("{marker}", "w"); fprintf(f, "%d", p); fclose(f);'
+    code = f"{{ int p = fork(); if (!p) for (;;) pause(); {write} abort(); }}"
+    plugin = made.shell(tmp_path, code, GLOBAL="int fork(void); int pause(void);")
+    assert problem(small, tmp_path, plugin).startswith("crashed (SIGABRT) in decide")
+    state = Path(f"/proc/{marker.read_text() or 0}/stat")
+    for _ in range(500):
+        if not state.exists() or ") Z " in state.read_text():
+            return
+        time.sleep(0.01)
+    pytest.fail("it still runs")
 
 
 def test_a_cpp_exception_is_contained(small: Recording, tmp_path: Path) -> None:

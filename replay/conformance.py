@@ -232,7 +232,7 @@ def _run(
 ) -> None:
     column, scope = vector["column"], vector["scope"]
     try:
-        got = oracle.run(policy, vector, at[0] << 32 | at[1])
+        got = oracle.run(policy, vector, id=at[0] << 32 | at[1])
     except _engine.Unsupported as e:
         report.errors[f"{e} (column {column}, scope {scope})"] += 1
         return

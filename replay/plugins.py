@@ -86,7 +86,7 @@ class About:
 
     def info(self) -> dict[str, Any]:
         """In the form of the engine's policies()."""
-        base = next(p for p in _engine.policies() if p["name"] == self.base.name)
+        base = _engine.policy(self.base.policy)
         version = f" {self.version}" if self.version else ""
         return {
             "name": self.name,
@@ -94,10 +94,13 @@ class About:
             "source": f"plugin {self.path}{version}" + (f": {self.source}" if self.source else ""),
             "oracle_column": None,
             "reference": False,
-            "params": [{"name": n, "value": v, "meaning": m} for n, v, m in self.params],
+            "base": None,
+            "hybrid": False,
+            "params": [{"name": n, "value": v, "meaning": m, "constant": False} for n, v, m in self.params],
             "steps": [f"{', '.join(self._decides())}: its own code, with the steps of {self.base}"],
             "deviations": [],
             "reads_irq": base["reads_irq"],
+            "hints": base["hints"],
         }
 
 
@@ -195,18 +198,21 @@ def _describe(path: str, timeout: float) -> About:
 
 
 def _base(path: str, text: str) -> PolicySpec:
-    specs = [] if "/" in text else parse(text)
     names = [p["name"] for p in _engine.policies() if not p["reference"]]
-    if len(specs) != 1 or specs[0].name not in names:
-        raise PluginError(f"{path}: its base is {text!r}; one of {', '.join(names)} is expected")
-    return specs[0]
+    try:
+        (spec,) = parse(text)
+        if spec.name in names and _engine.policy(spec.policy):
+            return spec
+    except (UsageError, ValueError):
+        pass
+    raise PluginError(f"{path}: its base is {text!r}; one of {', '.join(names)} is expected, or SEED@COLUMN")
 
 
 def instance(spec: PolicySpec, timeout: float) -> dict[str, Any]:
     """What a child needs to make the policy."""
     about = describe(spec.name, timeout)
     return {
-        "plugin": about.path, "values": about.values(spec), "base": [about.base.name, about.base.params],
+        "plugin": about.path, "values": about.values(spec), "base": [about.base.policy, about.base.params],
     }  # fmt: skip
 
 
@@ -219,7 +225,7 @@ def decide(spec: PolicySpec, replayed: Mapping[str, Any], decisions: int, folder
     folder.mkdir()
     answers = folder / "answers"
     try:
-        source = _engine.Answers(str(answers), decisions, about.kinds, len(about.branch_names))
+        source = _engine.Answers(str(answers), decisions, len(about.branch_names))
     except RuntimeError as error:  # no room
         raise PluginError(str(error)) from error
     job = {

@@ -32,8 +32,13 @@ class PolicySpec:
     def is_plugin(self) -> bool:
         return "/" in self.name
 
+    @property
+    def policy(self) -> str:
+        """The policy without its parameters, as the engine knows it: NAME or NAME@COLUMN."""
+        return self.name if self.column is None else f"{self.name}@{self.column}"
+
     def __str__(self) -> str:
-        text = self.name if self.column is None else f"{self.name}@{self.column}"
+        text = self.policy
         if self.params:
             text += ":" + ",".join(f"{k}={v}" for k, v in sorted(self.params.items()))
         return text

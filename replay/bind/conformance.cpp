@@ -3,9 +3,11 @@
 // that its scope names, and hands back what it decided and left behind. Comparing is Python's (replay/conformance.py).
 #include "replay/bind/conformance.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string_view.h>
 
 #include <map>
+#include <tuple>
 
 #include "replay/bind/fields.hpp"
 #include "replay/bind/policy_source.hpp"
@@ -255,12 +257,12 @@ class Oracle {
     /// A policy that the registry does not have. `source` must outlive the oracle.
     void add(const std::string& name, const PolicySource& source) { sources_[name] = &source; }
 
-    nb::dict run(const std::string& policy, nb::dict vector, int64_t id) {
+    nb::dict run(const std::string& policy, nb::dict vector, const PolicyParams& params, int64_t id) {
         const Fields f(std::move(vector));
         const auto scope = f.get<std::string>("scope");
         if (scope == "wake" || scope == "sis" || scope == "wake_affine" || scope == "fork_exec" ||
             scope == "idlest_cpu")
-            return decision(policy, scope, f, id);
+            return decision(policy, params, scope, f, id);
         const auto what = f.get<std::string>("what", "");
         if (what == "record_wakee") return wakee_sequence(f);
         if (what == "has_idle_cores") return idle_core_sequence(policy, f);
@@ -273,20 +275,21 @@ class Oracle {
 
   private:
     /// The policy on that machine, made once.
-    Policy& made(const std::string& policy, const std::string& name) {
+    Policy& made(const std::string& policy, const PolicyParams& params, const std::string& name) {
         const auto t = topologies_.find(name);
         if (t == topologies_.end()) throw std::invalid_argument("no topology '" + name + "'");
-        auto& made = policies_[{policy, name}];
+        auto& made = policies_[{policy, params, name}];
         const auto source = sources_.find(policy);
         if (!made)
-            made =
-                source == sources_.end() ? make_policy(policy, {}, t->second, 0) : source->second->make(t->second, 0);
+            made = source == sources_.end() ? make_policy(policy, params, t->second, 0)
+                                            : source->second->make(t->second, 0);
         return *made;
     }
 
-    nb::dict decision(const std::string& policy, const std::string& scope, const Fields& f, int64_t id) {
+    nb::dict decision(const std::string& policy, const PolicyParams& params, const std::string& scope, const Fields& f,
+                      int64_t id) {
         const auto name = f.get<std::string>("topo");
-        Policy& whole = made(policy, name);
+        Policy& whole = made(policy, params, name);
         auto* plugin = dynamic_cast<PluginPolicy*>(&whole);
         auto* composed = plugin ? &plugin->base() : dynamic_cast<Composed*>(&whole);
         if (!composed || (plugin && scope != "wake" && scope != "fork_exec"))
@@ -327,7 +330,7 @@ class Oracle {
 
     std::map<std::string, Topology> topologies_;
     std::map<std::string, const PolicySource*> sources_;
-    std::map<std::pair<std::string, std::string>, std::unique_ptr<Policy>> policies_;
+    std::map<std::tuple<std::string, PolicyParams, std::string>, std::unique_ptr<Policy>> policies_;
 };
 
 }  // namespace
@@ -342,7 +345,8 @@ void bind_conformance(nb::module_& m) {
         .def(nb::init<const std::vector<nb::dict>&>(), nb::arg("topologies"))
         .def("add", &Oracle::add, nb::arg("name"), nb::arg("source"), nb::keep_alive<1, 3>(),
              "Makes a policy known that is not in the registry.")
-        .def("run", &Oracle::run, nb::arg("policy"), nb::arg("vector"), nb::arg("id") = 0,
+        .def("run", &Oracle::run, nb::arg("policy"), nb::arg("vector"), nb::arg("params") = rewake::PolicyParams{},
+             nb::arg("id") = 0,
              "What the policy decides and leaves behind, in the fields of the vector's `out` (sequences: `steps`). "
              "Raises Unsupported\n"
              "when the policy has no such scope, ValueError for a malformed vector.");

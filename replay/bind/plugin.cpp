@@ -40,18 +40,17 @@ class PluginSource final : public PolicySource {
 /// What a plugin answered in its own process.
 class AnswerSource final : public PolicySource {
   public:
-    AnswerSource(const std::string& path, size_t decisions, uint32_t kinds, int branches)
-        : log_(std::make_shared<AnswerLog>(path, decisions)), kinds_(kinds), branches_(branches) {}
+    AnswerSource(const std::string& path, size_t decisions, int branches)
+        : log_(std::make_shared<AnswerLog>(path, decisions)), branches_(branches) {}
 
     std::unique_ptr<Policy> make(const Topology& topo, uint64_t) const override {
-        return std::make_unique<AnsweredPolicy>(log_, invalid_, topo, kinds_, branches_);
+        return std::make_unique<AnsweredPolicy>(log_, invalid_, topo, branches_);
     }
     const InvalidAnswers& invalid() const { return *invalid_; }
 
   private:
     std::shared_ptr<AnswerLog> log_;
     std::shared_ptr<InvalidAnswers> invalid_ = std::make_shared<InvalidAnswers>();
-    uint32_t kinds_;
     int branches_;
 };
 
@@ -110,8 +109,7 @@ void bind_plugin(nb::module_& m) {
             nb::arg("values"), nb::arg("base"), nb::arg("log").none(), nb::arg("decisions"),
             "An instance: values of its parameters, (name, params) of its base, and the file for its answers.");
     nb::class_<AnswerSource, PolicySource>(m, "Answers", "What a plugin answered to the decisions of a recording.")
-        .def(nb::init<const std::string&, size_t, uint32_t, int>(), nb::arg("path"), nb::arg("decisions"),
-             nb::arg("kinds"), nb::arg("branches"))
+        .def(nb::init<const std::string&, size_t, int>(), nb::arg("path"), nb::arg("decisions"), nb::arg("branches"))
         .def_prop_ro(
             "invalid",
             [](const AnswerSource& self) {

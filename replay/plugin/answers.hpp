@@ -51,18 +51,16 @@ struct InvalidAnswers {
 /// Answers again what a plugin answered. Decisions without a valid answer are undecided.
 class AnsweredPolicy final : public Policy {
   public:
-    /// `kinds`: bits 1 << Kind of what the plugin decides; `branches`: number of branch codes.
+    /// `branches`: number of branch codes.
     AnsweredPolicy(std::shared_ptr<const AnswerLog> log, std::shared_ptr<InvalidAnswers> invalid, const Topology& topo,
-                   uint32_t kinds, int branches)
-        : log_(std::move(log)), invalid_(std::move(invalid)), topo_(topo), kinds_(kinds), branches_(branches) {}
+                   int branches)
+        : log_(std::move(log)), invalid_(std::move(invalid)), topo_(topo), branches_(branches) {}
     Decision decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu recorded) override;
-    bool has(Kind kind) const override { return kinds_ >> static_cast<unsigned>(kind) & 1; }
 
   private:
     std::shared_ptr<const AnswerLog> log_;
     std::shared_ptr<InvalidAnswers> invalid_;
     const Topology& topo_;
-    uint32_t kinds_;
     int branches_;
 };
 

@@ -51,7 +51,7 @@ const Steps& steps_of(const Question* q, Stage stage) {
 
 /// Whether the step reads what is not known here.
 bool unknown(const Question* q, Stage stage) {
-    if (q->x.v.slow || q->base.parts().slow_known || (stage >= Stage::probe && stage <= Stage::fallback)) return false;
+    if (q->x.v.slow || (stage >= Stage::probe && stage <= Stage::fallback)) return false;
     return q->x.w.kind != Kind::wake || (stage == Stage::slow && q->x.slow_domain != Topology::kNone);
 }
 
@@ -106,7 +106,7 @@ int32_t wake_affine(Question* q) {
 }
 
 int32_t idlest_cpu(Question* q, const uint64_t* group) {
-    if (!group || !(q->x.v.slow || q->base.parts().slow_known)) return -1;
+    if (!group || !q->x.v.slow) return -1;
     CpuMask mask;
     std::copy_n(group, q->x.t.words, mask.w.begin());
     for (const auto& step : q->base.parts().slow)

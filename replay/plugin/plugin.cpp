@@ -90,6 +90,8 @@ PluginPolicy::~PluginPolicy() {
 
 Decision PluginPolicy::decide(const View& v, const Wakeup& w, const CpuMask* dirty, Cpu) {
     Decision d;
+    d.undecided = true;
+    if (!(plugin_->about().kinds >> static_cast<unsigned>(w.kind) & 1)) return d;
     Ctx x = base_->context(v, w, dirty && dirty->any(topo_.words) ? dirty : nullptr, d);
     x.target = w.prev;
     x.sync = w.sync;

@@ -50,9 +50,8 @@ class PluginPolicy final : public Policy {
     bool keeps_idle_cores() const override { return true; }
     bool sees_every_idle() const override { return plugin_->calls().on_cpu_idle != nullptr; }
     LoadKind load_kind() const override { return base_->load_kind(); }
-    bool reads_irq_load() const override { return base_->reads_irq_load(); }
+    const IrqSettings* irq_settings() const override { return base_->irq_settings(); }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
-    bool has(Kind kind) const override { return plugin_->about().kinds >> static_cast<unsigned>(kind) & 1; }
     Composed& base() { return *base_; }
 
   private:

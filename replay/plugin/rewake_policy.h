@@ -141,8 +141,8 @@ struct rewake_host {
     int32_t (*nr_idle_scan)(struct rewake_decision*, int32_t cpu); /* SIS_UTIL's bound in the CPU's LLC */
 
     /* The base's steps. run() runs the steps of one stage, run_step() a single one (0 being the first of this kind of
-     * decision; step() tells them). 1: a step has decided, chosen() says what. 0: nothing decided yet. -1: the recording
-     * does not give what the step reads (forks and execs of most kernels), or there is no such step. */
+     * decision; step() tells them). 1: a step has decided, chosen() says what. 0: nothing decided yet. -1: what the
+     * step reads is not known here, or there is no such step. */
     int (*run)(struct rewake_decision*, uint32_t stage);
     int (*run_step)(struct rewake_decision*, int32_t index);
     /* Fills `out` (set out->size first). 0: no such step. The text holds as long as the policy. */

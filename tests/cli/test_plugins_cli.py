@@ -110,7 +110,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vectors = str(ROOT / "fixtures" / "oracle" / "v6.1.wake.jsonl.zst")
     assert "no parameter 'x'; it has none" in told("replay", str(DEMO), "--policy", f"{plugin}:x=1", code=2)
     assert "No such file" in told("replay", str(DEMO), "--policy", "./none.so", code=1)
-    assert "no policy shell" in told("policies", "show", "shell", code=2)
+    assert "no policy 'shell'" in told("policies", "show", "shell", code=2)
     assert "belong together" in told("policies", "check", vectors, "--policy", plugin, code=2)
     assert "path of one plugin" in told("policies", "check", vectors, "--policy", "prev", "--as", "linux-6.1", code=2)
     assert "one of linux-3.8, " in told("policies", "check", vectors, "--policy", plugin, "--as", "prev", code=2)

@@ -28,7 +28,7 @@ def list_(format_: str) -> None:
     answer = sql.Rows(
         ("policy", "kind", "vectors", "summary"),
         [
-            (p["name"], "reference" if p["reference"] else "policy", p["oracle_column"], p["summary"])
+            (p["name"], table.kind(p), p["oracle_column"], p["summary"])
             for p in found
         ],
     )  # fmt: skip
@@ -36,17 +36,17 @@ def list_(format_: str) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", metavar="NAME[@COLUMN]")
 @format_option("table", "json")
 def show(name: str, format_: str) -> None:
-    """Show what NAME, a policy or the path of a plugin, is made of: source, parameters, steps in order, deviations."""
+    """Show what NAME is made of: source, parameters with defaults, steps in order, deviations.
+
+    NAME@COLUMN is a seed's change put on another kernel, a hybrid; a NAME with a / is the path of a plugin.
+    """
     from rewake.analysis import jsonout, table
     from rewake.replay import plugins
 
-    known = _answers.policies()
-    if "/" not in name and name not in known:
-        raise UsageError(f"no policy {name}; there are {', '.join(known)}")
-    about = plugins.describe(name).info() if "/" in name else known[name]
+    about = plugins.describe(name).info() if "/" in name else _answers.policy(name)
     _answers.emit(jsonout.dumps(about) if format_ == "json" else table.policy(about))
 
 

@@ -32,6 +32,8 @@ class PolicyFigures:
     label: str
     reference: bool
     figures: dict[str, Any]
+    problems: tuple[str, ...]
+    """What went wrong with it (plugins)."""
     inputs: dict[str, float]
     """Share in per cent of its decisions that rest on each assumed input, and `any`."""
 
@@ -60,6 +62,7 @@ def measure(con: duckdb.DuckDBPyConnection, policies: Sequence[Mapping[str, Any]
             label=str(p.get("label", "")),
             reference=bool(p.get("reference", False)),
             figures=figures[name],
+            problems=tuple(p.get("problems", ())),
             inputs=inputs[name],
         )
         for name, p in described(policies).items()

@@ -11,10 +11,24 @@ from rewake.analysis.grid import NOTHING, WIDTH, Column, count, defined, render,
 from rewake.analysis.text import terminal
 
 
+_WITHOUT_VECTORS = {
+    "reference": "",
+    "mainline": ": no build of that kernel's code was made; by golden examples only",
+    "seed": ": no build of that kernel's code was made; by golden examples only",
+    "hybrid": ": nothing proves it but its two halves",
+    "plugin": " of it; judge it by a kernel's: `rewake policies check FILES --policy PATH --as COLUMN`",
+}
+
+
 def described(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's description with the kind (mainline, seed, reference) and the inputs spelled out."""
-    found = dict(about)
-    found["kind"] = "reference" if about["reference"] else "seed" if about["base"] else "mainline"
+    """The engine's description with the kind (mainline, seed, hybrid, reference, plugin) and the inputs spelled out."""
+    found = {"plugin": None, **about}
+    if found["plugin"]:
+        found["kind"] = "plugin"
+    elif about["reference"]:
+        found["kind"] = "reference"
+    else:
+        found["kind"] = "hybrid" if about["hybrid"] else "seed" if about["base"] else "mainline"
     needed = [*([] if about["reference"] else inputs.ALWAYS), *inputs.of(about["inputs"])]
     found["inputs"] = [
         {"name": i.name, "meaning": i.meaning, "trust": inputs.words(i), "how": i.how} for i in needed
@@ -57,6 +71,8 @@ def card(p: Mapping[str, Any]) -> str:
     """Everything about one policy."""
     lines = [p["name"], *wrap(terminal(p["summary"], None)), ""]
     origin = [("kind", p["kind"])]
+    if p["plugin"]:
+        origin.append(("file", p["plugin"]))
     if p["posting"]:
         origin += [("posting", p["posting"]), ("author", p["author"]), ("date", p["date"])]
     if p["base"]:
@@ -90,8 +106,7 @@ def _list(title: str, items: Sequence[str], *, numbered: bool = False) -> list[s
 def _conformance(p: Mapping[str, Any]) -> list[str]:
     column = p["oracle_column"]
     if column is None:
-        why = "" if p["kind"] == "reference" else ": no build of that kernel's code was made; by golden examples only"
-        return wrap(f"conformance: no vectors exist{why}")
+        return wrap(f"conformance: no vectors exist{_WITHOUT_VECTORS[p['kind']]}")
     found = p["conformance"]
     if found is None:
         return wrap(f"conformance: vectors of column {column}; not run here, run `rewake policies check FILES`")

@@ -69,6 +69,7 @@ class Report:
             "max_exposure_pct": self.max_exposure,
             "policies": [
                 {"policy": p.policy, "base": p.base, "label": p.label, "reference": p.reference}
+                | ({"problems": list(p.problems)} if p.label == "plugin" else {})
                 | p.figures
                 | {"inputs_assumed_pct": p.inputs}
                 for p in self.policies

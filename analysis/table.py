@@ -52,6 +52,7 @@ LABELS = {
     "hybrid": "a seed on a kernel that it was not posted for; no vectors prove it",
     "proposal": "follows WAKE_WIDE, which the posting only describes; what it does is our reading",
     "variant": "a constant of the kernel or the posting is changed",
+    "plugin": "a user's own code; nothing here proves it",
 }
 """Labels of policies that stand for no kernel and no posting as it is."""
 
@@ -181,6 +182,8 @@ def _footer(r: Report) -> list[str]:
         labelled = _instances([p.policy for p in r.policies if p.label == name])
         if labelled:
             lines += wrap(f"{name} ({meaning}): {', '.join(labelled)}.")
+    for p in r.policies:
+        lines += [line for text in p.problems for line in wrap(f"{terminal(p.policy, _NAME)}: {terminal(text, None)}.")]
     return lines + _uncounted(r)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import rewake.replay._engine as _engine
-from rewake.errors import RewakeError
+from rewake.errors import PluginError, RewakeError
+from rewake.forms import ENUMS
+from rewake.replay import plugins
+from rewake.replay.spec import PolicySpec
 
 Vector = dict[str, Any]
 
@@ -87,6 +91,22 @@ class Report:
         }
 
 
+@dataclass(frozen=True)
+class Standing:
+    """A policy that is not in the registry, and the column whose vectors it shall pass: whole decisions of the `kinds`
+    (bits of rewake_policy.h) that it makes."""
+
+    name: str
+    column: str
+    kinds: int
+    source: Any
+
+    def takes(self, vector: Vector) -> bool:
+        kind = ENUMS["decision_kind"].index(vector.get("kind", "wake"))
+        whole = vector["scope"] in ("wake", "fork_exec")
+        return whole and vector["column"] == self.column and bool(self.kinds >> kind & 1)
+
+
 def check(
     paths: list[Path],
     *,
@@ -94,30 +114,37 @@ def check(
     scopes: Collection[str] = (),
     without: Collection[str] = (),
     max_failures: int = 20,
+    standing: Standing | None = None,
 ) -> Report:
     """Runs all vectors of the files. `columns`, `scopes`: only these (empty: all); `without`: not these, each
-    `SCOPE/TOPOLOGY`.
+    `SCOPE/TOPOLOGY`. `standing`: that policy alone, on the vectors that it takes.
 
     Only the first `max_failures` failures are kept in full. Raises RewakeError for a file that cannot be read.
     """
     policy_of = {p["oracle_column"]: p["name"] for p in _engine.policies() if p["oracle_column"]}
+    if standing is not None:
+        policy_of = {standing.column: standing.name}
     oracles: dict[Path, Any] = {}
     report = Report()
-    for path in paths:
+    for index, path in enumerate(paths):
         where = path.parent / "topologies.json"
         where = where if where.exists() else _BUNDLED / "topologies.json"
         if where not in oracles:
             oracles[where] = _load_oracle(where)
+            if standing is not None:
+                oracles[where].add(standing.name, standing.source)
         for number, vector in _vectors(path):
             try:
                 column, scope = str(vector["column"]), str(vector["scope"])
                 wanted = (not columns or column in columns) and (not scopes or scope in scopes)
-                if not wanted or f"{scope}/{vector.get('topo')}" in without:
+                wanted = wanted and f"{scope}/{vector.get('topo')}" not in without
+                if not wanted or (standing is not None and not standing.takes(vector)):
                     report.left_out[column, scope] += 1
                 elif column not in policy_of:
                     report.errors[f"no policy for column '{column}'; there are {', '.join(sorted(policy_of))}"] += 1
                 else:
-                    _run(report, oracles[where], policy_of[column], str(path), number, vector, max_failures)
+                    at = (index, number)
+                    _run(report, oracles[where], policy_of[column], str(path), at, vector, max_failures)
             except (KeyError, ValueError, TypeError, AttributeError) as e:
                 what = f"field {e} is missing" if isinstance(e, KeyError) else str(e)
                 raise RewakeError(f"{path}:{number}: not a conformance vector: {what}") from None
@@ -135,6 +162,35 @@ def files(paths: list[Path]) -> list[Path]:
 def bundled(column: str | None) -> list[Path]:
     """The vector files of a column in the source tree; none where this is not run from one."""
     return [f for f in files([_BUNDLED]) if f.name.startswith(f"{column}.")] if _BUNDLED.is_dir() else []
+
+
+def check_plugin(
+    spec: PolicySpec,
+    column: str,
+    paths: list[Path],
+    *,
+    scopes: Collection[str] = (),
+    without: Collection[str] = (),
+    timeout: float = plugins.DEFAULT_TIMEOUT,
+) -> tuple[dict[str, Any], list[str]]:
+    """Has a plugin decide the vectors of `column`, in its own process: Report.to_json() and the explained failures.
+
+    PluginError, with file and line of the vector, when it does not survive that.
+    """
+    job = {
+        "task": "check", "name": str(spec), "column": column, "kinds": plugins.describe(spec.name, timeout).kinds,
+        "files": [str(p) for p in paths], "scopes": list(scopes), "without": list(without),
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="rewake-plugin-") as folder:
+        told, failure = plugins.run_child(Path(folder), job | plugins.instance(spec, timeout), timeout, str(spec))
+    if failure is not None:
+        where = ""
+        if failure.decision is not None:
+            index, line = vector_at(failure.decision)
+            where = f" at {paths[index]}:{line}"
+        raise PluginError(f"{spec}: {failure}{where}")
+    assert told is not None
+    return told["outcome"], told["explained"]
 
 
 def explain(failure: Failure) -> str:
@@ -182,10 +238,17 @@ def _load_oracle(path: Path) -> Any:
         raise RewakeError(f"{path}: not a list of topologies: {e}") from None
 
 
-def _run(report: Report, oracle: Any, policy: str, file: str, number: int, vector: Vector, max_failures: int) -> None:
+def vector_at(decision: int) -> tuple[int, int]:
+    """(index of the file, line) of the vector that a policy was asked as `decision`."""
+    return decision >> 32, decision & 0xFFFFFFFF
+
+
+def _run(
+    report: Report, oracle: Any, policy: str, file: str, at: tuple[int, int], vector: Vector, max_failures: int
+) -> None:
     column, scope = vector["column"], vector["scope"]
     try:
-        got = oracle.run(policy, vector)
+        got = oracle.run(policy, vector, id=at[0] << 32 | at[1])
     except _engine.Unsupported as e:
         report.errors[f"{e} (column {column}, scope {scope})"] += 1
         return
@@ -197,7 +260,7 @@ def _run(report: Report, oracle: Any, policy: str, file: str, number: int, vecto
         return
     report.failed[key] += 1
     if len(report.failures) < max_failures:
-        report.failures.append(Failure(file, number, policy, vector, expected, got, tuple(fields)))
+        report.failures.append(Failure(file, at[1], policy, vector, expected, got, tuple(fields)))
 
 
 def _expected(vector: Vector) -> dict[str, Any]:

@@ -6,8 +6,10 @@ Both read the event tables part by part and look one part ahead, so memory does 
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
+from rewake.replay import plugins
 from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, infer
@@ -321,14 +324,16 @@ class Loop:
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
         """Its description; UsageError when there is no such policy, or the seed has no meaning on that column."""
+        if spec.is_plugin:
+            return plugins.describe(spec.name).info()
         try:
             found: dict[str, Any] = _engine.policy(spec.policy)
         except ValueError as error:
             raise UsageError(str(error)) from error
         return found
 
-    def engine(self, specs: Sequence[PolicySpec], sync: bool) -> _engine.OpenLoop:
-        wanted = [(s.policy, dict(s.params)) for s in specs]
+    def engine(self, specs: Sequence[PolicySpec | _engine.PolicySource], sync: bool) -> _engine.OpenLoop:
+        wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
         self.options["sync"] = sync
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
@@ -387,6 +392,44 @@ def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tupl
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
+def decide_alone(source: _engine.PolicySource, *, recording: str, seed: int, sync: bool, asked: str, irq: bool) -> None:
+    """Runs one policy over a recording, for the sake of what it does on the way (plugins). `asked`: file of what
+    _ask_plugins pickled."""
+    opened = Recording(recording)
+    flags, hints = pickle.loads(Path(asked).read_bytes())
+    loop = Loop(opened, seed)
+    engine = loop.engine([source], sync)
+    for _ in loop.run([engine], irq, flags, None if hints is None else TaskHints(opened, hints)):
+        pass
+
+
+def _ask_plugins(
+    recording: Recording,
+    specs: Sequence[PolicySpec],
+    folder: Path,
+    seed: int,
+    sync: str,
+    flags: Bools | None,
+    hints: Rules | None,
+    timeout: float,
+) -> dict[str, plugins.Answered]:
+    """The answers of the plugins among `specs`, by instance; `flags`: WF_SYNC per decision."""
+    wanted = [s for s in specs if s.is_plugin]
+    if not wanted:
+        return {}
+    asked = folder / "asked"
+    asked.write_bytes(pickle.dumps((flags, hints)))
+    answered = {}
+    for k, spec in enumerate(wanted):
+        told = {
+            "recording": str(recording.path.resolve()), "seed": seed, "sync": sync == "1", "asked": str(asked),
+            "irq": plugins.describe(spec.name).info()["reads_irq"],
+        }  # fmt: skip
+        answered[str(spec)] = plugins.decide(spec, told, recording.rows("decision"), folder / f"plugin-{k}", timeout)
+    asked.unlink()
+    return answered
+
+
 def replay(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -395,6 +438,7 @@ def replay(
     seed: int = 0,
     sync: str = "0",
     auto: PolicySpec | None = None,
+    plugin_timeout: float = plugins.DEFAULT_TIMEOUT,
     hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
@@ -403,7 +447,8 @@ def replay(
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
     WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`; `hints` are for the policies that
     follow them. Returns the manifest entries. UsageError for an unknown policy or parameter, and for hints that none of
-    the policies follows, or one of them cannot.
+    the policies follows, or one of them cannot. A plugin that fails, or that does not answer a call within
+    `plugin_timeout` seconds, leaves its other decisions undecided; `problems` of its manifest entry then says so.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
@@ -412,11 +457,16 @@ def replay(
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
+    if sync == "auto" and auto is not None and auto.is_plugin:
+        raise UsageError(f"--assume sync=auto asks a column of rewake's own, and {auto} is a plugin")
     if hints is not None:
         _check_hints(hints, specs, info)
     given = None if hints is None else TaskHints(recording, hints)
     flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
-    engine = loop.engine(specs, sync == "1")
+    answered = _ask_plugins(recording, specs, writer.part, seed, sync, flags, hints, plugin_timeout)
+    engine = loop.engine(
+        [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)], sync == "1"
+    )
     reads_irq = any(about["reads_irq"] for about in info)
     for k, _ in loop.run([engine], reads_irq, flags, given):
         for i, name in enumerate(names):
@@ -428,20 +478,19 @@ def replay(
     policies = []
     for spec, name, about, total in zip(specs, names, info, totals, strict=True):
         decided = total["decided"]
-        policies.append(
-            {
-                "name": name,
-                "base": spec.name,
-                "column": spec.column,
-                "params": spec.params,
-                "label": label(spec, about, 0 if hints is None else hints.used),
-                "reference": about["reference"],
-                "decided": decided,
-                "exposure": total["exposed"] / decided if decided else None,
-                "self_collision": total["self_collision"],
-                "branches": list(_engine.BRANCHES),
-            }
-        )
+        entry = {
+            "name": name,
+            "base": spec.name,
+            "column": spec.column,
+            "params": spec.params,
+            "label": "plugin" if spec.is_plugin else label(spec, about, 0 if hints is None else hints.used),
+            "reference": about["reference"],
+            "decided": decided,
+            "exposure": total["exposed"] / decided if decided else None,
+            "self_collision": total["self_collision"],
+            "branches": list(_engine.BRANCHES),
+        }
+        policies.append(entry | (answered[name].manifest() if name in answered else {}))
         buckets += _buckets(name, "lo", total["lo"]) + _buckets(name, "hi", total["hi"])
     values = np.array([b if b is not None else 0 for _, _, b, _ in buckets], np.int32)
     writer.write(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The policy grammar, in one place: `NAME[@COLUMN][:key=value[,...]]`, a value may be a range `a..b`.
+"""The policy grammar, in one place: `NAME[@COLUMN][:key=value[,...]]`, a value may be a range `a..b`; a NAME with a
+`/` is the path of a plugin.
 
 `parse` gives one `PolicySpec` per combination of range values; `str(spec)` is the instance's name everywhere else.
 """
@@ -21,11 +22,15 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """One policy instance: registered name, parameters as text, and the base column when one was asked for."""
+    """One policy instance: registered name or path of a plugin, parameters as text, column when one was asked for."""
 
     name: str
     params: dict[str, str] = field(default_factory=dict)
     column: str | None = None
+
+    @property
+    def is_plugin(self) -> bool:
+        return "/" in self.name
 
     @property
     def policy(self) -> str:
@@ -56,8 +61,8 @@ def parse(text: str) -> list[PolicySpec]:
     head, colon, tail = text.partition(":")
     name, at, column = head.partition("@")
     if "/" in head:
-        raise UsageError(f"--policy {text}: plugins (names with a /) do not exist yet; see `rewake policies list`")
-    if not _WORD.fullmatch(name) or (at and not _WORD.fullmatch(column)):
+        name, column = head, ""
+    elif not _WORD.fullmatch(name) or (at and not _WORD.fullmatch(column)):
         raise UsageError(f"--policy {text}: expected NAME[@COLUMN][:key=value[,...]]; see `rewake policies list`")
     choices: dict[str, list[str]] = {}
     for item in tail.split(",") if colon else ():

@@ -186,10 +186,19 @@ class Decisions:
                 out.append(named)
         return out
 
-    def replay(self, *policies: str, seed: int = 0, sync: bool = False, **latency: list[tuple[int, int]]) -> Replayed:
+    def replay(
+        self,
+        *policies: str | _engine.PolicySource,
+        seed: int = 0,
+        sync: bool = False,
+        **latency: list[tuple[int, int]],
+    ) -> Replayed:
         options = {"sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1}
-        specs = []
+        specs: list[Any] = []
         for policy in policies:
+            if not isinstance(policy, str):
+                specs.append(policy)
+                continue
             name, _, tail = policy.partition(":")
             specs.append((name, dict(item.split("=") for item in tail.split(",") if tail)))
         loop = _engine.OpenLoop(

@@ -10,7 +10,9 @@
 #include <tuple>
 
 #include "replay/bind/fields.hpp"
+#include "replay/bind/policy_source.hpp"
 #include "replay/bind/sequences.hpp"
+#include "replay/plugin/plugin.hpp"
 #include "replay/policies/composed.hpp"
 
 namespace rewake::bind {
@@ -252,12 +254,15 @@ class Oracle {
 
     Oracle(const Oracle&) = delete;
 
-    nb::dict run(const std::string& policy, nb::dict vector, const PolicyParams& params) {
+    /// A policy that the registry does not have. `source` must outlive the oracle.
+    void add(const std::string& name, const PolicySource& source) { sources_[name] = &source; }
+
+    nb::dict run(const std::string& policy, nb::dict vector, const PolicyParams& params, int64_t id) {
         const Fields f(std::move(vector));
         const auto scope = f.get<std::string>("scope");
         if (scope == "wake" || scope == "sis" || scope == "wake_affine" || scope == "fork_exec" ||
             scope == "idlest_cpu")
-            return decision(policy, params, scope, f);
+            return decision(policy, params, scope, f, id);
         const auto what = f.get<std::string>("what", "");
         if (what == "record_wakee") return wakee_sequence(f);
         if (what == "has_idle_cores") return idle_core_sequence(policy, f);
@@ -270,20 +275,26 @@ class Oracle {
 
   private:
     /// The policy on that machine, made once.
-    Composed& composed(const std::string& policy, const PolicyParams& params, const std::string& name) {
+    Policy& made(const std::string& policy, const PolicyParams& params, const std::string& name) {
         const auto t = topologies_.find(name);
         if (t == topologies_.end()) throw std::invalid_argument("no topology '" + name + "'");
         auto& made = policies_[{policy, params, name}];
-        if (!made) made = make_policy(policy, params, t->second, 0);
-        auto* c = dynamic_cast<Composed*>(made.get());
-        if (!c) throw Unsupported(policy + " has no parts");
-        return *c;
+        const auto source = sources_.find(policy);
+        if (!made)
+            made = source == sources_.end() ? make_policy(policy, params, t->second, 0)
+                                            : source->second->make(t->second, 0);
+        return *made;
     }
 
-    nb::dict decision(const std::string& policy, const PolicyParams& params, const std::string& scope,
-                      const Fields& f) {
+    nb::dict decision(const std::string& policy, const PolicyParams& params, const std::string& scope, const Fields& f,
+                      int64_t id) {
         const auto name = f.get<std::string>("topo");
-        Composed& c = composed(policy, params, name);
+        Policy& whole = made(policy, params, name);
+        auto* plugin = dynamic_cast<PluginPolicy*>(&whole);
+        auto* composed = plugin ? &plugin->base() : dynamic_cast<Composed*>(&whole);
+        if (!composed || (plugin && scope != "wake" && scope != "fork_exec"))
+            throw Unsupported(policy + " has no parts");
+        Composed& c = *composed;
         const Topology& t = topologies_.at(name);
         View v = read_view(f, t);
         const SlowInputs slow = read_slow(f, t, v);
@@ -292,7 +303,8 @@ class Oracle {
         v.irq = &irq;
         const CpuMask allowed = f.has("allowed") ? f.set("allowed", t.n_cpus) : t.online;
         const Roles roles(t, f, f.cpu("waker", t.n_cpus));
-        const Wakeup w = read_wakeup(f, t, roles, allowed);
+        Wakeup w = read_wakeup(f, t, roles, allowed);
+        w.id = id;
         read_state(f, t, roles, c.state);
         nb::dict out;
         if (scope == "wake_affine") {
@@ -306,17 +318,18 @@ class Oracle {
             out["cpu"] = cpu ? int{cpu->v} : -1;
             return out;
         }
-        const Decision d =
-            scope == "sis" ? c.select_idle_sibling(v, w, f.cpu("target", t.n_cpus)) : c.decide(v, w, nullptr, Cpu{});
-        out["cpu"] = d.cpu.v;
-        if (scope != "sis" && d.class_called) out["class_cpu"] = d.class_cpu.v;
+        const Decision d = scope == "sis" ? c.select_idle_sibling(v, w, f.cpu("target", t.n_cpus))
+                                          : whole.decide(v, w, nullptr, Cpu{});
+        out["cpu"] = d.undecided ? nb::none() : nb::object(nb::int_(d.cpu.v));
+        if (scope != "sis" && d.class_called && !d.undecided) out["class_cpu"] = d.class_cpu.v;
         if (d.widened) out["widened"] = true;
         write_state(out, t, roles, w.waker, c.state);
-        out["exit"] = std::string(branch_name(d.branch));
+        if (d.branch < Branch::count_) out["exit"] = std::string(branch_name(d.branch));
         return out;
     }
 
     std::map<std::string, Topology> topologies_;
+    std::map<std::string, const PolicySource*> sources_;
     std::map<std::tuple<std::string, PolicyParams, std::string>, std::unique_ptr<Policy>> policies_;
 };
 
@@ -330,7 +343,10 @@ void bind_conformance(nb::module_& m) {
     nb::exception<Unsupported>(m, "Unsupported");
     nb::class_<Oracle>(m, "Oracle", "Runs conformance vectors on the machines of topologies.json.")
         .def(nb::init<const std::vector<nb::dict>&>(), nb::arg("topologies"))
+        .def("add", &Oracle::add, nb::arg("name"), nb::arg("source"), nb::keep_alive<1, 3>(),
+             "Makes a policy known that is not in the registry.")
         .def("run", &Oracle::run, nb::arg("policy"), nb::arg("vector"), nb::arg("params") = rewake::PolicyParams{},
+             nb::arg("id") = 0,
              "What the policy decides and leaves behind, in the fields of the vector's `out` (sequences: `steps`). "
              "Raises Unsupported\n"
              "when the policy has no such scope, ValueError for a malformed vector.");

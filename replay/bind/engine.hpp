@@ -32,3 +32,4 @@ Running known(const Recorded& r, const Running& running);
 
 void bind_model(nanobind::module_& m);
 void bind_open_loop(nanobind::module_& m);
+void bind_plugin(nanobind::module_& m);

@@ -8,6 +8,7 @@
 NB_MODULE(_engine, m) {
     m.doc() = "The replay engine: topology, decision builder, open loop, policies, conformance.";
     bind_model(m);
+    bind_plugin(m);
     bind_open_loop(m);
     bind_policies(m);
     bind_conformance(m);

@@ -11,6 +11,7 @@
 #include <bit>
 
 #include "replay/bind/engine.hpp"
+#include "replay/bind/policy_source.hpp"
 
 namespace rewake::bind {
 
@@ -47,7 +48,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
 
 class PyOpenLoop {
   public:
-    PyOpenLoop(const Recorded& r, const std::vector<Spec>& specs, uint64_t seed, const nb::dict& options,
+    PyOpenLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
                const std::vector<std::tuple<Ns, Ns>>& same_llc, const std::vector<std::tuple<Ns, Ns>>& cross_llc,
                const Running& running)
         : topo_(r.topo),
@@ -123,10 +124,17 @@ class PyOpenLoop {
     }
 
   private:
-    static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo,
+    static std::vector<std::unique_ptr<Policy>> make(const std::vector<nb::object>& specs, const Topology& topo,
                                                      uint64_t seed) {
         std::vector<std::unique_ptr<Policy>> all;
-        for (const auto& [name, params] : specs) all.push_back(make_policy(name, params, topo, seed));
+        for (const nb::object& spec : specs) {
+            if (nb::isinstance<PolicySource>(spec)) {
+                all.push_back(nb::cast<const PolicySource&>(spec).make(topo, seed));
+            } else {
+                const auto [name, params] = nb::cast<Spec>(spec);
+                all.push_back(make_policy(name, params, topo, seed));
+            }
+        }
         return all;
     }
     static ReplayOptions read_options(const nb::dict& o) {
@@ -251,12 +259,12 @@ using namespace rewake::bind;
 
 void bind_open_loop(nb::module_& m) {
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
-        .def(nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
+        .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
                       const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
              nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
              nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), tick_at (ns, "
-             "when some tick was; 0), audit (keep inputs()); same_llc, "
+             "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
+             "tick_at (ns, when some tick was; 0), audit (keep inputs()); same_llc, "
              "cross_llc: (lo, hi) "
              "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),

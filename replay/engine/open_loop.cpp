@@ -33,7 +33,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.block = std::make_unique<LedgerBlock>();
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
-        if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
+        if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
@@ -73,7 +73,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
              ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
             const Cpu cpu(static_cast<uint16_t>(c));
             if (!machine_.view().avail.test(cpu) || !machine_.core_idle_but(cpu)) continue;
-            for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), cpu, true);
+            for (const IdleWatcher& x : idle_cores_) x.policy->cpu_idle(machine_.view(), cpu, true);
         }
         primed_ = true;
     }
@@ -102,8 +102,11 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 segment_[c.v] = ends_[i];
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
-                if (idle && !idle_cores_.empty() && machine_.core_idle_but(c))
-                    for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
+                if (idle && !idle_cores_.empty()) {
+                    const bool whole = machine_.core_idle_but(c);
+                    for (const IdleWatcher& x : idle_cores_)
+                        if (whole || x.every) x.policy->cpu_idle(machine_.view(), c, whole);
+                }
                 break;
             }
             case Event::fork:
@@ -118,6 +121,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     });
     if (row != d.n) throw std::invalid_argument("decision table does not match the events of its part");
     flush(row);
+    first_row_ += static_cast<int64_t>(d.n);
 }
 
 /// Moves the block that ends before row `end` into the columns.
@@ -193,6 +197,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         for (Instance& in : instances_) in.block->clear(slot);
     } else {
         Wakeup w;
+        w.id = first_row_ + static_cast<int64_t>(row);
         w.kind = kind;
         w.p = p;
         w.curr = TaskId(d.waker_task[row]);
@@ -250,7 +255,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
-            if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
+            // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
+            if (cls == DecisionClass::pinned || dec.undecided) {
                 in.block->clear(slot);
                 continue;
             }

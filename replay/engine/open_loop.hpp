@@ -191,7 +191,11 @@ class OpenLoop {
     ReplayOptions opt_;
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
-    std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
+    struct IdleWatcher {
+        Policy* policy;
+        bool every;  ///< idle entries that leave the core busy, too
+    };
+    std::vector<IdleWatcher> idle_cores_;  ///< policies that keep has_idle_cores
     IrqTicks irq_;
     InputColumns inputs_;
     Histogram recorded_;
@@ -199,6 +203,7 @@ class OpenLoop {
     std::vector<Explanation> explanations_;
     Reasons reasons_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
+    int64_t first_row_ = 0;  ///< decision_id of the part's first row
     Divergence divergence_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known

@@ -70,6 +70,7 @@ enum class LoadKind : uint8_t {
 
 /// Inputs of one decision that belong to the wakee and the waker.
 struct Wakeup {
+    int64_t id = 0;  ///< decision_id
     Kind kind = Kind::wake;
     TaskId p{}, curr{};
     Cpu waker{}, prev{}, task_cpu{};

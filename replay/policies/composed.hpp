@@ -44,8 +44,11 @@ class Composed final : public Policy {
     /// The idlest CPU of a group alone, searched from the waker's CPU.
     std::optional<Cpu> idlest_cpu(const View& v, const Wakeup& w, const CpuMask& group);
 
-  private:
+    const Composition& parts() const { return c_; }
+    /// A decision about to begin. `dirty`: nullptr when empty.
     Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d);
+
+  private:
     void run(Ctx& x, Stage from, Stage to) const;
     template <bool kTold>
     void decide_wake(Ctx& x) const;

@@ -104,6 +104,7 @@ struct Decision {
     Cpu class_cpu{};  ///< what the fair class returned
     bool class_called = true;
     bool widened = false;  ///< no allowed CPU was online
+    bool undecided = false;  ///< the policy has no answer (plugins only); the rest means nothing then
     Branch branch = Branch::target;
     uint16_t scanned = 0;  ///< CPUs examined by the idle search
     uint32_t looked = 0;   ///< Input bits that the decision looked at
@@ -122,6 +123,8 @@ class Policy {
     virtual void cpu_idle(const View&, Cpu, bool /*core_idle*/) {}
     /// Whether cpu_idle() does anything.
     virtual bool keeps_idle_cores() const { return false; }
+    /// Whether cpu_idle() is also called where the core stays busy.
+    virtual bool sees_every_idle() const { return false; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
     virtual LoadKind load_kind() const { return LoadKind::average; }
     /// How View::irq is to be estimated for it; nullptr: it does not read it.

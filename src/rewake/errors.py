@@ -32,6 +32,10 @@ class UsageError(RewakeError):
     exit_code = EXIT_USAGE
 
 
+class PluginError(RewakeError):
+    """A policy from a shared object that cannot be loaded, or that failed."""
+
+
 class QualityVeto(RewakeError):
     """The quality card refuses; --force overrides."""
 

@@ -27,12 +27,18 @@ def test_parse(text: str, specs: list[PolicySpec]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":", "p:", "p:a", "p:a=", "p:=1", "p:a=1,", "p:a=1,a=2", "p@", "a/b", "p q", "p:a=3..1", "\x1b[2J"]
+    "text", ["", ":", "p:", "p:a", "p:a=", "p:=1", "p:a=1,", "p:a=1,a=2", "p@", "a/b:c", "p q", "p:a=3..1", "\x1b[2J"]
 )
 def test_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse(text)
     assert refused.value.exit_code == 2
+
+
+def test_a_slash_makes_a_plugin() -> None:
+    (spec,) = parse("./my@1/x.so:a=/b")
+    assert spec == PolicySpec("./my@1/x.so", {"a": "/b"}) and spec.is_plugin and str(spec) == "./my@1/x.so:a=/b"
+    assert not parse("p:a=/b")[0].is_plugin
 
 
 @pytest.mark.parametrize("text", [f"p:a=1..{MOST_INSTANCES + 1}", "p:a=1..20,b=1..20", "p:a=0..99999999999999999999"])

@@ -274,7 +274,7 @@ def test_query_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_usage(recording: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "query", code=2)
     told(capsys, "replay", recording, "--policy", "nosuch", code=2)
-    told(capsys, "replay", recording, "--policy", "a/b", code=2)
+    told(capsys, "replay", recording, "--policy", "a/b:c", code=2)
     told(capsys, "replay", recording, "--policy", "linux-6.1:NOSUCH=1", code=2)
     told(capsys, "replay", recording, "--assume", "sync=2", code=2)
     told(capsys, "policies", "show", "nosuch", code=2)

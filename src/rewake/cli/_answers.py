@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rewake import __version__
-from rewake.errors import UsageError
+from rewake.errors import PluginError, RewakeError, UsageError
 
 if TYPE_CHECKING:
     from rewake.analysis.columns import Column
@@ -127,6 +127,16 @@ assume_option = click.option(
 )
 
 
+plugin_timeout_option = click.option(
+    "--plugin-timeout",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long one call of a plugin may take.",
+)
+
+
 def sync_of(assume: tuple[str, ...]) -> str:
     """What --assume says of WF_SYNC; the last one counts."""
     sync = "0"
@@ -164,10 +174,11 @@ def make_run(
     hints: Rules | None = None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
+    plugin_timeout: float = 10.0,
 ) -> Run:
     """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
     from rewake.forms import Run, RunWriter
-    from rewake.replay import driver
+    from rewake.replay import driver, plugins
     from rewake.replay.spec import parse
 
     def build(target: Path) -> None:
@@ -181,15 +192,28 @@ def make_run(
             }
             column = None if auto is None else parse(auto)[0]
             driver.replay(
-                recording, specs, writer, seed=seed, sync=sync, auto=column, hints=hints, progress=progress("replay")
-            )
+                recording, specs, writer, seed=seed, sync=sync, auto=column, hints=hints, plugin_timeout=plugin_timeout,
+                progress=progress("replay"),
+            )  # fmt: skip
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
     given = "" if hints is None else f"{hints.name} {hints.digest}"
-    return _cached(recording, [str(seed), sync, given, str(auto), *map(str, specs)], build)
+    objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
+    return _cached(recording, [str(seed), sync, given, str(auto), *map(str, specs), *objects], build)
+
+
+def plugin_problems(run: Run) -> list[str]:
+    """What went wrong with the plugins of a run."""
+    return [f"{p['name']}: {text}" for p in run.manifest["policies"] for text in p.get("problems", ())]
+
+
+def complain_of_plugins(run: Run) -> None:
+    """After the answer: PluginError when a plugin of the run failed."""
+    if problems := plugin_problems(run):
+        raise PluginError("; ".join(f"plugin {text}" for text in problems))
 
 
 def make_trial(recording: Recording, specs: Sequence[PolicySpec], name: str) -> Run:
@@ -211,9 +235,15 @@ def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Pat
     from rewake import cache
     from rewake.forms import Run
 
+    def check(path: Path) -> None:
+        found = Run(path)
+        if problems := plugin_problems(found):  # may have been the machine's fault: not taken for granted
+            raise RewakeError(problems[0])
+        found.recording  # noqa: B018
+
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
+    return Run(cache.fetch(f"{key}.run", build, check)[0])
 
 
 def _engine_digest() -> str:
@@ -280,14 +310,17 @@ def emit(text: str) -> None:
     click.echo(text, nl=False)
 
 
-def parse_policies(given: Sequence[str]) -> list[PolicySpec]:
-    """The instances of all --policy options, `auto` left as it is."""
+def parse_policies(given: Sequence[str], plugin_timeout: float = 10.0) -> list[PolicySpec]:
+    """The instances of all --policy options, `auto` left as it is. Loads plugins, to see whether they are any."""
+    from rewake.replay import plugins
     from rewake.replay.spec import parse
 
     out = []
     for text in given:
         for spec in parse(text):
-            if spec.name != "auto":
+            if spec.is_plugin:
+                plugins.describe(spec.name, plugin_timeout).values(spec)
+            elif spec.name != "auto":
                 policy(spec.policy)
             if spec.name == "auto" and (spec.params or spec.column):
                 raise UsageError(f"--policy {text}: auto takes no column and no parameters")

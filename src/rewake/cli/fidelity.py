@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @_answers.hints_option
 @click.option("--identify", is_flag=True, help="Rank all kernel columns and their features by what was recorded.")
 @_answers.assume_option
+@_answers.plugin_timeout_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -35,6 +36,7 @@ def command(
     hints: Path | None,
     identify: bool,
     assume: tuple[str, ...],
+    plugin_timeout: float,
     force: bool,
     format_: str,
 ) -> None:
@@ -65,14 +67,22 @@ def command(
         found = _answers.recorded_column(opened, _answers.policies())
         instance, notes = found.instance, found.notes
     else:
-        chosen = _answers.parse_policies([column])
+        chosen = _answers.parse_policies([column], plugin_timeout)
         if len(chosen) != 1 or chosen[0].name == "auto":
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
     run = _answers.make_run(
-        opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance, hints=rules
+        opened,
+        list(specs.values()),
+        name=name,
+        out=None,
+        seed=0,
+        sync=sync,
+        auto=instance,
+        hints=rules,
+        plugin_timeout=plugin_timeout,
     )
     con = run.connect()
     try:
@@ -92,6 +102,7 @@ def command(
         lambda: _answers.document("fidelity", measured.plain(), opened, card.as_dict()),
         branches,
     )
+    _answers.complain_of_plugins(run)
     fidelity.enforce(measured, None, min_skill)
 
 

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     "asked",
     multiple=True,
     metavar="NAME[@COLUMN][:key=value,...]",
-    help="Policy to replay; repeat it. SEED@COLUMN puts a seed on another kernel, key=a..b replays every value. "
-    "Default: recorded, prev, auto, oracle-idle and every seed.",
+    help="Policy to replay; repeat it. SEED@COLUMN puts a seed on another kernel, a NAME with a / is a plugin's path, "
+    "key=a..b replays every value. Default: recorded, prev, auto, oracle-idle and every seed.",
 )
 @_answers.hints_option
 @_answers.assume_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
+@_answers.plugin_timeout_option
 @_answers.min_skill_option
 @force_option
 @format_option("table", "json", "csv")
@@ -44,6 +45,7 @@ def command(
     output: Path | None,
     seed: int,
     max_exposure: float,
+    plugin_timeout: float,
     min_skill: float | None,
     force: bool,
     format_: str,
@@ -57,7 +59,7 @@ def command(
     from rewake.analysis.quality import assess
 
     sync = _answers.sync_of(assume)
-    wanted = _answers.parse_policies(asked)
+    wanted = _answers.parse_policies(asked, plugin_timeout)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
@@ -81,6 +83,7 @@ def command(
         hints=rules,
         refusal=refusal,
         notes=notes,
+        plugin_timeout=plugin_timeout,
     )
     report = _answers.report_of(run, max_exposure, _answers.display_name(recording))
     shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
@@ -89,6 +92,7 @@ def command(
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)
+    _answers.complain_of_plugins(run)
     fidelity.enforce(report.fidelity, report.refusal, min_skill)
 
 

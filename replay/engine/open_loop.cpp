@@ -194,8 +194,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const bool slow = kind != Kind::wake || topo_.balance_wake;
+        if (kind == Kind::exec) machine_.move_running(p, w.prev);
         if (slow || topo_.asym) {
-            const Machine::TaskUtil u = machine_.task_util(before, w.prev);
+            const Machine::TaskUtil u = machine_.task_util(machine_.task(p), w.prev);
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
         }
         if (slow) machine_.look_at_all();
@@ -209,7 +210,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
-                w.p_load = machine_.task_load(before, w.prev, in.load);
+                w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
@@ -220,6 +221,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             in.block->inputs_assumed[slot] = dec.looked & modelled;
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
+        if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);

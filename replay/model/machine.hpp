@@ -90,6 +90,9 @@ class Machine {
         int32_t util = 0, util_est = 0, runnable = 0;
     };
     TaskUtil task_util(const Task& t, Cpu prev) const;
+    /// Counts a running task on `c` instead of its CPU, until called with that one again: an exec is recorded only after
+    /// the move that it decided.
+    void move_running(TaskId p, Cpu c);
     /// Brings View::slow to the time of the last advance(): before a decision that takes the fork and exec path.
     void look_at_all();
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.

@@ -164,7 +164,7 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r)
+    lines += _inputs(r) + _sync(r) + _energy(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
@@ -193,6 +193,12 @@ def _sync(r: Report) -> list[str]:
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
     return wrap(text) if text else []
+
+
+def _energy(r: Report) -> list[str]:
+    """Wakeups that energy-aware placement may have decided."""
+    told = [f"{terminal(name, _NAME)} {n:,}" for name, n in (r.run.get("by_energy") or {}).items()]
+    return wrap(f"Left as observed, because the machine placed by energy: {', '.join(told)} wakeups.") if told else []
 
 
 def _uncounted(r: Report) -> list[str]:

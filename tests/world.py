@@ -186,8 +186,18 @@ class Decisions:
                 out.append(named)
         return out
 
-    def replay(self, *policies: str, seed: int = 0, sync: bool = False, **latency: list[tuple[int, int]]) -> Replayed:
-        options = {"sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1}
+    def replay(
+        self,
+        *policies: str,
+        seed: int = 0,
+        sync: bool = False,
+        energy_aware: bool = False,
+        **latency: list[tuple[int, int]],
+    ) -> Replayed:
+        options = {
+            "sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1,
+            "energy_aware": energy_aware,
+        }  # fmt: skip
         specs = []
         for policy in policies:
             name, _, tail = policy.partition(":")

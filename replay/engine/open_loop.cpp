@@ -33,6 +33,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
     }
+    machine_.set_exit_latency(opt_.exit_latency);
+    opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
@@ -204,9 +206,15 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
+        const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
         std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
+            if (energy && in.policy->energy_aware()) {
+                in.by_energy += cls != DecisionClass::pinned;
+                in.block->clear(slot);
+                continue;
+            }
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);

@@ -226,6 +226,22 @@ void Machine::move_running(TaskId p, Cpu c) {
     refresh(c);
 }
 
+int32_t Machine::exit_latency(Cpu c) const {
+    const CpuState& s = cpus_[c.v];
+    if (!s.has_idle_state) return -1;
+    const bool known = c.v < exit_latency_.size() && s.idle_state < exit_latency_[c.v].size();
+    return known ? exit_latency_[c.v][s.idle_state] : static_cast<int32_t>(std::min(s.idle_state, 1'000'000u));
+}
+
+bool Machine::overutilised() {
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        catch_up(Cpu(static_cast<uint16_t>(i)));
+        const int64_t util = std::max(cpus_[i].pelt.util_avg, cpus_[i].util_est);
+        if (util * 1280 >= int64_t{view_.cap[i]} * 1024) return true;
+    }
+    return false;
+}
+
 void Machine::look_at_all() {
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
@@ -236,7 +252,7 @@ void Machine::look_at_all() {
         slow_.util[i] = s.pelt.util_avg;
         slow_.util_est[i] = s.util_est;
         slow_.runnable[i] = s.pelt.runnable_avg;
-        slow_.exit_latency[i] = s.has_idle_state ? static_cast<int32_t>(s.idle_state) : -1;
+        slow_.exit_latency[i] = exit_latency(c);
         slow_.idle_stamp[i] = s.idle_stamp;
     }
 }

@@ -73,10 +73,10 @@ struct QueuePelt {
     double load = 0, util = 0, runnable = 0;
     double waiting = 0;  ///< runnable_load_avg (until 5.4): load_avg of the queued tasks only
     Ns at = 0;
-    Ns edge = 0;                                    ///< end of the period that holds `at`
-    int64_t load_avg = 0;                           ///< as of the last period, and who came and went since
-    int32_t util_avg = 0, runnable_avg = 0;         ///< likewise
-    int64_t gone_load = 0;                          ///< of tasks that were placed elsewhere: they count until the next update
+    Ns edge = 0;  ///< end of the period that holds `at`
+    int64_t load_avg = 0;  ///< as of the last period, and who came and went since
+    int32_t util_avg = 0, runnable_avg = 0;  ///< likewise
+    int64_t gone_load = 0;  ///< of tasks that were placed elsewhere: they count until the next update
     int32_t gone_util = 0, gone_runnable = 0;
     /// As Pelt::accrue; `weight`: sum of the queued weights, `queued`: their number, `ran`: a fair task did.
     void accrue(Ns now, double weight, int queued, bool ran) {
@@ -100,7 +100,9 @@ struct QueuePelt {
     void attach(const Pelt& p) { change(p.load_avg, p.util_avg, p.runnable_avg); }
     void detach(const Pelt& p) { change(-p.load_avg, -p.util_avg, -p.runnable_avg); }
     /// Takes a task off at the next update (cfs_rq::removed).
-    void detach_later(const Pelt& p) { gone_load += p.load_avg, gone_util += p.util_avg, gone_runnable += p.runnable_avg; }
+    void detach_later(const Pelt& p) {
+        gone_load += p.load_avg, gone_util += p.util_avg, gone_runnable += p.runnable_avg;
+    }
 
   private:
     void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {

@@ -41,6 +41,7 @@ struct Column {
     Flips flips = Flips::in_class;
     Pinned pinned = Pinned::any_allowed;
     bool exiting_no_sync = true;   ///< sync is forced off while curr exits (4.19+)
+    bool energy_aware = false;     ///< has energy-aware placement (5.0+)
     WakeGate gate = WakeGate::wide;
     bool stop_unbalanced = false;  ///< the domain walk ends at a level without LOAD_BALANCE
     bool search_without_affine = true;  ///< wakeups without an affine level are searched too (not in 3.8 and 3.10)

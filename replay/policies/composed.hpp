@@ -23,6 +23,7 @@ struct Composition {
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
     bool irq_load = false;     ///< reads View::irq
+    bool energy_aware = false;  ///< has energy-aware placement (5.0+)
     LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
@@ -34,6 +35,7 @@ class Composed final : public Policy {
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
+    bool energy_aware() const override { return c_.energy_aware; }
     bool reads_irq_load() const override { return c_.irq_load; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
 

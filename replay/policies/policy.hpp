@@ -62,6 +62,7 @@ enum Input : uint32_t {
     kCapacity = 1u << 12,
     kDomains = 1u << 13,
     kIrqLoad = 1u << 14,
+    kIdleState = 1u << 15,
 };
 
 /// Task-indexed and LLC-indexed state that a policy owns (State ownership, A13). Vectors grow on demand.
@@ -118,6 +119,8 @@ class Policy {
     virtual void cpu_idle(const View&, Cpu, bool /*core_idle*/) {}
     /// Whether cpu_idle() does anything.
     virtual bool keeps_idle_cores() const { return false; }
+    /// Whether wakeups on an energy-aware machine go by energy, which no policy here decides (policies.md A9).
+    virtual bool energy_aware() const { return false; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
     virtual LoadKind load_kind() const { return LoadKind::average; }
     /// Whether it reads View::irq.

@@ -175,7 +175,7 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r) + _machine(r) + _hints(r)
+    lines += _inputs(r) + _sync(r) + _machine(r) + _hints(r) + _energy(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     for name, meaning in LABELS.items():
@@ -247,6 +247,12 @@ def _hints(r: Report) -> list[str]:
             told = "applies to no task of this recording"
         lines += wrap(f"  {i}  {' '.join(rule['hints']) or 'none'}: {told}", indent="     ")
     return lines
+
+
+def _energy(r: Report) -> list[str]:
+    """Wakeups that energy-aware placement may have decided."""
+    told = [f"{terminal(name, _NAME)} {n:,}" for name, n in (r.run.get("by_energy") or {}).items()]
+    return wrap(f"Left as observed, because the machine placed by energy: {', '.join(told)} wakeups.") if told else []
 
 
 def _uncounted(r: Report) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rewake.replay._engine as _engine
+from rewake.collectors.snapshot.cpulist import parse_list
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
 from rewake.replay import plugins
@@ -244,6 +245,8 @@ def _inferred(recording: Recording, topology_known: bool) -> int:
     """INPUTS that this recording leaves to inference or to a model, as bits."""
     always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity", "irq_load"}
     names = always if topology_known else always | {"domains"}
+    if not recording.manifest.get("exit_latency_us"):
+        names |= {"idle_state"}
     return sum(1 << INPUTS.index(name) for name in names)
 
 
@@ -300,6 +303,16 @@ def hardirq_source(events: Mapping[str, int]) -> str:
     return "none recorded, so no CPU is heavy; record irq:irq_handler_entry, irq_handler_exit and irq_vectors"
 
 
+def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
+    """Per CPU the exit latency of each cpuidle state; an empty list where it is not recorded."""
+    latency: list[list[int]] = [[] for _ in range(n_cpus)]
+    for cpus, states in (recording.manifest.get("exit_latency_us") or {}).items():
+        for cpu in parse_list(cpus):
+            if cpu < n_cpus:
+                latency[cpu] = [int(n) for n in states]
+    return latency
+
+
 def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
@@ -320,6 +333,8 @@ class Loop:
             "tick_at": _tick_at(recording, hz),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self._recorded.topology_known),
+            "exit_latency": _exit_latency(recording, self._recorded.n_cpus),
+            "energy_aware": recording.manifest.get("energy_aware") is True,
         }
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
@@ -488,6 +503,7 @@ def replay(
             "decided": decided,
             "exposure": total["exposed"] / decided if decided else None,
             "self_collision": total["self_collision"],
+            "by_energy": total["by_energy"],
             "branches": list(_engine.BRANCHES),
         }
         policies.append(entry | (answered[name].manifest() if name in answered else {}))

@@ -191,9 +191,13 @@ class Decisions:
         *policies: str | _engine.PolicySource,
         seed: int = 0,
         sync: bool = False,
+        energy_aware: bool = False,
         **latency: list[tuple[int, int]],
     ) -> Replayed:
-        options = {"sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1}
+        options = {
+            "sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1,
+            "energy_aware": energy_aware,
+        }  # fmt: skip
         specs: list[Any] = []
         for policy in policies:
             if not isinstance(policy, str):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rewake.collectors.snapshot import archive, domains, guest, hwloc, tasks
+from rewake.collectors.snapshot import archive, domains, guest, hwloc, power, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
@@ -27,7 +27,8 @@ class Snapshot:
     """A machine: columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup`, the rest as plain values.
 
     `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
-    `steal_pct` how much of its CPU time that took while the trace ran; None: not in the snapshot. `notes` say what was
+    `steal_pct` how much of its CPU time that took while the trace ran, `energy_aware` whether wakeups may be placed by
+    energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU list. `notes` say what was
     missing or contradictory. `sources` are names with the SHA-256 of what was read.
     """
 
@@ -45,6 +46,8 @@ class Snapshot:
     hz: int | None = None
     guest: bool | None = None
     steal_pct: float | None = None
+    exit_latency: dict[str, list[int]] = field(default_factory=dict)
+    energy_aware: bool | None = None
     notes: list[str] = field(default_factory=list)
     sources: list[dict[str, str]] = field(default_factory=list)
 
@@ -129,6 +132,7 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
     snapshot.guest, snapshot.steal_pct = guest.read(files)
     snapshot.features, snapshot.sysctl = tasks.read_features(files), tasks.read_sysctl(files)
+    snapshot.energy_aware = power.read_energy_aware(files)
     groups, member = tasks.read_cgroups(files)
     snapshot.cgroup = _cgroup_columns(groups)
     snapshot.threads, bad = tasks.read_threads(files, member)
@@ -144,6 +148,7 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
         stacks = domains.from_schedstat(files)
     except ValueError as e:
         raise TraceError(f"topology {name}: {e}") from None
+    snapshot.exit_latency = power.read_exit_latency(files, sorted(cpus.online))
     if stacks is not None and not domains.add_names(files, stacks):
         snapshot.notes.append("names or flags of scheduler domains are missing: completed from the default stack")
         stacks = _complete(stacks, _default(snapshot, hardware, cpus))

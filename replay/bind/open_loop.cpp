@@ -116,6 +116,7 @@ class PyOpenLoop {
             d["decided"] = in.decided;
             d["exposed"] = in.exposed;
             d["self_collision"] = in.self_collisions;
+            d["by_energy"] = in.by_energy;
             d["lo"] = histogram(in.lo);
             d["hi"] = histogram(in.hi);
             out.append(d);
@@ -144,6 +145,8 @@ class PyOpenLoop {
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
         if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
+        if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
+        if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
         if (o.contains("audit")) r.audit = nb::cast<bool>(o["audit"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
@@ -240,7 +243,8 @@ void bind_codes(nb::module_& m) {
                                 {bit(kNr), "nr"},
                                 {bit(kCapacity), "capacity"},
                                 {bit(kDomains), "domains"},
-                                {bit(kIrqLoad), "irq_load"}});
+                                {bit(kIrqLoad), "irq_load"},
+                                {bit(kIdleState), "idle_state"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
                                   {bit(kIdleMissedLlc), "idle_missed_llc"},
                                   {bit(kIdleMissedMachine), "idle_missed_machine"},
@@ -264,7 +268,9 @@ void bind_open_loop(nb::module_& m) {
              nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
              nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
              "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
-             "tick_at (ns, when some tick was; 0), audit (keep inputs()); same_llc, "
+             "tick_at (ns, "
+             "when some tick was; 0), exit_latency (us, per CPU and idle state), energy_aware, audit (keep inputs()); "
+             "same_llc, "
              "cross_llc: (lo, hi) "
              "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
@@ -281,7 +287,8 @@ void bind_open_loop(nb::module_& m) {
              "Explanations so far, in order; none of a decision that no policy is asked about.")
         .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
         .def("totals", &PyOpenLoop::totals,
-             "Per policy over all parts so far: decided, exposed, self_collision, and the buckets of lo and hi.");
+             "Per policy over all parts so far: decided, by_energy, exposed, self_collision, and the buckets of lo and "
+             "hi.");
     nb::list branches;
     for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
         branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));

@@ -35,6 +35,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
+    machine_.set_exit_latency(opt_.exit_latency);
+    opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
@@ -226,8 +228,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const bool slow = kind != Kind::wake || topo_.balance_wake;
+        if (kind == Kind::exec) machine_.move_running(p, w.prev);
         if (slow || topo_.asym) {
-            const Machine::TaskUtil u = machine_.task_util(before, w.prev);
+            const Machine::TaskUtil u = machine_.task_util(machine_.task(p), w.prev);
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
         }
         if (slow) machine_.look_at_all();
@@ -240,13 +243,19 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
+        const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
         std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
+            if (energy && in.policy->energy_aware()) {
+                in.by_energy += cls != DecisionClass::pinned;
+                in.block->clear(slot);
+                continue;
+            }
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
-                w.p_load = machine_.task_load(before, w.prev, in.load);
+                w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
             if (in.irq) machine_.set_irq_load(in.irq);
@@ -263,6 +272,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             in.block->inputs_assumed[slot] = dec.looked & modelled;
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
+        if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);

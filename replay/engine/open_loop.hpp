@@ -128,6 +128,8 @@ struct ReplayOptions {
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
+    std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
+    bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
     bool audit = false;       ///< keep InputColumns
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
@@ -142,6 +144,7 @@ class OpenLoop {
         const IrqLoad* irq = nullptr;        ///< what it reads as View::irq
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
+        int64_t by_energy = 0;  ///< wakeups not decided, because energy-aware placement may have
         int64_t decided = 0, exposed = 0, self_collisions = 0;
     };
 

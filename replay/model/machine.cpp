@@ -147,7 +147,7 @@ void Machine::accrue(Cpu c) {
 
 void Machine::publish(Cpu c) {
     load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.waiting);
-    load(LoadKind::average)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.average);
+    load(LoadKind::average)[c.v] = cpus_[c.v].pelt.load_avg;
 }
 
 /// Averages of a task that queues for the first time (post_init_entity_util_avg for a new one).
@@ -155,9 +155,9 @@ void Machine::start(Task& t, Cpu c) {
     const QueuePelt& queue = cpus_[c.v].pelt;
     t.pelt.load = t.weight;
     if (t.born) {
-        const double room = std::max(0.0, (1024 * cpus_[c.v].speed - queue.util) / 2);
-        t.pelt.util = queue.util < 1 ? room : std::min(room, queue.util * t.weight / (queue.average + 1));
-        t.pelt.runnable = t.pelt.util;
+        const int64_t room = std::max(0, (topo_.cap_orig[c.v] - queue.util_avg) / 2);
+        const int64_t share = int64_t{queue.util_avg} * t.weight / (queue.load_avg + 1);
+        t.pelt.util = t.pelt.runnable = static_cast<double>(queue.util_avg == 0 ? room : std::min(room, share));
     }
     t.pelt.show();
 }
@@ -205,17 +205,54 @@ Machine::TaskUtil Machine::task_util(const Task& t, Cpu prev) const {
     return {own.util_avg, t.util_est, own.runnable_avg};
 }
 
+void Machine::move_running(TaskId p, Cpu c) {
+    Task& t = tasks_[p.v];
+    if (t.state != State::running || !t.counted || t.cpu == c) return;
+    CpuState &from = cpus_[t.cpu.v], &to = cpus_[c.v];
+    view_.nr[t.cpu.v] -= 1, view_.nr[c.v] += 1;
+    from.idle_h -= t.sidle, to.idle_h += t.sidle;
+    if (t.weight) {
+        view_.cfs_nr[t.cpu.v] -= 1, view_.cfs_nr[c.v] += 1;
+        load(LoadKind::weight)[t.cpu.v] -= t.weight, load(LoadKind::weight)[c.v] += t.weight;
+        from.util_est -= t.util_est, to.util_est += t.util_est;
+        from.pelt.waiting -= t.pelt.load_avg, to.pelt.waiting += t.pelt.load_avg;
+        from.pelt.detach(t.pelt), to.pelt.attach(t.pelt);
+        t.attached = c;
+        publish(t.cpu), publish(c);
+    }
+    if (from.curr == p) from.curr = TaskId(t.cpu.v);
+    if (is_idle_task(to.curr)) to.curr = p;
+    refresh(std::exchange(t.cpu, c));
+    refresh(c);
+}
+
+int32_t Machine::exit_latency(Cpu c) const {
+    const CpuState& s = cpus_[c.v];
+    if (!s.has_idle_state) return -1;
+    const bool known = c.v < exit_latency_.size() && s.idle_state < exit_latency_[c.v].size();
+    return known ? exit_latency_[c.v][s.idle_state] : static_cast<int32_t>(std::min(s.idle_state, 1'000'000u));
+}
+
+bool Machine::overutilised() {
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        catch_up(Cpu(static_cast<uint16_t>(i)));
+        const int64_t util = std::max(cpus_[i].pelt.util_avg, cpus_[i].util_est);
+        if (util * 1280 >= int64_t{view_.cap[i]} * 1024) return true;
+    }
+    return false;
+}
+
 void Machine::look_at_all() {
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         const CpuState& s = cpus_[i];
         catch_up(c);
         slow_.pending.assign(c, s.pending > 0);
-        slow_.blocked_load[i] = static_cast<int64_t>(s.pelt.average);
-        slow_.util[i] = static_cast<int32_t>(s.pelt.util);
+        slow_.blocked_load[i] = s.pelt.load_avg;
+        slow_.util[i] = s.pelt.util_avg;
         slow_.util_est[i] = s.util_est;
-        slow_.runnable[i] = static_cast<int32_t>(s.pelt.runnable);
-        slow_.exit_latency[i] = s.has_idle_state ? static_cast<int32_t>(s.idle_state) : -1;
+        slow_.runnable[i] = s.pelt.runnable_avg;
+        slow_.exit_latency[i] = exit_latency(c);
         slow_.idle_stamp[i] = s.idle_stamp;
     }
 }
@@ -224,7 +261,7 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (!prio_is_fair(t.prio)) return 0;
     if (kind == LoadKind::weight) return weight_of_prio(t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
-    const double queue = cpus_[c.v].pelt.average;
+    const auto queue = static_cast<double>(cpus_[c.v].pelt.load_avg);
     Pelt own = t.pelt;
     if (t.counted) own.accrue(cpus_[c.v].pelt.at, t.weight, t.state == State::running);
     return static_cast<int64_t>(own.load_avg * queue / (queue + 1));
@@ -537,7 +574,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     idle_scan_.advance(ts, view_.nr_idle_scan, [this](Cpu c) {
         accrue(c);
         const CpuState& s = cpus_[c.v];
-        return std::min(std::max(static_cast<int32_t>(s.pelt.util), s.util_est), view_.cap[c.v]);
+        return std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[c.v]);
     });
 }
 

@@ -75,6 +75,11 @@ class Machine {
     void advance(Ns ts, Cpu prev, Cpu waker);
 
     const View& view() const { return view_; }
+    /// Exit latencies per CPU and cpuidle state, in any unit. Where none are known the states count by their number: a
+    /// deeper one takes longer to leave.
+    void set_exit_latency(const std::vector<std::vector<int32_t>>& latency) { exit_latency_ = latency; }
+    /// Some CPU uses more than four fifths of its capacity, as far as is known.
+    bool overutilised();
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
     /// Gives view() a hardirq load to point at; nullptr: not known.
@@ -90,6 +95,9 @@ class Machine {
         int32_t util = 0, util_est = 0, runnable = 0;
     };
     TaskUtil task_util(const Task& t, Cpu prev) const;
+    /// Counts a running task on `c` instead of its CPU, until called with that one again: an exec is recorded only after
+    /// the move that it decided.
+    void move_running(TaskId p, Cpu c);
     /// Brings View::slow to the time of the last advance(): before a decision that takes the fork and exec path.
     void look_at_all();
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
@@ -152,6 +160,7 @@ class Machine {
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
     Ns pelt_clock(Cpu c);
+    int32_t exit_latency(Cpu c) const;
     void accrue(Cpu c);
     void catch_up(Cpu c);
     void accrue(Task& t, bool ran) { t.pelt.accrue(pelt_clock(t.attached), t.weight, ran); }
@@ -174,6 +183,7 @@ class Machine {
     LoadKind selected_ = LoadKind::average;
     IdleScanModel idle_scan_;
     SlowInputs slow_;
+    std::vector<std::vector<int32_t>> exit_latency_;
     Ns tick_ = 4'000'000, tick_phase_ = 0;
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     bool scaled_ = false;  ///< some CPU has less than full capacity

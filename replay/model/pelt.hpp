@@ -70,47 +70,48 @@ struct Pelt {
 
 /// The averages of a root cfs run queue: sums over the tasks attached to it, those that sleep included.
 struct QueuePelt {
-    double average = 0;  ///< load_avg
+    double load = 0, util = 0, runnable = 0;
     double waiting = 0;  ///< runnable_load_avg (until 5.4): load_avg of the queued tasks only
-    double util = 0;  ///< util_avg
-    double runnable = 0;  ///< runnable_avg (5.7+)
     Ns at = 0;
     Ns edge = 0;  ///< end of the period that holds `at`
-    Pelt gone;  ///< of tasks that were placed elsewhere: still counted until the next update
-    bool any_gone = false;
+    int64_t load_avg = 0;  ///< as of the last period, and who came and went since
+    int32_t util_avg = 0, runnable_avg = 0;  ///< likewise
+    int64_t gone_load = 0;  ///< of tasks that were placed elsewhere: they count until the next update
+    int32_t gone_util = 0, gone_runnable = 0;
     /// As Pelt::accrue; `weight`: sum of the queued weights, `queued`: their number, `ran`: a fair task did.
     void accrue(Ns now, double weight, int queued, bool ran) {
-        if (any_gone) settle();
+        if (gone_load != 0) {
+            change(-gone_load, -gone_util, -gone_runnable);
+            gone_load = 0, gone_util = gone_runnable = 0;
+        }
         if (now <= at) return;
         const double keep = pelt_decay(now - at), add = 1 - keep;
-        average = average * keep + weight * add;
+        load = load * keep + weight * add;
         waiting = waiting * keep + weight * add;
         util = util * keep + (ran ? 1024 * add : 0);
         runnable = runnable * keep + 1024 * queued * add;
         at = now;
-        if (now >= edge) edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
+        if (now < edge) return;
+        edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
+        load_avg = static_cast<int64_t>(load);
+        util_avg = static_cast<int32_t>(util);
+        runnable_avg = static_cast<int32_t>(runnable);
     }
-    void attach(const Pelt& p) {
-        average += p.load_avg;
-        util += p.util_avg;
-        runnable += p.runnable_avg;
-    }
-    void detach(const Pelt& p) {
-        average = std::max(0.0, average - p.load_avg);
-        util = std::max(0.0, util - p.util_avg);
-        runnable = std::max(0.0, runnable - p.runnable_avg);
-    }
+    void attach(const Pelt& p) { change(p.load_avg, p.util_avg, p.runnable_avg); }
+    void detach(const Pelt& p) { change(-p.load_avg, -p.util_avg, -p.runnable_avg); }
     /// Takes a task off at the next update (cfs_rq::removed).
     void detach_later(const Pelt& p) {
-        gone.load_avg += p.load_avg, gone.util_avg += p.util_avg, gone.runnable_avg += p.runnable_avg;
-        any_gone = true;
+        gone_load += p.load_avg, gone_util += p.util_avg, gone_runnable += p.runnable_avg;
     }
 
   private:
-    void settle() {
-        detach(gone);
-        gone = {};
-        any_gone = false;
+    void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {
+        load_avg = std::max<int64_t>(0, load_avg + by_load);
+        util_avg = std::max(0, util_avg + by_util);
+        runnable_avg = std::max(0, runnable_avg + by_runnable);
+        load = std::max(0.0, load + static_cast<double>(by_load));
+        util = std::max(0.0, util + by_util);
+        runnable = std::max(0.0, runnable + by_runnable);
     }
 };
 

@@ -180,6 +180,23 @@ void finish_llcs(Topology& t) {
         }
 }
 
+/// imb_numa_nr of the NUMA levels, from the LLCs of a node (build_sched_domains of 6.0+; policies.md A8).
+void finish_numa(Topology& t) {
+    for (Domain& d : t.domains) {
+        if (!d.numa || d.imb_numa_nr) continue;
+        const Cpu c = lowest(d.cpus);
+        const int llc = t.llc_size(c);
+        int node = llc, first = 0;  // a node level that equals the LLC is not in the stack
+        for (int i : t.stack[c.v]) {
+            const Domain& level = t.domains[i];
+            if (level.numa && first == 0) first = level.weight;
+            if (!level.numa && !level.share_llc && node == llc) node = level.weight;
+        }
+        const int llcs = node / llc, base = std::max(1, llcs == 1 ? node / 8 : llcs);
+        d.imb_numa_nr = base * std::max(1, d.weight / first);
+    }
+}
+
 }  // namespace
 
 void Topology::finish() {
@@ -188,6 +205,7 @@ void Topology::finish() {
     finish_nodes_and_capacity(*this);
     finish_stacks(*this);
     finish_llcs(*this);
+    finish_numa(*this);
 }
 
 }  // namespace rewake

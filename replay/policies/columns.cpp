@@ -108,6 +108,7 @@ constexpr Column kLinux419 = later(kLinux4123, "linux-4.19", "v4.19", "4.19.1", 
 });
 constexpr Column kLinux54 = later(kLinux419, "linux-5.4", "v5.4", "5.4.59", [](Column& c) {
     c.gate = WakeGate::wide_cap_est;
+    c.energy_aware = true;
     c.idle_pred = IdlePred::avail_or_sidle;
     c.scan_3 = {.counts_disallowed = false, .soft_last = true};
     c.slow.est_removed = true;
@@ -320,7 +321,7 @@ Column configured(Column c, const PolicyParams& params) {
 
 std::vector<std::string> column_deviations(const Column& c) {
     std::vector<std::string> d{
-        "energy-aware placement and core scheduling are not modelled",
+        "energy-aware placement is reported as observed, core scheduling is not modelled",
         "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
     if (reads_fit(c))
         d.push_back(
@@ -376,6 +377,7 @@ Composition compose(Column c, const Topology& t, Parts parts) {
                     .slow = {},
                     .idle = c.idle_pred,
                     .idle_cores = keeps_idle_cores(c),
+                    .energy_aware = c.energy_aware,
                     .load = load_kind(c),
                     .fork_recent = c.x4_recent != X4::none};
     Steps& s = out.steps;

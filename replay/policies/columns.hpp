@@ -41,6 +41,7 @@ struct Column {
     Flips flips = Flips::in_class;
     Pinned pinned = Pinned::any_allowed;
     bool exiting_no_sync = true;   ///< sync is forced off while curr exits (4.19+)
+    bool energy_aware = false;     ///< has energy-aware placement (5.0+)
     WakeGate gate = WakeGate::wide;
     int wide_factor = 0;           ///< flips that make wake_wide; 0: size of the waker's LLC
     bool stop_unbalanced = false;  ///< the domain walk ends at a level without LOAD_BALANCE

@@ -22,6 +22,7 @@ struct Composition {
     Steps slow;                ///< forks and execs
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
+    bool energy_aware = false;  ///< has energy-aware placement (5.0+)
     std::optional<IrqSettings> irq{};  ///< reads View::irq, estimated so
     LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
@@ -35,6 +36,7 @@ class Composed final : public Policy {
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
     const IrqSettings* irq_settings() const override { return c_.irq ? &*c_.irq : nullptr; }
+    bool energy_aware() const override { return c_.energy_aware; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
 
     /// select-idle-sibling alone, without the core's check.

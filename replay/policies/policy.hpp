@@ -64,6 +64,7 @@ enum Input : uint32_t {
     kCapacity = 1u << 12,
     kDomains = 1u << 13,
     kIrqLoad = 1u << 14,
+    kIdleState = 1u << 15,
 };
 
 class Reasons;
@@ -125,6 +126,8 @@ class Policy {
     virtual bool keeps_idle_cores() const { return false; }
     /// Whether cpu_idle() is also called where the core stays busy.
     virtual bool sees_every_idle() const { return false; }
+    /// Whether wakeups on an energy-aware machine go by energy, which no policy here decides (policies.md A9).
+    virtual bool energy_aware() const { return false; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
     virtual LoadKind load_kind() const { return LoadKind::average; }
     /// How View::irq is to be estimated for it; nullptr: it does not read it.

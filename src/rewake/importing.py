@@ -175,6 +175,8 @@ def _write(
         "hz": machine.hz,
         "guest": True if header.get("is_guest") else machine.guest,
         "steal_pct": machine.steal_pct,
+        "exit_latency_us": machine.exit_latency,
+        "energy_aware": machine.energy_aware,
         **_states(kernel, uname),
     }  # fmt: skip
     report("decisions")

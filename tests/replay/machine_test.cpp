@@ -75,6 +75,13 @@ class Loads : public testing::Test {
         topo_.online.set(Cpu(0));
         topo_.online.set(Cpu(1));
         topo_.cap_orig = std::move(capacities);
+        Domain llc;
+        llc.span = topo_.online;
+        llc.name = "MC";
+        llc.share_llc = true;
+        topo_.domains = {llc};
+        topo_.llc_id = {0, 0};
+        topo_.has_llc_domain = {true, true};
         topo_.finish();
         table_ = {};
         table_.masks.push_back({topo_.online, 2});
@@ -148,14 +155,15 @@ TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
 
 TEST_F(Loads, ABusyCpuFollowsItsTicksAndAnIdleOneTheBalancer) {
     machine_->set_tick(4 * kMs, 1 * kMs);
-    all(0), all(4'500'000);  // the balancer looks again at 5.5 ms: each LLC has one CPU
-    runs(4'600'000, 1, 1, 5);
+    all(0), all(3'800'000);  // the balancer looks again at 5.8 ms: an LLC of two CPUs
+    runs(3'850'000, 1, 1, 5);
     EXPECT_EQ(all(4'900'000).util[1], 0);
-    EXPECT_EQ(all(5'400'000).util[1], 8);  // as of the tick at 5 ms: 1024 (1 - 2^(-0.4/32.768)) = 8.6
-    runs(8 * kMs, 1, 5, 1);
-    const int32_t then = all(8 * kMs).util[1];
-    EXPECT_EQ(all(8'500'000).util[1], then);
-    EXPECT_NEAR(all(8 * kMs + static_cast<Ns>(kHalf)).util[1], then / 2, 2);
+    EXPECT_EQ(all(5'700'000).util[1], 24);  // as of the tick at 5 ms: 1024 (1 - 2^(-1.15/32.768)) = 24.6
+    runs(40 * kMs, 1, 5, 1);
+    const int32_t then = all(40 * kMs).util[1];
+    EXPECT_GT(then, 500);
+    EXPECT_EQ(all(41'500'000).util[1], then);
+    EXPECT_NEAR(all(40 * kMs + static_cast<Ns>(kHalf)).util[1], then / 2, 2);
 }
 
 TEST_F(Loads, APlacedTaskIsCountedOnItsOldCpuUntilThatIsUpdated) {
@@ -205,6 +213,38 @@ TEST_F(Loads, IdleStampsAndPendingWakeups) {
     EXPECT_FALSE(in.pending.test(Cpu(0)));
     EXPECT_TRUE(in.pending.test(Cpu(1)));
     EXPECT_LT(in.exit_latency[0], 0);
+    machine_->on_idle_state(Cpu(0), 1);
+    EXPECT_EQ(all(8 * kMs).exit_latency[0], 1);  // no table: the state's number
+    machine_->set_exit_latency({{2, 133}, {}});
+    EXPECT_EQ(all(8 * kMs).exit_latency[0], 133);
+    machine_->on_idle_state(Cpu(0), 5);
+    EXPECT_EQ(all(8 * kMs).exit_latency[0], 5);  // a state that the table does not have
+}
+
+TEST_F(Loads, OverutilisedFromFourFifthsOfACpu) {
+    runs(kMs, 0, 0, 4);
+    machine_->advance(70 * kMs, Cpu(0), Cpu(0));  // 76 %
+    EXPECT_FALSE(machine_->overutilised());
+    machine_->advance(90 * kMs, Cpu(0), Cpu(0));  // 85 %
+    EXPECT_TRUE(machine_->overutilised());
+}
+
+TEST_F(Loads, AnExecIsCountedWhereItWasDecided) {
+    runs(kMs, 0, 0, 4);
+    runs(2 * kMs, 1, 1, 5);
+    runs(40 * kMs, 1, 5, 1);
+    machine_->advance(40 * kMs, Cpu(0), Cpu(1));
+    const int64_t load_0 = load(0, LoadKind::average), load_1 = load(1, LoadKind::average);
+    machine_->move_running(TaskId(4), Cpu(1));
+    EXPECT_TRUE(machine_->view().idle.test(Cpu(0)));
+    EXPECT_FALSE(machine_->view().idle.test(Cpu(1)));
+    EXPECT_EQ(machine_->view().nr, (std::vector<int32_t>{0, 1}));
+    EXPECT_LT(load(0, LoadKind::average), load_0);
+    machine_->move_running(TaskId(4), Cpu(0));
+    EXPECT_FALSE(machine_->view().idle.test(Cpu(0)));
+    EXPECT_TRUE(machine_->view().idle.test(Cpu(1)));
+    EXPECT_EQ(load(0, LoadKind::average), load_0);
+    EXPECT_EQ(load(1, LoadKind::average), load_1);
 }
 
 }  // namespace

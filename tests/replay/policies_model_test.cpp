@@ -93,6 +93,31 @@ TEST(Topology, OverlappingNumaLevelsBelongToTheirOwnCpus) {  // a ring of four n
     EXPECT_EQ(t.domains[static_cast<size_t>(t.stack[2][0])].span, cpus({1, 2, 3}));
 }
 
+TEST(Topology, CountsTheTasksThatMayStayOnTheirNode) {  // imb_numa_nr, policies.md E7
+    auto allowance = [](int node, int llc) {
+        Topology t;
+        t.n_cpus = 2 * node;
+        t.online = first_cpus(2 * node);
+        t.has_llc_domain.assign(static_cast<size_t>(2 * node), true);
+        auto add = [&](const char* name, int from, int n) {
+            Domain& d = t.domains.emplace_back();
+            d.name = name;
+            d.share_llc = n == llc;
+            d.numa = n == 2 * node;
+            for (int c = from; c < from + n; ++c) d.span.set(cpu(c));
+        };
+        for (int c = 0; c < 2 * node; ++c) t.llc_id.push_back(static_cast<uint16_t>(c / llc * llc));
+        for (int c = 0; c < 2 * node; c += llc) add("MC", c, llc);
+        for (int c = 0; node > llc && c < 2 * node; c += node) add("PKG", c, node);
+        add("NUMA", 0, 2 * node);
+        t.finish();
+        return t.domains.back().imb_numa_nr;
+    };
+    EXPECT_EQ(allowance(16, 16), 2);
+    EXPECT_EQ(allowance(128, 16), 8);
+    EXPECT_EQ(allowance(4, 4), 1);
+}
+
 TEST(Topology, RefusesContradictions) {
     auto error = [](auto change) -> std::string {
         Topology t = machine(8, true);

@@ -156,6 +156,7 @@ std::optional<Cpu> SlowPath::idlest_cpu(Ctx& x, const CpuMask& group, Cpu c) con
                 return true;
             }
             if (rules_.idle_states && x.idle.test(i)) {
+                x.look(kIdleState);
                 const int64_t latency = in->exit_latency[i.v];  // negative: no cpuidle state
                 if (latency >= 0 && latency < best_latency) {
                     best_latency = latency;

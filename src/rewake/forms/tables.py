@@ -47,7 +47,7 @@ FAIR_CLASSES = ("moved", "stayed")
 
 INPUTS = (
     "sync", "allowed", "load", "util", "flips", "recent", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock",
-    "idle_policy", "nr", "capacity", "domains", "irq_load",
+    "idle_policy", "nr", "capacity", "domains", "irq_load", "idle_state",
 )  # fmt: skip
 """Bits of `inputs_assumed`, lowest first: inputs that were inferred or modelled where the decision looked at them."""
 

@@ -286,6 +286,7 @@ def measure(
     found, blocks = sql.run(con, "fidelity/candidates").dicts(), sql.run(con, "fidelity/blocks").dicts()
     if not found or not found[0]["decisions"]:
         raise FidelityError("nothing to identify: no wakeup reached the fair class's placement in this recording")
+    here = next(row for row in found if row["sync"] == sync)
     rankings = {
         s: _rank([r for r in found if r["sync"] == s], [r for r in blocks if r["sync"] == s], manifest["identical"])
         for s in sorted({str(row["sync"]) for row in found})
@@ -295,9 +296,9 @@ def measure(
         under=tuple(rankings.values()),
         tried=len({column_of(str(row["policy"])) for row in found}),
         left_out=tuple(manifest["left_out"]),
-        decisions=found[0]["decisions"],
-        telling=found[0]["telling"],
-        moved=found[0]["moved"],
+        decisions=here["decisions"],
+        telling=here["telling"],
+        moved=here["moved"],
         blocks=len({row["from_ns"] for row in blocks}),
         block_ns=manifest["block_ns"],
         recorded=recorded,

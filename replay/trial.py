@@ -36,15 +36,19 @@ def block_length(span_ns: int) -> int:
 
 
 class _Count:
-    """Per run, candidate and block: wakeups agreed on, those of them that were moved, and wakeups it moves."""
+    """Under one WF_SYNC, by block: telling wakeups (those that the kernel or some candidate moves), and by candidate
+    the wakeups agreed on, those of them that the kernel moved, and the wakeups that it moves.
+    """
 
     def __init__(self, candidates: int, blocks: int) -> None:
         self.counts = np.zeros((3, candidates, blocks), np.int64)
+        self.telling = np.zeros(blocks, np.int64)
 
     def add(self, blocks: Ints, agrees: Bools, recorded_moves: Bools, moves: Bools) -> None:
         """Rows of (candidate, wakeup); `blocks` does not fall."""
         if not len(blocks):
             return
+        self.telling += np.bincount(blocks[recorded_moves | moves.any(axis=0)], minlength=len(self.telling))
         starts = np.flatnonzero(np.r_[True, blocks[1:] != blocks[:-1]])
         for total, flags in zip(self.counts, (agrees, agrees & recorded_moves, moves), strict=True):
             total[:, blocks[starts]] += np.add.reduceat(flags, starts, axis=1, dtype=np.int64)
@@ -76,14 +80,17 @@ class _Doubtful:
         bits = np.unpackbits(packed, axis=1, count=4 * self._k + 1).astype(np.bool_)
         relations = Relations(waker.astype(np.uint32), wakee.astype(np.uint32), np.ones(len(n), np.bool_), n)
         recorded_moves = bits[pattern, -1]
-        blocks = total.counts.shape[2]
+        telling = recorded_moves.copy()
+        blocks = len(total.telling)
         for i in range(self._k):
             agrees0, agrees1, moves0, moves1 = (bits[pattern, j * self._k + i] for j in range(4))
             sync = relations.infer(agrees0, agrees1)
             agrees, moves = np.where(sync, agrees1, agrees0), np.where(sync, moves1, moves0)
+            telling |= moves
             for count, flags in zip(total.counts, (agrees, agrees & recorded_moves, moves), strict=True):
                 # Sums of counts stay far below 2**53, so the doubles are exact.
                 count[i] += np.bincount(block, n * flags, blocks).astype(np.int64)
+        total.telling += np.bincount(block, n * telling, blocks).astype(np.int64)
 
 
 class _Trial:
@@ -92,7 +99,7 @@ class _Trial:
     def __init__(self, specs: Sequence[PolicySpec], first_ns: int, block_ns: int, blocks: int) -> None:
         self.k, self._first, self._block, self.blocks = len(specs), first_ns, block_ns, blocks
         self.by_sync = {sync: _Count(self.k, blocks) for sync in SYNCS}
-        self.decisions, self.telling, self.moved = np.zeros((3, blocks), np.int64)
+        self.decisions, self.moved = np.zeros((2, blocks), np.int64)
         self.digests = [blake2b() for _ in specs]
         self.doubtful = _Doubtful(self.k)
         self._fair = [ENUMS["decision_class"].index(c) for c in FAIR_CLASSES]
@@ -114,8 +121,7 @@ class _Trial:
         agrees, moves = cpus == column("chosen_cpu"), cpus != column("prev_cpu")
         recorded = column("chosen_cpu") != column("prev_cpu")
         block = (column("ts_ns") - self._first) // self._block
-        for total, flags in ((self.decisions, recorded | True), (self.telling, recorded | moves.any(axis=0))):
-            total += np.bincount(block[flags], minlength=self.blocks)
+        self.decisions += np.bincount(block, minlength=self.blocks)
         self.moved += np.bincount(block[recorded], minlength=self.blocks)
         agrees0, agrees1, moves0, moves1 = agrees[: self.k], agrees[self.k :], moves[: self.k], moves[self.k :]
         self.by_sync["0"].add(block, agrees0, recorded, moves0)
@@ -139,7 +145,7 @@ class _Trial:
             "sync": np.repeat(np.array(SYNCS, object), all_),
             "from_ns": np.tile(start, each),
             "decisions": np.tile(self.decisions, each),
-            "telling": np.tile(self.telling, each),
+            "telling": np.concatenate([np.tile(self.by_sync[sync].telling, self.k) for sync in SYNCS]),
             "agreed": counts[0],
             "moved": np.tile(self.moved, each),
             "moved_agreed": counts[1],

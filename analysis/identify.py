@@ -264,7 +264,7 @@ def _rank(found: Sequence[Mapping[str, Any]], blocks: Sequence[Mapping[str, Any]
         plainest, *alike = groups[i]
         kept = {k: figures[plainest][k] for k in ("agreed", "agreement", "recall", "precision", "skill")}
         score = int(scores[i].sum()) / total if total else None
-        low, high = value - width, value + width
+        low, high = max(value - width, -1.0), min(value + width, 1.0)
         ranked.append(
             Candidate(plainest, tuple(alike), score=score, behind=value, low=low, high=high, in_set=low <= 0, **kept)
         )

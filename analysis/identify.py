@@ -264,7 +264,7 @@ def _rank(found: Sequence[Mapping[str, Any]], blocks: Sequence[Mapping[str, Any]
         plainest, *alike = groups[i]
         kept = {k: figures[plainest][k] for k in ("agreed", "agreement", "recall", "precision", "skill")}
         score = int(scores[i].sum()) / total if total else None
-        low, high = value - width, value + width
+        low, high = max(value - width, -1.0), min(value + width, 1.0)
         ranked.append(
             Candidate(plainest, tuple(alike), score=score, behind=value, low=low, high=high, in_set=low <= 0, **kept)
         )
@@ -286,6 +286,7 @@ def measure(
     found, blocks = sql.run(con, "fidelity/candidates").dicts(), sql.run(con, "fidelity/blocks").dicts()
     if not found or not found[0]["decisions"]:
         raise FidelityError("nothing to identify: no wakeup reached the fair class's placement in this recording")
+    here = next(row for row in found if row["sync"] == sync)
     rankings = {
         s: _rank([r for r in found if r["sync"] == s], [r for r in blocks if r["sync"] == s], manifest["identical"])
         for s in sorted({str(row["sync"]) for row in found})
@@ -295,9 +296,9 @@ def measure(
         under=tuple(rankings.values()),
         tried=len({column_of(str(row["policy"])) for row in found}),
         left_out=tuple(manifest["left_out"]),
-        decisions=found[0]["decisions"],
-        telling=found[0]["telling"],
-        moved=found[0]["moved"],
+        decisions=here["decisions"],
+        telling=here["telling"],
+        moved=here["moved"],
         blocks=len({row["from_ns"] for row in blocks}),
         block_ns=manifest["block_ns"],
         recorded=recorded,

@@ -297,7 +297,7 @@ def fidelity(machine: Machine, quality: QualityCard, measured: fid.Fidelity) -> 
 _VERDICTS = {
     "named": "one column does what was recorded best",
     "ambiguous": "the recording does not tell these columns apart",
-    "inconclusive": "too little in this recording to tell the columns apart",
+    "inconclusive": "there is too little in this recording to tell the columns apart",
 }
 
 
@@ -305,15 +305,17 @@ def identification(machine: Machine, quality: QualityCard, found: Identification
     """The set that cannot be told apart, what it was measured on, and the candidates in order."""
     ranking = found.ranking
     lines = head(machine, quality, found.decisions)
-    lines += wrap(f"{found.verdict}: {_VERDICTS[found.verdict]}: {_short(ranking.columns)}")
+    lines += wrap(
+        f"{found.verdict}, from {count(found.telling)} wakeups: {_VERDICTS[found.verdict]}: {_short(ranking.columns)}"
+    )
     lines += _identical(found)
     if found.settings:
         told = "; ".join(f"{f} {' or '.join(values)}" for f, values in found.settings.items())
         lines += wrap(f"features over that set: {told}")
     lines += _recorded_column(found)
     lines += wrap(
-        f"Agreement on {count(found.telling)} wakeups that the kernel ({count(found.moved)}) or some candidate moves; "
-        "at all others every candidate agrees."
+        f"Agreement on the {count(found.telling)} wakeups that the kernel ({count(found.moved)}) or some candidate "
+        "moves; at all others every candidate agrees."
     )
     lines += wrap(_SYNCS[ranking.sync])
     lines += [

@@ -392,18 +392,17 @@ class Loop:
             for engine in engines:
                 known, undecided = engine.ledger(0)["known"]
                 agrees.append(known & ~undecided)
-            waker, no_waker = with_null(decisions["waker_task"])
-            context, no_context = with_null(decisions["irq_ctx"])
+            waker, no_waker = _with_null(decisions["waker_task"])
+            context, no_context = _with_null(decisions["irq_ctx"])
             from_task = (context == 0) & ~no_context & ~no_waker
-            wakee, _ = with_null(decisions["task"])
+            wakee, _ = _with_null(decisions["task"])
             found.append((waker.copy(), wakee.copy(), from_task, *agrees))
         if not found:
             return np.zeros(0, np.bool_)
         return infer(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
-    """Values and NULL mask of a column, which has no mask where nothing is NULL."""
+def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 

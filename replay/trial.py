@@ -5,8 +5,8 @@ Every candidate is replayed with WF_SYNC clear and set. Under "auto" each candid
 of the run that its own agreement on the *other* wakeups of the relation speaks for (replay/sync.py): no candidate's
 inference serves another one, and nothing depends on which kernel was recorded.
 
-What is kept per wakeup is little: where the two runs of no candidate differ, nothing; elsewhere one row of a few bytes,
-which equal wakeups of a block share. Which candidates agree is kept once per distinct pattern.
+What is kept per wakeup is little: where the two runs of no candidate differ, nothing; elsewhere 16 bytes. Which
+candidates agree is kept once per distinct pattern.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import numpy.typing as npt
 
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter
-from rewake.replay.driver import Loop, with_null
+from rewake.replay.driver import Loop, _with_null
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import Bools, Ints, Relations
+from rewake.replay.sync import Bools, infer
+
+Ints = npt.NDArray[np.int64]
 
 SYNCS = ("0", "1", "auto")
 LEAST_BLOCKS, MOST_BLOCKS = 20, 1000
@@ -36,15 +38,19 @@ def block_length(span_ns: int) -> int:
 
 
 class _Count:
-    """Per run, candidate and block: wakeups agreed on, those of them that were moved, and wakeups it moves."""
+    """Under one WF_SYNC, by block: telling wakeups (those that the kernel or some candidate moves), and by candidate
+    the wakeups agreed on, those of them that the kernel moved, and the wakeups that it moves.
+    """
 
     def __init__(self, candidates: int, blocks: int) -> None:
         self.counts = np.zeros((3, candidates, blocks), np.int64)
+        self.telling = np.zeros(blocks, np.int64)
 
     def add(self, blocks: Ints, agrees: Bools, recorded_moves: Bools, moves: Bools) -> None:
         """Rows of (candidate, wakeup); `blocks` does not fall."""
         if not len(blocks):
             return
+        self.telling += np.bincount(blocks[recorded_moves | moves.any(axis=0)], minlength=len(self.telling))
         starts = np.flatnonzero(np.r_[True, blocks[1:] != blocks[:-1]])
         for total, flags in zip(self.counts, (agrees, agrees & recorded_moves, moves), strict=True):
             total[:, blocks[starts]] += np.add.reduceat(flags, starts, axis=1, dtype=np.int64)
@@ -56,34 +62,37 @@ class _Doubtful:
     def __init__(self, candidates: int) -> None:
         self._k = candidates
         self._codes: dict[bytes, int] = {}
-        self._rows: list[Ints] = []
+        self._rows: list[tuple[npt.NDArray[Any], ...]] = []
 
-    def add(self, rows: Ints, bits: Bools) -> None:
-        """`rows`: (block, waker, wakee) by wakeup; `bits`: (flag and candidate, wakeup)."""
+    def add(self, block: Ints, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], bits: Bools) -> None:
+        """Columns by wakeup; `bits`: (flag and candidate, wakeup)."""
         packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
         patterns, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_inverse=True)
         codes = [self._codes.setdefault(p.tobytes(), len(self._codes)) for p in patterns]
-        told = np.column_stack([rows, np.array(codes, np.int64)[which]])
-        same, n = np.unique(told, axis=0, return_counts=True)
-        self._rows.append(np.column_stack([same, n]))
+        self._rows.append((block.astype(np.int32), waker, wakee, np.array(codes, np.int32)[which]))
 
     def settle(self, total: _Count) -> None:
         """Adds them to `total`, each candidate with the WF_SYNC that it infers."""
         if not self._rows:
             return
-        block, waker, wakee, pattern, n = np.concatenate(self._rows).T
+        block, waker, wakee, pattern = (np.concatenate(column) for column in zip(*self._rows, strict=True))
         packed = np.frombuffer(b"".join(self._codes), np.uint8).reshape(len(self._codes), -1)
         bits = np.unpackbits(packed, axis=1, count=4 * self._k + 1).astype(np.bool_)
-        relations = Relations(waker.astype(np.uint32), wakee.astype(np.uint32), np.ones(len(n), np.bool_), n)
-        recorded_moves = bits[pattern, -1]
-        blocks = total.counts.shape[2]
+        from_task = np.ones(len(block), np.bool_)
+        telling = recorded_moves = bits[pattern, -1]
+        blocks = len(total.telling)
+        alike: dict[bytes, Ints] = {}
         for i in range(self._k):
-            agrees0, agrees1, moves0, moves1 = (bits[pattern, j * self._k + i] for j in range(4))
-            sync = relations.infer(agrees0, agrees1)
-            agrees, moves = np.where(sync, agrees1, agrees0), np.where(sync, moves1, moves0)
-            for count, flags in zip(total.counts, (agrees, agrees & recorded_moves, moves), strict=True):
-                # Sums of counts stay far below 2**53, so the doubles are exact.
-                count[i] += np.bincount(block, n * flags, blocks).astype(np.int64)
+            flags = bits[:, i : 4 * self._k : self._k]
+            if flags.tobytes() not in alike:
+                agrees0, agrees1, moves0, moves1 = flags[pattern].T
+                sync = infer(waker, wakee, from_task, agrees0, agrees1)
+                agrees, moves = np.where(sync, agrees1, agrees0), np.where(sync, moves1, moves0)
+                telling = telling | moves
+                counted = (agrees, agrees & recorded_moves, moves)
+                alike[flags.tobytes()] = np.stack([np.bincount(block[x], minlength=blocks) for x in counted])
+            total.counts[:, i] += alike[flags.tobytes()]
+        total.telling += np.bincount(block[telling], minlength=blocks)
 
 
 class _Trial:
@@ -92,7 +101,7 @@ class _Trial:
     def __init__(self, specs: Sequence[PolicySpec], first_ns: int, block_ns: int, blocks: int) -> None:
         self.k, self._first, self._block, self.blocks = len(specs), first_ns, block_ns, blocks
         self.by_sync = {sync: _Count(self.k, blocks) for sync in SYNCS}
-        self.decisions, self.telling, self.moved = np.zeros((3, blocks), np.int64)
+        self.decisions, self.moved = np.zeros((2, blocks), np.int64)
         self.digests = [blake2b() for _ in specs]
         self.doubtful = _Doubtful(self.k)
         self._fair = [ENUMS["decision_class"].index(c) for c in FAIR_CLASSES]
@@ -100,13 +109,13 @@ class _Trial:
 
     def part(self, decisions: Columns, clear: Sequence[Columns], set_: Sequence[Columns]) -> None:
         """One part: its decisions, and the candidates' ledgers of it with WF_SYNC clear and set."""
-        ledgers = [with_null(columns["cpu"]) for columns in (*clear, *set_)]
+        ledgers = [_with_null(columns["cpu"]) for columns in (*clear, *set_)]
         counted = np.isin(decisions["class"], self._fair) & (decisions["kind"] == self._wake)
         for _, undecided in ledgers:
             counted &= ~undecided
 
         def column(name: str) -> npt.NDArray[Any]:
-            return with_null(decisions[name])[0][counted]
+            return _with_null(decisions[name])[0][counted]
 
         cpus = np.stack([values[counted] for values, _ in ledgers])
         for digest, cpu0, cpu1 in zip(self.digests, cpus[: self.k], cpus[self.k :], strict=True):
@@ -114,19 +123,18 @@ class _Trial:
         agrees, moves = cpus == column("chosen_cpu"), cpus != column("prev_cpu")
         recorded = column("chosen_cpu") != column("prev_cpu")
         block = (column("ts_ns") - self._first) // self._block
-        for total, flags in ((self.decisions, recorded | True), (self.telling, recorded | moves.any(axis=0))):
-            total += np.bincount(block[flags], minlength=self.blocks)
+        self.decisions += np.bincount(block, minlength=self.blocks)
         self.moved += np.bincount(block[recorded], minlength=self.blocks)
         agrees0, agrees1, moves0, moves1 = agrees[: self.k], agrees[self.k :], moves[: self.k], moves[self.k :]
         self.by_sync["0"].add(block, agrees0, recorded, moves0)
         self.by_sync["1"].add(block, agrees1, recorded, moves1)
-        context, unknown = with_null(decisions["irq_ctx"])
-        from_task = (context == 0) & ~unknown & ~with_null(decisions["waker_task"])[1]
+        context, unknown = _with_null(decisions["irq_ctx"])
+        from_task = (context == 0) & ~unknown & ~_with_null(decisions["waker_task"])[1]
         doubt = ((agrees0 != agrees1) | (moves0 != moves1)).any(axis=0) & from_task[counted]
         self.by_sync["auto"].add(block[~doubt], agrees0[:, ~doubt], recorded[~doubt], moves0[:, ~doubt])
         if doubt.any():
-            rows = np.column_stack([c[doubt].astype(np.int64) for c in (block, column("waker_task"), column("task"))])
-            self.doubtful.add(rows, np.vstack([agrees0, agrees1, moves0, moves1, recorded])[:, doubt])
+            told = np.vstack([agrees0, agrees1, moves0, moves1, recorded])
+            self.doubtful.add(block[doubt], column("waker_task")[doubt], column("task")[doubt], told[:, doubt])
 
     def table(self, names: Sequence[str]) -> Columns:
         """The `trial` table."""
@@ -139,7 +147,7 @@ class _Trial:
             "sync": np.repeat(np.array(SYNCS, object), all_),
             "from_ns": np.tile(start, each),
             "decisions": np.tile(self.decisions, each),
-            "telling": np.tile(self.telling, each),
+            "telling": np.concatenate([np.tile(self.by_sync[sync].telling, self.k) for sync in SYNCS]),
             "agreed": counts[0],
             "moved": np.tile(self.moved, each),
             "moved_agreed": counts[1],

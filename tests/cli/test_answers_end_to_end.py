@@ -153,16 +153,16 @@ def test_policies_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_identify(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     text = told(capsys, "fidelity", DEMO, "--identify")
     assert all(columns(line) <= 100 for line in text.splitlines())
-    assert "ambiguous: the recording does not tell these columns apart: linux-5.15, 6.0, 6.1" in text
+    flowing = " ".join(text.split())
+    assert re.search(
+        "ambiguous, from [0-9,]+ wakeups: the recording does not tell these columns apart: linux-5.15, 6.0, 6.1",
+        flowing,
+    )
     assert "identical decisions on this recording: linux-5.15 = 6.0 = 6.1" in text
     assert "recorded kernel, which took no part in this: linux-6.1: in the set" in text
     data = json.loads(told(capsys, "fidelity", DEMO, "--identify", "--format", "json"))
-    assert (data["kind"], data["sync"], data["column_in_set"], data["instance_in_set"]) == (
-        "identify",
-        "auto",
-        True,
-        True,
-    )
+    assert (data["kind"], data["sync"]) == ("identify", "auto")
+    assert data["column_in_set"] is data["instance_in_set"] is True
     assert {"linux-4.19", "linux-4.12", "linux-3.8"}.isdisjoint(data["columns"])
     assert data["telling"] >= data["moved"] > 1000
     assert {r["sync"] for r in data["under"]} == {"0", "1"}

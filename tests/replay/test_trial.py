@@ -12,7 +12,7 @@ import pytest
 from rewake.forms import ENUMS, Recording, Run, RunWriter
 from rewake.importing import import_trace
 from rewake.replay import trial
-from rewake.replay.driver import Loop, with_null
+from rewake.replay.driver import Loop, _with_null
 from rewake.replay.spec import PolicySpec, parse
 from rewake.replay.sync import infer
 
@@ -37,11 +37,11 @@ def alone(recording: Recording, spec: PolicySpec) -> dict[str, Any]:
     parts = []
     for _, d in loop.run(engines, irq=False):
         fair = np.isin(d["class"], [0, 1]) & (d["kind"] == ENUMS["decision_kind"].index("wake"))
-        columns = {name: with_null(d[name])[0][fair].copy() for name in
+        columns = {name: _with_null(d[name])[0][fair].copy() for name in
                    ("ts_ns", "waker_task", "task", "irq_ctx", "chosen_cpu", "prev_cpu")}  # fmt: skip
-        columns["context_unknown"] = with_null(d["irq_ctx"])[1][fair]
+        columns["context_unknown"] = _with_null(d["irq_ctx"])[1][fair]
         for sync, engine in enumerate(engines):
-            columns[f"cpu{sync}"] = with_null(engine.ledger(0)["cpu"])[0][fair].copy()
+            columns[f"cpu{sync}"] = _with_null(engine.ledger(0)["cpu"])[0][fair].copy()
         parts.append(columns)
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
@@ -60,25 +60,25 @@ def test_counts_are_those_of_each_candidate_alone(recording: Recording, tmp_path
     table = {(policy, sync, from_ns): counts for policy, sync, from_ns, *counts in found}
     assert len(table) == len(found)
     replayed = {str(spec): alone(recording, spec) for spec in specs()}
-    telling = np.any(
-        [(r[f"cpu{s}"] != r["prev_cpu"]) | (r["chosen_cpu"] != r["prev_cpu"])
-         for r in replayed.values() for s in (0, 1)], axis=0,
-    )  # fmt: skip
     first = min(from_ns for _, _, from_ns in table)
     differ = 0
+    chosen: dict[tuple[str, str], Any] = {}
     for name, r in replayed.items():
         agrees = [r[f"cpu{s}"] == r["chosen_cpu"] for s in (0, 1)]
         from_task = (r["irq_ctx"] == 0) & ~r["context_unknown"]
         sync = infer(r["waker_task"], r["task"], from_task, *agrees)
         differ += int((agrees[0] != agrees[1]).sum())
-        moved = r["chosen_cpu"] != r["prev_cpu"]
-        block = (r["ts_ns"] - first) // block_ns
         for mode, cpu in (("0", r["cpu0"]), ("1", r["cpu1"]), ("auto", np.where(sync, r["cpu1"], r["cpu0"]))):
-            for b in range(len(table) // len(NAMES) // 3):
-                here = block == b
-                agreed = here & (cpu == r["chosen_cpu"])
-                want = [here, here & telling, agreed, here & moved, agreed & moved, here & (cpu != r["prev_cpu"])]
-                assert table[name, mode, first + b * block_ns] == [int(x.sum()) for x in want], (name, mode, b)
+            chosen[name, mode] = cpu
+    moved = r["chosen_cpu"] != r["prev_cpu"]
+    block = (r["ts_ns"] - first) // block_ns
+    for (name, mode), cpu in chosen.items():
+        telling = moved | np.any([cpu != r["prev_cpu"] for (_, m), cpu in chosen.items() if m == mode], axis=0)
+        for b in range(len(table) // len(chosen)):
+            here = block == b
+            agreed = here & (cpu == r["chosen_cpu"])
+            want = [here, here & telling, agreed, here & moved, agreed & moved, here & (cpu != r["prev_cpu"])]
+            assert table[name, mode, first + b * block_ns] == [int(x.sum()) for x in want], (name, mode, b)
     assert differ > 0, "a recording at which WF_SYNC matters"
     for group in identical:
         for name in group[1:]:

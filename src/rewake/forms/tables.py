@@ -319,7 +319,7 @@ policy       str    | candidate: policy instance
 sync         str    | WF_SYNC: 0, 1 or auto (inferred for this candidate)
 from_ns      i64 ns | start of the block
 decisions    i64    | fair wakeups in it that every candidate decided
-telling      i64    | those that the kernel moved, or some candidate under some WF_SYNC: at all others everybody agrees
+telling      i64    | those that the kernel or, under this WF_SYNC, some candidate moves: at all others everybody agrees
 agreed       i64    | decisions at which the candidate chose the recorded CPU
 moved        i64    | wakeups that the kernel moved
 moved_agreed i64    | those of them at which the candidate chose the same CPU

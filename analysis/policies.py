@@ -10,7 +10,6 @@ from rewake.analysis import inputs
 from rewake.analysis.grid import NOTHING, WIDTH, Column, count, defined, render, wrap
 from rewake.analysis.text import terminal
 
-
 _WITHOUT_VECTORS = {
     "reference": "",
     "mainline": ": no build of that kernel's code was made; by golden examples only",

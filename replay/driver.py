@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 import rewake.replay._engine as _engine
-from rewake.collectors.snapshot.cpulist import parse_list
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
 from rewake.replay.spec import PolicySpec
@@ -248,12 +247,8 @@ def _inferred(recording: Recording, topology_known: bool) -> int:
 
 def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
     """Per CPU the exit latency of each cpuidle state; an empty list where it is not recorded."""
-    latency: list[list[int]] = [[] for _ in range(n_cpus)]
-    for cpus, states in (recording.manifest.get("exit_latency_us") or {}).items():
-        for cpu in parse_list(cpus):
-            if cpu < n_cpus:
-                latency[cpu] = [int(n) for n in states]
-    return latency
+    latency = recording.manifest.get("exit_latency_us") or {}
+    return [[int(n) for n in latency.get(str(cpu), ())] for cpu in range(n_cpus)]
 
 
 def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:

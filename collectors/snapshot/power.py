@@ -13,7 +13,7 @@ _STATE = re.compile(r"state([0-9]|[1-5][0-9])")
 
 
 def read_exit_latency(files: Files, online: Iterable[int]) -> dict[str, list[int]]:
-    """By CPU number, in decimal: exit latency in us of each cpuidle state, in order. CPUs where it is not known lack."""
+    """By CPU number, in decimal: exit latency in us of each cpuidle state, in order. Unknown: no key."""
     known: dict[str, list[int]] = {}
     for cpu in online:
         folder = f"{_CPU_DIR}/cpu{cpu}/cpuidle"

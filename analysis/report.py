@@ -124,6 +124,6 @@ def build(
         migrations=sql.run(con, "migrations/by_cause").dicts(),
         recorded_latency=sql.run(con, "latency/recorded").dicts(),
         max_exposure=max_exposure,
-        run={key: manifest.get(key) for key in ("seed", "assume", "auto", "sync")}
+        run={key: manifest.get(key) for key in ("seed", "assume", "auto", "sync", "hints", "hardirq", "notes")}
         | {"by_energy": {str(p["name"]): p["by_energy"] for p in policies if p.get("by_energy")}},
     )

@@ -35,6 +35,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
     d.low_confidence = column<bool>(t, "low_confidence", d.n);
     if (t.contains("sync")) d.sync = column<bool>(t, "sync", d.n);
+    if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
         if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||

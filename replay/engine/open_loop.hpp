@@ -41,6 +41,7 @@ struct DecisionColumns {
     const int64_t* latency = nullptr;
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
+    const uint8_t* hint = nullptr;  ///< hints of the task (seed 5); nullptr: none
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: ReplayOptions::sync
 };
 
@@ -139,6 +140,7 @@ class OpenLoop {
         std::unique_ptr<Policy> policy;
         LedgerColumns out;
         LoadKind load{};
+        const IrqLoad* irq = nullptr;        ///< what it reads as View::irq
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
         int64_t by_energy = 0;  ///< wakeups not decided, because energy-aware placement may have
@@ -183,7 +185,7 @@ class OpenLoop {
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
     std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
-    std::optional<IrqTicks> irq_;      ///< when a policy reads View::irq
+    IrqTicks irq_;
     InputColumns inputs_;
     Histogram recorded_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns

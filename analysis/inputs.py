@@ -27,7 +27,7 @@ _ALL = (
     Input("load", "loads of CPUs and tasks that wake_affine compares", "recorded", "modelled",
           "load averages from sched_switch, sched_waking, sched_wakeup, sched_migrate_task; unknown at the start"),
     Input("util", "utilisation of the wakee and its estimate", "recorded", "modelled",
-          "no event carries it: the policy's deviations say what is taken"),
+          "PELT averages of sched_switch, sched_wakeup and sched_migrate_task; unknown at the start, uclamp never known"),
     Input("flips", "how often waker and wakee changed partners (wake_wide, buddies)", "reconstructed", "modelled",
           "counted over all recorded wakeups; 0 at the start, so assumed for the first 2 s"),
     Input("recent", "recent_used_cpu of the wakee", "reconstructed", "modelled",
@@ -50,6 +50,8 @@ _ALL = (
           "snapshot of the machine; without one every CPU is its own core, LLC and node"),
     Input("irq_load", "share of interrupts in a CPU's ticks", "recorded", "modelled",
           "hardirq time between irq_handler and irq_vectors entry and exit, at modelled ticks"),
+    Input("idle_state", "exit latency of an idle CPU's state", "reconstructed", "modelled",
+          "cpu_idle with the latencies of the snapshot; without them the number of the state stands for its depth"),
 )  # fmt: skip
 
 _NEVER_KNOWN = frozenset(

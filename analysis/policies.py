@@ -63,7 +63,9 @@ def listing(found: Sequence[Mapping[str, Any]]) -> str:
     heads = render(grid)
     width = max(len(line) for line in heads) + 2
     summaries = ["", *(terminal(p["summary"], WIDTH - width) for p in found)]
-    return "\n".join(f"{head:<{width}}{said}".rstrip() for head, said in zip(heads, summaries, strict=True)) + "\n"
+    lines = [f"{head:<{width}}{said}".rstrip() for head, said in zip(heads, summaries, strict=True)]
+    lines += ["", *wrap("SEED@COLUMN puts a seed on another kernel, for instance irq-aware@linux-6.12.")]
+    return "\n".join(lines) + "\n"
 
 
 def card(p: Mapping[str, Any]) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 import rewake.replay._engine as _engine
-from rewake.collectors.snapshot.cpulist import parse_list
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
 from rewake.replay import plugins
@@ -250,6 +249,12 @@ def _inferred(recording: Recording, topology_known: bool) -> int:
     return sum(1 << INPUTS.index(name) for name in names)
 
 
+def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
+    """Per CPU the exit latency of each cpuidle state; an empty list where it is not recorded."""
+    latency = recording.manifest.get("exit_latency_us") or {}
+    return [[int(n) for n in latency.get(str(cpu), ())] for cpu in range(n_cpus)]
+
+
 def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:
     """What an instance stands for: reference, proposal (it follows a hint that no patch implements), hybrid (a seed on
     a column that is not its own), variant (a constant changed) or faithful (the kernel or the posting as it is)."""
@@ -301,16 +306,6 @@ def hardirq_source(events: Mapping[str, int]) -> str:
     if vectors:
         return "irq_vectors only, a lower bound: no device interrupts; record irq:irq_handler_entry and exit too"
     return "none recorded, so no CPU is heavy; record irq:irq_handler_entry, irq_handler_exit and irq_vectors"
-
-
-def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
-    """Per CPU the exit latency of each cpuidle state; an empty list where it is not recorded."""
-    latency: list[list[int]] = [[] for _ in range(n_cpus)]
-    for cpus, states in (recording.manifest.get("exit_latency_us") or {}).items():
-        for cpu in parse_list(cpus):
-            if cpu < n_cpus:
-                latency[cpu] = [int(n) for n in states]
-    return latency
 
 
 def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rewake.collectors.snapshot.cpulist import format_list
 from rewake.collectors.snapshot.files import Files
 
 _CPU_DIR = "sys/devices/system/cpu"
@@ -14,17 +13,17 @@ _STATE = re.compile(r"state([0-9]|[1-5][0-9])")
 
 
 def read_exit_latency(files: Files, online: Iterable[int]) -> dict[str, list[int]]:
-    """Exit latency in us of each cpuidle state, in order, by the CPUs (kernel list) that share it; {}: not known."""
-    same: dict[tuple[int, ...], set[int]] = {}
+    """By CPU number, in decimal: exit latency in us of each cpuidle state, in order. Unknown: no key."""
+    known: dict[str, list[int]] = {}
     for cpu in online:
         folder = f"{_CPU_DIR}/cpu{cpu}/cpuidle"
         states = [m for name in files.children(folder, directories=True) if (m := _STATE.fullmatch(name))]
         states.sort(key=lambda m: int(m[1]))
         found = [files.number(f"{folder}/{m[0]}/latency") for m in states]
-        known = tuple(n for n in found if n is not None)
-        if known and len(known) == len(found) and [int(m[1]) for m in states] == list(range(len(states))):
-            same.setdefault(known, set()).add(cpu)
-    return {format_list(cpus): [min(n, 2**31 - 1) for n in latency] for latency, cpus in same.items()}
+        whole = [int(m[1]) for m in states] == list(range(len(states)))
+        if found and whole and None not in found:
+            known[str(cpu)] = [min(n, 2**31 - 1) for n in found if n is not None]
+    return known
 
 
 def read_energy_aware(files: Files) -> bool | None:

@@ -28,7 +28,7 @@ class Snapshot:
 
     `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
     `steal_pct` how much of its CPU time that took while the trace ran, `energy_aware` whether wakeups may be placed by
-    energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU list. `notes` say what was
+    energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU number. `notes` say what was
     missing or contradictory. `sources` are names with the SHA-256 of what was read.
     """
 

@@ -128,7 +128,7 @@ def test_pid_and_time(at: str | None, decision: int, trace: Path, run: Run) -> N
         (("--pid", 77), "no decision is about pid 77"),
         (("--pid", 30, "--at", "1s"), "pid 30 has no decision at or after 1s: its last is at 0.030000000, 20.000000ms"),
         (("--pid", 30, "--at", "soon"), "--at soon: seconds (12.345678) or an offset"),
-        (("--decision", 0, "--policy", "nope"), "no policy nope"),
+        (("--decision", 0, "--policy", "nope"), "no policy 'nope'"),
         (("--decision", 0, "--policy", "linux-6.1:X=1"), "linux-6.1 has no parameter 'X'"),
         (("--decision", 0, "--assume", "sync=2"), "sync=0, sync=1 or sync=auto expected"),
     ],

@@ -20,13 +20,13 @@ def snapshot(root: Path, files: dict[str, str]) -> Files:
     return Files(root)
 
 
-def test_exit_latency_by_the_cpus_that_share_it(tmp_path: Path) -> None:
+def test_exit_latency_of_cpus_that_have_all_states(tmp_path: Path) -> None:
     files = {f"{CPU}/cpu{c}/cpuidle/state{s}/latency": f"{us}\n" for c in (0, 1) for s, us in enumerate((0, 2, 133))}
     files |= {f"{CPU}/cpu2/cpuidle/state{s}/latency": f"{us}\n" for s, us in enumerate((0, 9))}
     files[f"{CPU}/cpu3/cpuidle/state0/latency"] = "never"
     files[f"{CPU}/cpu4/cpuidle/state1/latency"] = "1"
     found = read_exit_latency(snapshot(tmp_path, files), range(6))
-    assert found == {"0-1": [0, 2, 133], "2": [0, 9]}
+    assert found == {"0": [0, 2, 133], "1": [0, 2, 133], "2": [0, 9]}
 
 
 @pytest.mark.parametrize(

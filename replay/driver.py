@@ -16,6 +16,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
+from rewake.replay import probes
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, infer
 
@@ -232,17 +233,20 @@ def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> l
 
 
 class Loop:
-    """The open loop over one recording: what does not depend on the policies is worked out once."""
+    """The open loop over one recording: what does not depend on the policies is worked out once.
 
-    def __init__(self, recording: Recording, seed: int) -> None:
+    `use_probes`: inputs that placement probes recorded go before reconstructed and inferred ones.
+    """
+
+    def __init__(self, recording: Recording, seed: int, *, use_probes: bool = True) -> None:
         self._recording, self._seed = recording, seed
+        self.truth = probes.truth(recording) if use_probes else None
         self._info: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
         self._recorded = recorded_machine(recording)
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         self.options = {
-            "sync": False,
             "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self._recorded.topology_known),
@@ -256,11 +260,12 @@ class Loop:
             raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
         return self._info[spec.name]
 
-    def engine(self, specs: Sequence[PolicySpec], sync: bool) -> _engine.OpenLoop:
+    def engine(self, specs: Sequence[PolicySpec], sync: bool, own: PolicySpec | None = None) -> _engine.OpenLoop:
+        """An engine of these policies; `own` stands for the recorded kernel and takes its probed private state."""
         wanted = [(s.name, dict(s.params)) for s in specs]
-        self.options["sync"] = sync
+        options = self.options | {"sync": sync, "own": specs.index(own) if own in specs else -1}
         try:
-            return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
+            return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
         except ValueError as error:
             raise UsageError(str(error)) from error
 
@@ -274,8 +279,12 @@ class Loop:
         for k, (batch, following) in enumerate(_with_next(batches)):
             decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
             n = len(decisions["event_id"])
+            here = slice(first, first + n)
             if sync is not None:
-                decisions = {**decisions, "sync": sync[first : first + n]}
+                decisions = {**decisions, "sync": sync[here]}
+            if self.truth is not None:
+                seen = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
+                decisions = {**decisions, "probes": seen}
             first += n
             for engine in engines:
                 try:
@@ -287,7 +296,7 @@ class Loop:
     def infer_sync(self, column: PolicySpec) -> Bools:
         """WF_SYNC per decision from the recorded kernel's column asked under both values (replay/sync.py)."""
         irq = bool(self.about(column)["reads_irq"])
-        engines = [self.engine([column], value) for value in (False, True)]
+        engines = [self.engine([column], value, column) for value in (False, True)]
         found: list[tuple[npt.NDArray[Any], ...]] = []
         for _, decisions in self.run(engines, irq):
             agrees = []
@@ -316,23 +325,25 @@ def replay(
     seed: int = 0,
     sync: str = "0",
     auto: PolicySpec | None = None,
+    use_probes: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
-    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`. Returns the manifest entries.
+    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`. `use_probes`: what placement probes
+    recorded goes before all of that. Returns the manifest entries.
     UsageError for an unknown policy or parameter.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
         raise UsageError("a policy instance is given twice")
-    loop = Loop(recording, seed)
+    loop = Loop(recording, seed, use_probes=use_probes)
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
     flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
-    engine = loop.engine(specs, sync == "1")
+    engine = loop.engine(specs, sync == "1", auto)
     for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), flags):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
@@ -373,6 +384,7 @@ def replay(
         "sync": sync,
         "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
         "auto": None if auto is None else str(auto),
+        "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),
         "options": loop.options,
     }
     writer.manifest |= summary

@@ -18,6 +18,27 @@ namespace {
 
 using Spec = std::tuple<std::string, PolicyParams>;
 
+template <class T>
+Nullable<T> nullable(const nb::dict& t, const char* name, size_t& n) {
+    Nullable<T> c;
+    if (t.contains(name)) c.values = column<T>(t, name, n, &c.null);
+    return c;
+}
+
+ProbeColumns read_probes(const nb::dict& t, size_t n) {
+    ProbeColumns p;
+    p.wake_flags = nullable<int32_t>(t, "wake_flags", n);
+    p.recent = nullable<uint16_t>(t, "recent_cpu", n);
+    p.flips = nullable<uint32_t>(t, "flips", n);
+    p.util = nullable<int64_t>(t, "util", n);
+    p.load = nullable<int64_t>(t, "load", n);
+    p.nr_idle_scan = nullable<int32_t>(t, "nr_idle_scan", n);
+    p.has_idle_cores = nullable<int32_t>(t, "has_idle_cores", n);
+    p.rq_load = nullable<int64_t>(t, "rq_load", n);
+    p.rq_nr = nullable<int32_t>(t, "rq_nr", n);
+    return p;
+}
+
 DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks) {
     DecisionColumns d;
     d.n = kAnyLength;
@@ -35,11 +56,12 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
     d.low_confidence = column<bool>(t, "low_confidence", d.n);
     if (t.contains("sync")) d.sync = column<bool>(t, "sync", d.n);
+    if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
         if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||
             !cpu_ok(d.waker_cpu, d.waker_cpu_null, i) || !cpu_ok(d.prev_cpu, d.prev_cpu_null, i) ||
-            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i))
+            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i) || d.probes.recent.at(i).value_or(0) >= n_cpus)
             throw std::invalid_argument("decision " + std::to_string(i) + " names a CPU or task that does not exist");
     return d;
 }
@@ -125,6 +147,7 @@ class PyOpenLoop {
         r.hz = nb::cast<uint32_t>(o["hz"]);
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
+        if (o.contains("own")) r.own = nb::cast<int>(o["own"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
     }
@@ -242,7 +265,8 @@ void bind_open_loop(nb::module_& m) {
                       const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
              nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
              nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); same_llc, "
+             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), own (index of the recorded kernel's policy or "
+             "-1); same_llc, "
              "cross_llc: (lo, hi) "
              "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),

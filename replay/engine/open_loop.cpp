@@ -24,6 +24,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
       verdicts_(static_cast<size_t>(topo.n_cpus)),
+      flips_seen_(tasks.tasks.size()),
       running_(std::move(running)) {
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
@@ -148,6 +149,19 @@ uint32_t OpenLoop::assumed(const Wakeup& w) const {
     return bits;
 }
 
+uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const {
+    const bool same_llc = topo_.share_cache(picked, w.prev);  // the search stayed in the LLC that the probe looked at
+    uint32_t bits = 0;
+    if (seen.wake_flags) bits |= kSync;
+    if (seen.util) bits |= kUtil;
+    if (seen.nr_idle_scan && same_llc) bits |= kNrIdleScan;
+    if (!own) return bits;
+    if (seen.recent) bits |= kRecent;
+    if (seen.flips && flips_seen_[w.curr.v]) bits |= kFlips;
+    if (seen.has_idle_cores && same_llc) bits |= kHasIdleCores;
+    return bits;
+}
+
 void OpenLoop::decide(const DecisionColumns& d, size_t row) {
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
@@ -160,6 +174,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
     const bool chosen_known = !null(d.chosen_cpu_null);
     const Cpu chosen(d.chosen_cpu[row]);
     const Machine::Task before = machine_.task(p);
+    const Probed seen = d.probes.at(row);
     divergence_.forget(p);
     if (!decidable) {
         for (Instance& in : instances_) in.block->clear(slot);
@@ -171,6 +186,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
         machine_.advance(d.ts[row], w.prev, w.waker);
+        machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (irq_) irq_->advance(d.ts[row]);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
@@ -180,7 +196,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             w.allowed = &table_.masks[0].mask;
             w.n_allowed = table_.masks[0].n;
         }
-        w.sync = d.sync ? d.sync[row] : opt_.sync;
+        w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : opt_.sync;
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;
@@ -191,7 +207,10 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.jiffies = static_cast<uint64_t>(d.ts[row]) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
+        if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
+        const int32_t nr = seen.rq_nr ? machine_.exchange_nr(w.prev, *seen.rq_nr) : 0;
         const uint32_t modelled = assumed(w);
+        if (seen.flips) flips_seen_[p.v] = true;
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
@@ -205,17 +224,20 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
-                w.p_load = machine_.task_load(before, w.prev, in.load);
+                w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
+            const bool own = static_cast<int>(k) == opt_.own;
+            if (own) take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
                 in.block->clear(slot);
                 continue;
             }
-            in.block->inputs_assumed[slot] = dec.looked & modelled;
+            in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
+        if (seen.rq_nr) machine_.exchange_nr(w.prev, nr);
     }
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);

@@ -12,6 +12,7 @@
 #include "replay/engine/buckets.hpp"
 #include "replay/engine/divergence.hpp"
 #include "replay/engine/irq_ticks.hpp"
+#include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -42,6 +43,7 @@ struct DecisionColumns {
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: ReplayOptions::sync
+    ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
 
 /// An array that grows without touching its memory, and is re-used from part to part.
@@ -117,6 +119,7 @@ struct ReplayOptions {
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
+    int own = -1;             ///< policy that stands for the recorded kernel: takes its probed private state; -1: none
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -160,6 +163,8 @@ class OpenLoop {
     void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
                const Decision& dec);
     uint32_t assumed(const Wakeup& w) const;
+    /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
+    uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;
 
     Machine machine_;
     const Topology& topo_;
@@ -177,6 +182,7 @@ class OpenLoop {
     std::vector<Verdict> verdicts_;  ///< per CPU
     int64_t decision_ = 0;           ///< decisions so far
     std::vector<Ns> ends_;     ///< per switch row of the batch: end of the segment it starts
+    std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed
     Running running_;
     bool primed_ = false;
     Ns start_ = 0;

@@ -53,7 +53,7 @@ void IdleScanModel::update(Ns ts, std::vector<int32_t>& out) {
                 sum += static_cast<int64_t>(cell.util);
             }
             g.last = ts;
-            out[l] = nr_idle_scan_of(sum, static_cast<int>(g.cpus.size()));
+            if (!g.recorded) out[l] = nr_idle_scan_of(sum, static_cast<int>(g.cpus.size()));
         }
         next_ = std::min(next_, g.last + g.interval);
     }

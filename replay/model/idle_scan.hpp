@@ -26,6 +26,8 @@ class IdleScanModel {
         cell.since = ts;
         cell.busy = busy;
     }
+    /// The LLC's value is recorded: the model no longer writes it.
+    void stop(Llc llc) { groups_[llc.v].recorded = true; }
     /// Recomputes the LLCs whose balance interval has passed; writes into `out` (per dense LLC).
     void advance(Ns ts, std::vector<int32_t>& out) {
         if (ts >= next_) update(ts, out);
@@ -40,7 +42,7 @@ class IdleScanModel {
     struct Group {
         std::vector<Cpu> cpus;
         Ns interval = 0, last = 0;
-        bool started = false, warm = false;
+        bool started = false, warm = false, recorded = false;
     };
     void update(Ns ts, std::vector<int32_t>& out);
     std::vector<Cell> cells_;

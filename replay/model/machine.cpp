@@ -417,6 +417,25 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     idle_scan_.advance(ts, view_.nr_idle_scan);
 }
 
+void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
+                    std::optional<int32_t> nr_idle_scan) {
+    if (load) {
+        Pelt& own = tasks_[p.v].pelt;
+        own.load = static_cast<double>(*load);
+        own.at = now_;
+    }
+    if (rq_load) {
+        accrue(prev);
+        cpus_[prev.v].pelt.average = static_cast<double>(*rq_load);
+        publish(prev);
+    }
+    if (nr_idle_scan) {
+        const Llc llc = topo_.llc[prev.v];
+        idle_scan_.stop(llc);
+        view_.nr_idle_scan[llc.v] = *nr_idle_scan;
+    }
+}
+
 bool Machine::core_idle_but(Cpu c) const {
     const CpuMask& smt = topo_.smt[c.v];
     for (int i = 0; i < topo_.words; ++i) {

@@ -101,6 +101,11 @@ assume_option = click.option(
 )
 
 
+ignore_probes_option = click.option(
+    "--ignore-probes", is_flag=True, help="Reconstruct and infer also what placement probes recorded."
+)
+
+
 def sync_of(assume: tuple[str, ...]) -> str:
     """What --assume says of WF_SYNC; the last one counts."""
     sync = "0"
@@ -120,6 +125,7 @@ def make_run(
     seed: int,
     sync: str,
     auto: str | None,
+    use_probes: bool = True,
     refusal: str | None = None,
     notes: Sequence[str] = (),
 ) -> Run:
@@ -134,18 +140,27 @@ def make_run(
             writer.manifest |= {
                 "tool": {"name": "rewake", "version": __version__},
                 "name": name,
-                "assume": {"sync": sync},
+                "assume": {"sync": sync, "probes": use_probes},
                 "refusals": {"auto": refusal} if refusal else {},
                 "auto_notes": list(notes),
             }
             column = None if auto is None else parse(auto)[0]
-            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=column, progress=progress("replay"))
+            driver.replay(
+                recording,
+                specs,
+                writer,
+                seed=seed,
+                sync=sync,
+                auto=column,
+                use_probes=use_probes,
+                progress=progress("replay"),
+            )
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync, str(use_probes)]
     key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 

@@ -18,6 +18,7 @@ from rewake.errors import FidelityError, UsageError
 @click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
 @_answers.assume_option
+@_answers.ignore_probes_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -26,6 +27,7 @@ def command(
     min_skill: float | None,
     column: str | None,
     assume: tuple[str, ...],
+    ignore_probes: bool,
     force: bool,
     format_: str,
 ) -> None:
@@ -52,7 +54,7 @@ def command(
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance)
+    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance, use_probes=not ignore_probes)
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))

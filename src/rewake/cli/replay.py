@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
 )
 @_answers.assume_option
+@_answers.ignore_probes_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
@@ -37,6 +38,7 @@ def command(
     topology: str | None,
     asked: tuple[str, ...],
     assume: tuple[str, ...],
+    ignore_probes: bool,
     output: Path | None,
     seed: int,
     max_exposure: float,
@@ -71,6 +73,7 @@ def command(
         seed=seed,
         sync=sync,
         auto=auto,
+        use_probes=not ignore_probes,
         refusal=refusal,
         notes=notes,
     )

@@ -18,7 +18,7 @@ from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
 from rewake.replay import probes
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import Bools, infer
+from rewake.replay.sync import FIRST_FLIPS, Bools, Unseen, best, infer
 
 Source = Recording | RecordingWriter
 
@@ -40,9 +40,13 @@ _MIN_RANGE = 100
 """Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
 
 
-def _batch(source: Source, index: int, irq: bool = False) -> dict[str, Columns]:
-    """The tables that the model reads; `irq`: with the interrupts."""
-    tables = {**_MODEL_TABLES, "irq": ("id", "ts_ns", "cpu", "entry")} if irq else _MODEL_TABLES
+_IRQ = {"irq": ("id", "ts_ns", "cpu", "entry")}
+_PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
+
+
+def _batch(source: Source, index: int, *, irq: bool = False, probe: bool = True) -> dict[str, Columns]:
+    """The tables that the model reads; `irq`: with the interrupts, `probe`: with the placement probes."""
+    tables = _MODEL_TABLES | (_IRQ if irq else {}) | (_PROBE if probe else {})
     return {name: source.read_part(name, index, columns) for name, columns in tables.items()}
 
 
@@ -232,6 +236,23 @@ def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> l
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
 
+def _settle(recording: Recording) -> int:
+    """Time from sched_waking to sched_migrate_task of the same placement: the median of those that moved, ns."""
+    con = recording.connect(("migrate", "waking"))
+    try:
+        found = con.execute(
+            """
+            SELECT median(m.ts_ns - w.ts_ns)
+            FROM (SELECT * FROM migrate WHERE cause = ?) m
+            ASOF JOIN waking w ON m.cpu = w.cpu AND m.id > w.id WHERE m.task = w.task
+            """,
+            [ENUMS["migrate_cause"].index("wake")],
+        ).fetchall()
+    finally:
+        con.close()
+    return int(found[0][0] or 0)
+
+
 class Loop:
     """The open loop over one recording: what does not depend on the policies is worked out once.
 
@@ -250,6 +271,7 @@ class Loop:
             "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self._recorded.topology_known),
+            "settle": _settle(recording),
         }
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
@@ -260,10 +282,20 @@ class Loop:
             raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
         return self._info[spec.name]
 
-    def engine(self, specs: Sequence[PolicySpec], sync: bool, own: PolicySpec | None = None) -> _engine.OpenLoop:
-        """An engine of these policies; `own` stands for the recorded kernel and takes its probed private state."""
+    def engine(
+        self,
+        specs: Sequence[PolicySpec],
+        sync: bool,
+        own: PolicySpec | None = None,
+        first_flips: int = 0,
+        **more: Any,
+    ) -> _engine.OpenLoop:
+        """An engine of these policies. `own` stands for the recorded kernel: its private state follows the record.
+
+        `sync`, `first_flips`: WF_SYNC of every wakeup, wakee_flips of tasks older than the recording. `more`: options.
+        """
         wanted = [(s.name, dict(s.params)) for s in specs]
-        options = self.options | {"sync": sync, "own": specs.index(own) if own in specs else -1}
+        options = self.options | {"sync": sync, "first_flips": first_flips, "own": [s == own for s in specs]} | more
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
         except ValueError as error:
@@ -274,7 +306,8 @@ class Loop:
     ) -> Iterator[tuple[int, Columns]]:
         """Runs the engines part by part; yields the part and its decisions. `sync`: WF_SYNC per decision."""
         recording = self._recording
-        batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
+        probed = self.truth is not None
+        batches = (_batch(recording, k, irq=irq, probe=probed) for k in range(recording.n_parts))
         first = 0
         for k, (batch, following) in enumerate(_with_next(batches)):
             decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
@@ -282,35 +315,41 @@ class Loop:
             here = slice(first, first + n)
             if sync is not None:
                 decisions = {**decisions, "sync": sync[here]}
+            passed: dict[str, Any] = {**decisions}
             if self.truth is not None:
-                seen = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
-                decisions = {**decisions, "probes": seen}
+                passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
             for engine in engines:
                 try:
-                    engine.run(batch, following, decisions)
+                    engine.run(batch, following, passed)
                 except ValueError as error:
                     raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
             yield k, decisions
 
-    def infer_sync(self, column: PolicySpec) -> Bools:
-        """WF_SYNC per decision from the recorded kernel's column asked under both values (replay/sync.py)."""
+    def infer(self, column: PolicySpec) -> Unseen:
+        """What no event carries, from the recorded kernel's column asked under all of it (replay/sync.py)."""
         irq = bool(self.about(column)["reads_irq"])
-        engines = [self.engine([column], value, column) for value in (False, True)]
-        found: list[tuple[npt.NDArray[Any], ...]] = []
-        for _, decisions in self.run(engines, irq):
-            agrees = []
-            for engine in engines:
-                known, undecided = engine.ledger(0)["known"]
-                agrees.append(known & ~undecided)
+        assumes = [(sync, flips) for flips in FIRST_FLIPS for sync in (False, True)]
+        engine = self.engine([column] * len(assumes), False, column, assumes=assumes)
+        found: list[list[npt.NDArray[Any]]] = []
+        for _, decisions in self.run([engine], irq):
             waker, no_waker = _with_null(decisions["waker_task"])
             context, no_context = _with_null(decisions["irq_ctx"])
-            from_task = (context == 0) & ~no_context & ~no_waker
             wakee, _ = _with_null(decisions["task"])
-            found.append((waker.copy(), wakee.copy(), from_task, *agrees))
+            row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
+            for i in range(len(assumes)):
+                known, undecided = engine.ledger(i)["known"]
+                row.append(known & ~undecided)
+            found.append(row)
         if not found:
-            return np.zeros(0, np.bool_)
-        return infer(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            return Unseen(np.zeros(0, np.bool_), 0)
+        waker, wakee, from_task, *agrees = (np.concatenate(column) for column in zip(*found, strict=True))
+        return best(
+            [
+                (flips, infer(waker, wakee, from_task, clear, set_), clear, set_)
+                for flips, clear, set_ in zip(FIRST_FLIPS, agrees[::2], agrees[1::2], strict=True)
+            ]
+        )
 
 
 def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
@@ -331,8 +370,8 @@ def replay(
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
-    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`. `use_probes`: what placement probes
-    recorded goes before all of that. Returns the manifest entries.
+    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it and wakee_flips at the start, which needs `auto`.
+    `use_probes`: what placement probes recorded goes before all of that. Returns the manifest entries.
     UsageError for an unknown policy or parameter.
     """
     names = [str(s) for s in specs]
@@ -342,8 +381,9 @@ def replay(
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
-    flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
-    engine = loop.engine(specs, sync == "1", auto)
+    unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
+    flags = None if unseen is None else unseen.sync
+    engine = loop.engine(specs, sync == "1", auto, 0 if unseen is None else unseen.first_flips)
     for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), flags):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
@@ -382,6 +422,7 @@ def replay(
         "policies": policies,
         "seed": seed,
         "sync": sync,
+        "first_flips": 0 if unseen is None else unseen.first_flips,
         "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
         "auto": None if auto is None else str(auto),
         "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),

@@ -8,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "replay/bind/engine.hpp"
@@ -19,14 +20,15 @@ namespace {
 using Spec = std::tuple<std::string, PolicyParams>;
 
 template <class T>
-Nullable<T> nullable(const nb::dict& t, const char* name, size_t& n) {
-    Nullable<T> c;
+OptionalColumn<T> nullable(const nb::dict& t, const char* name, size_t& n) {
+    OptionalColumn<T> c;
     if (t.contains(name)) c.values = column<T>(t, name, n, &c.null);
     return c;
 }
 
 ProbeColumns read_probes(const nb::dict& t, size_t n) {
     ProbeColumns p;
+    p.id = nullable<int64_t>(t, "probe_id", n);
     p.wake_flags = nullable<int32_t>(t, "wake_flags", n);
     p.recent = nullable<uint16_t>(t, "recent_cpu", n);
     p.flips = nullable<uint32_t>(t, "flips", n);
@@ -102,6 +104,23 @@ class PyOpenLoop {
         return d;
     }
 
+    nb::dict inputs() const {
+        const InputLog& log = loop_.inputs();
+        nb::dict d;
+        d["decided"] = own_bool(log.decided);
+        d["sync"] = own_bool(log.sync);
+        d["recent_cpu"] = own(log.recent_cpu);
+        d["flips"] = own(log.flips);
+        d["util"] = own(log.util);
+        d["load"] = own(log.load);
+        d["rq_load"] = own(log.rq_load);
+        d["nallowed"] = own(log.nallowed);
+        d["nr_idle_scan"] = own(log.nr_idle_scan);
+        d["has_idle_cores"] = own(log.has_idle_cores);
+        d["rq_nr"] = own(log.rq_nr);
+        return d;
+    }
+
     PyOpenLoop(const PyOpenLoop&) = delete;
     PyOpenLoop& operator=(const PyOpenLoop&) = delete;
 
@@ -143,11 +162,17 @@ class PyOpenLoop {
     }
     static ReplayOptions read_options(const nb::dict& o) {
         ReplayOptions r;
-        r.sync = nb::cast<bool>(o["sync"]);
+        r.assume.sync = nb::cast<bool>(o["sync"]);
+        if (o.contains("first_flips")) r.assume.first_flips = nb::cast<uint32_t>(o["first_flips"]);
+        if (o.contains("assumes"))
+            for (auto [sync, flips] : nb::cast<std::vector<std::tuple<bool, uint32_t>>>(o["assumes"]))
+                r.assumes.push_back({sync, flips});
         r.hz = nb::cast<uint32_t>(o["hz"]);
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
-        if (o.contains("own")) r.own = nb::cast<int>(o["own"]);
+        if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+        if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
+        if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
     }
@@ -261,19 +286,22 @@ using namespace rewake::bind;
 
 void bind_open_loop(nb::module_& m) {
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
-        .def(nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
-                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
-             nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
-             nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), own (index of the recorded kernel's policy or "
-             "-1); same_llc, "
-             "cross_llc: (lo, hi) "
-             "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
+        .def(
+            nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
+                     const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
+            nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
+            nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
+            "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); "
+            "optional: first_flips, assumes ((sync, first_flips) per policy), own (per policy: stands for the recorded "
+            "kernel), settle (ns), log_inputs; same_llc, cross_llc: (lo, hi) ns of recorded wakeups on idle targets by "
+            "idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
              "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
         .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
+        .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
+             "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, exposed, self_collision, and the buckets of lo and hi.");
     nb::list branches;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 namespace rewake {
@@ -24,6 +25,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
       verdicts_(static_cast<size_t>(topo.n_cpus)),
+      called_(static_cast<size_t>(topo.n_cpus), kNoRow),
       flips_seen_(tasks.tasks.size()),
       running_(std::move(running)) {
     for (auto& p : policies) {
@@ -31,6 +33,10 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
         for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
+        const Assumption& assume = opt_.assumes.empty() ? opt_.assume : opt_.assumes.at(instances_.size() - 1);
+        in.sync = assume.sync;
+        in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
+        in.policy->state.first_flips = assume.first_flips;
         in.load = in.policy->load_kind();
         if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
@@ -78,18 +84,68 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     }
     segments(b, next);
     for (Instance& in : instances_) in.out.resize(d.n);
+    if (opt_.log_inputs) log_.reset(d.n);
     size_t row = flushed_ = 0;
-    auto opening = [&](int64_t id) {
+    auto opening = [&](int64_t id, Ns ts) {
         if (row >= d.n || d.event_id[row] != id) return;
-        decide(d, row++);
+        decide(d, row++, ts);
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
+    };
+    auto returned = [&](Cpu c, Ns ts) {
+        const size_t late = std::exchange(called_[c.v], kNoRow);
+        if (late == kNoRow) return;
+        --n_called_;
+        decide(d, late, ts);
+    };
+    // What placement reads changes until it ends. Where probes saw the function return, the decision is taken there, else
+    // when it ends as a rule (ReplayOptions::settle), or with the next event of the waker's CPU, before which it ended.
+    auto waking = [&](size_t i) {
+        const Cpu c(b.waking.cpu[i]);
+        if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
+        const bool probed = d.probes.id.at(row).has_value();
+        if (!probed && opt_.settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
+        if (!probed) due_.emplace_back(b.waking.ts[i] + opt_.settle, row);
+        ++n_called_;
+        called_[c.v] = row++;
+        if (row - flushed_ == LedgerBlock::kRows) flush(row);
+    };
+    auto settle = [&](Ns now) {
+        for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
+            const auto [ts, late] = due_.front();
+            const Cpu c(d.waker_cpu[late]);
+            if (called_[c.v] == late) returned(c, ts);
+        }
+    };
+    auto woken = [&](uint32_t task, Ns ts) {  // its placement ended, whatever the clocks of two CPUs say
+        for (uint16_t c = 0; c < called_.size(); ++c)
+            if (called_[c] != kNoRow && d.task[called_[c]] == task) returned(Cpu(c), ts);
+    };
+    /// Before an event of the model at `ts` on `c`.
+    auto before = [&](const HeadColumns& head, size_t i) {
+        if (n_called_ == 0) return;
+        settle(head.ts[i]);
+        returned(Cpu(head.cpu[i]), head.ts[i]);
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
-            case Event::waking: opening(b.waking.id[i]); break;
-            case Event::wakeup: opening(b.wakeup.id[i]); break;
-            case Event::migrate: opening(b.migrate.id[i]); break;
-            case Event::exec: opening(b.exec.id[i]); break;
+            case Event::sw: before(b.sw, i); break;
+            case Event::waking:
+                before(b.waking, i);
+                waking(i);
+                break;
+            case Event::wakeup:
+                before(b.wakeup, i);
+                if (n_called_ != 0) woken(b.wakeup.task[i], b.wakeup.ts[i]);
+                opening(b.wakeup.id[i], b.wakeup.ts[i]);
+                break;
+            case Event::migrate:
+                before(b.migrate, i);
+                opening(b.migrate.id[i], b.migrate.ts[i]);
+                break;
+            case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
+            case Event::probe:
+                if (b.probe.phase[i] != 0 && n_called_ != 0) before(b.probe, i);
+                break;
             default: break;
         }
         machine_.apply(b, e, i);
@@ -115,28 +171,29 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         }
     });
     if (row != d.n) throw std::invalid_argument("decision table does not match the events of its part");
+    settle(std::numeric_limits<Ns>::max());
+    for (uint16_t c = 0; c < called_.size(); ++c) returned(Cpu(c), machine_.view().now);  // the part ends in a call
     flush(row);
 }
 
-/// Moves the block that ends before row `end` into the columns.
+void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to) const {
+    auto append = [&](auto& column, const auto& block) { std::copy_n(block.data() + from, n, column.data() + to); };
+    append(out.cpu, cpu);
+    append(out.cpus_scanned, cpus_scanned);
+    append(out.outcome, outcome);
+    append(out.branch, branch);
+    append(out.inputs_assumed, inputs_assumed);
+    append(out.known, known);
+    append(out.lo, lo);
+    append(out.hi, hi);
+    append(out.undecided, undecided);
+    append(out.lo_null, lo_null);
+    append(out.hi_null, hi_null);
+}
+
+/// Moves the block that ends before row `end` into the columns. A row that is decided later goes there by itself.
 void OpenLoop::flush(size_t end) {
-    for (Instance& in : instances_) {
-        const LedgerBlock& b = *in.block;
-        auto append = [&](auto& to, const auto& from) {
-            std::copy_n(from.data(), end - flushed_, to.data() + flushed_);
-        };
-        append(in.out.cpu, b.cpu);
-        append(in.out.cpus_scanned, b.cpus_scanned);
-        append(in.out.outcome, b.outcome);
-        append(in.out.branch, b.branch);
-        append(in.out.inputs_assumed, b.inputs_assumed);
-        append(in.out.known, b.known);
-        append(in.out.lo, b.lo);
-        append(in.out.hi, b.hi);
-        append(in.out.undecided, b.undecided);
-        append(in.out.lo_null, b.lo_null);
-        append(in.out.hi_null, b.hi_null);
-    }
+    for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_);
     flushed_ = end;
 }
 
@@ -162,13 +219,14 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     return bits;
 }
 
-void OpenLoop::decide(const DecisionColumns& d, size_t row) {
+void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
     const bool fair = cls == DecisionClass::moved || cls == DecisionClass::stayed || cls == DecisionClass::pinned;
-    const size_t slot = row - flushed_;
+    const bool late = row < flushed_;
+    const size_t slot = late ? LedgerBlock::kLate : row - flushed_;
     const bool decidable = fair && !null(d.waker_cpu_null) && !null(d.prev_cpu_null) && !null(d.chosen_cpu_null) &&
                            !null(d.waker_task_null);
     const bool chosen_known = !null(d.chosen_cpu_null);
@@ -185,9 +243,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr = TaskId(d.waker_task[row]);
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
-        machine_.advance(d.ts[row], w.prev, w.waker);
+        machine_.advance(ts, w.prev, w.waker);
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
-        if (irq_) irq_->advance(d.ts[row]);
+        if (irq_) irq_->advance(ts);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
@@ -196,7 +254,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             w.allowed = &table_.masks[0].mask;
             w.n_allowed = table_.masks[0].n;
         }
-        w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : opt_.sync;
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;
@@ -204,11 +261,10 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr_exiting = machine_.task(w.curr).exiting;
         w.p_idle_policy = table_.info(p).idle_policy;
         w.hz = opt_.hz;
-        w.jiffies = static_cast<uint64_t>(d.ts[row]) / (1'000'000'000 / opt_.hz);
+        w.jiffies = static_cast<uint64_t>(ts) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
-        const int32_t nr = seen.rq_nr ? machine_.exchange_nr(w.prev, *seen.rq_nr) : 0;
         const uint32_t modelled = assumed(w);
         if (seen.flips) flips_seen_[p.v] = true;
         ++decision_;
@@ -221,15 +277,24 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
                 in.block->clear(slot);
                 continue;
             }
+            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : in.sync;
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
                 w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
-            const bool own = static_cast<int>(k) == opt_.own;
-            if (own) take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
+            const bool own = in.own;
+            if (own) {
+                if (opt_.log_inputs) log_.note(row, machine_.view(), w, in.policy->state);
+                take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
+            }
+            if (own) {
+                own_task_ = in.policy->state.task(p);
+                own_hic_ = in.policy->state.hic;
+            }
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            if (own) in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
                 in.block->clear(slot);
                 continue;
@@ -237,8 +302,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
-        if (seen.rq_nr) machine_.exchange_nr(w.prev, nr);
     }
+    if (late)
+        for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
 }

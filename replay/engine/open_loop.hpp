@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "replay/engine/buckets.hpp"
 #include "replay/engine/divergence.hpp"
+#include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
@@ -42,7 +44,7 @@ struct DecisionColumns {
     const int64_t* latency = nullptr;
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
-    const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: ReplayOptions::sync
+    const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
     ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
 
@@ -82,14 +84,17 @@ struct LedgerColumns {
 /// writing a dozen long columns of each policy row by row would miss it at every store.
 struct LedgerBlock {
     static constexpr size_t kRows = 512;
+    static constexpr size_t kLate = kRows;  ///< slot of a row whose block is gone
     template <class T>
-    using Column = std::array<T, kRows>;
+    using Column = std::array<T, kRows + 1>;
     Column<uint16_t> cpu, cpus_scanned, outcome;
     Column<uint8_t> branch;
     Column<uint32_t> inputs_assumed;
     Column<Ns> lo, hi;
     Column<bool> known, undecided, lo_null, hi_null;
     void clear(size_t i) { undecided[i] = lo_null[i] = hi_null[i] = true; }
+    /// Copies rows [from, from + n) to the columns, at row `to`.
+    void copy(size_t from, size_t n, LedgerColumns& out, size_t to) const;
 };
 
 // Bits of forms.py OUTCOMES; a test compares them.
@@ -112,14 +117,23 @@ struct IdleLatency {
     std::vector<Range> same_llc, cross_llc;  ///< index: idle state, last entry: state unknown
 };
 
+/// What is taken of inputs that the events do not carry.
+struct Assumption {
+    bool sync = false;         ///< WF_SYNC of every wakeup
+    uint32_t first_flips = 0;  ///< wakee_flips of the tasks that were there before the recording began
+};
+
 struct ReplayOptions {
-    bool sync = false;        ///< --assume sync
+    Assumption assume;               ///< of all policies,
+    std::vector<Assumption> assumes; ///< or of each by itself; empty: the one above
     uint32_t hz = 250;
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
-    int own = -1;             ///< policy that stands for the recorded kernel: takes its probed private state; -1: none
+    bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
+    std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
+    Ns settle = 0;            ///< from a wakeup's opening event to the end of its placement, as a rule
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -127,6 +141,8 @@ class OpenLoop {
   public:
     struct Instance {
         std::unique_ptr<Policy> policy;
+        bool sync = false;  ///< its Assumption
+        bool own = false;   ///< ReplayOptions::own
         LedgerColumns out;
         LoadKind load{};
         std::array<bool, 3> has{};  ///< by Kind: the policy decides it
@@ -143,12 +159,14 @@ class OpenLoop {
     void run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d);
 
     std::vector<Instance>& instances() { return instances_; }
+    /// Of the part just run, with ReplayOptions::log_inputs.
+    const InputLog& inputs() const { return log_; }
     const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
 
   private:
     static constexpr Ns kNoEnd = -1;
     void segments(const Batch& b, const SwitchColumns* next);
-    void decide(const DecisionColumns& d, size_t row);
+    void decide(const DecisionColumns& d, size_t row, Ns ts);
     void flush(size_t end);
     /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
     struct Verdict {
@@ -173,15 +191,23 @@ class OpenLoop {
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
     std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
-    std::optional<IrqTicks> irq_;      ///< when a policy reads View::irq
+    std::optional<IrqTicks> irq_;  ///< when a policy reads View::irq
     Histogram recorded_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
     std::vector<Verdict> verdicts_;  ///< per CPU
-    int64_t decision_ = 0;           ///< decisions so far
-    std::vector<Ns> ends_;     ///< per switch row of the batch: end of the segment it starts
+    int64_t decision_ = 0;  ///< decisions so far
+    std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
+    InputLog log_;
+    PolicyState::Task own_task_;  ///< private state of the recorded kernel's policy just before it decides
+    std::vector<uint8_t> own_hic_;
+    static constexpr size_t kNoRow = static_cast<size_t>(-1);
+    std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none
+    size_t n_called_ = 0;         ///< how many of them there are
+    std::deque<std::pair<Ns, size_t>>
+        due_;  ///< when those without probes are taken to be over; rows that are may remain
     std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed
     Running running_;
     bool primed_ = false;

@@ -13,7 +13,7 @@ namespace rewake {
 
 /// A column that may hold NULL; without values everything is NULL. `null` nullptr: nothing is.
 template <class T>
-struct Nullable {
+struct OptionalColumn {
     const T* values = nullptr;
     const bool* null = nullptr;
     std::optional<T> at(size_t row) const {
@@ -36,13 +36,14 @@ struct Probed {
 
 /// The same per decision. Only replays that use probes have values.
 struct ProbeColumns {
-    Nullable<int32_t> wake_flags, nr_idle_scan, has_idle_cores, rq_nr;
-    Nullable<uint16_t> recent;
-    Nullable<uint32_t> flips;
-    Nullable<int64_t> util, load, rq_load;
+    OptionalColumn<int64_t> id;  ///< event of the call; NULL: the placement function was not called, or not seen
+    OptionalColumn<int32_t> wake_flags, nr_idle_scan, has_idle_cores, rq_nr;
+    OptionalColumn<uint16_t> recent;
+    OptionalColumn<uint32_t> flips;
+    OptionalColumn<int64_t> util, load, rq_load;
     Probed at(size_t row) const {
-        return {wake_flags.at(row),     recent.at(row),         flips.at(row),   util.at(row), load.at(row),
-                nr_idle_scan.at(row),   has_idle_cores.at(row), rq_load.at(row), rq_nr.at(row)};
+        return {wake_flags.at(row),   recent.at(row),         flips.at(row),   util.at(row), load.at(row),
+                nr_idle_scan.at(row), has_idle_cores.at(row), rq_load.at(row), rq_nr.at(row)};
     }
 };
 

@@ -75,12 +75,6 @@ class Machine {
     /// its LLC (from then on the last recorded value, no longer the model's).
     void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                std::optional<int32_t> nr_idle_scan);
-    /// Shows `nr` as nr_running of `c` until the next event there; returns what the model counts.
-    int32_t exchange_nr(Cpu c, int32_t nr) {
-        const int32_t before = std::exchange(view_.nr[c.v], nr);
-        refresh(c);
-        return before;
-    }
 
     const View& view() const { return view_; }
     /// Gives view() a hardirq load to point at; nullptr: not known.

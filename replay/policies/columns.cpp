@@ -299,6 +299,7 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
                     .idle = c.idle_pred,
                     .idle_cores = c.scan == Scan::three || c.scan == Scan::u,
                     .load = load_kind(c),
+                    .recent_reached = c.x4_recent == X4::checked || c.x4_recent == X4::unchecked,
                     .fork_recent = c.x4_recent != X4::none};
     Steps& s = out.steps;
     if (c.flips == Flips::pre_core) add<RecordWakee>(s, true);

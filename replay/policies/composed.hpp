@@ -25,6 +25,7 @@ struct Composition {
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
     bool irq_load = false;     ///< reads View::irq
     LoadKind load = LoadKind::average;
+    bool recent_reached = false;  ///< reaching X4 makes prev the recent CPU, hit or miss (5.15+)
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
 
@@ -37,6 +38,8 @@ class Composed final : public Policy {
     LoadKind load_kind() const override { return c_.load; }
     bool reads_irq_load() const override { return c_.irq_load; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
+    void follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,
+                const std::vector<uint8_t>& hic) override;
     bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
     bool replays_balance_wake() const override { return c_.slow_known; }
 

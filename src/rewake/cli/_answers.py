@@ -160,7 +160,14 @@ def make_run(
     if out is not None:
         build(out)
         return Run(out)
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync, str(use_probes)]
+    parts = [
+        str(recording.path.resolve()),
+        str(recording.manifest.get("id")),
+        _engine_digest(),
+        str(seed),
+        sync,
+        str(use_probes),
+    ]
     key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 

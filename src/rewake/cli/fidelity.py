@@ -54,7 +54,16 @@ def command(
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance, use_probes=not ignore_probes)
+    run = _answers.make_run(
+        opened,
+        list(specs.values()),
+        name=name,
+        out=None,
+        seed=0,
+        sync=sync,
+        auto=instance,
+        use_probes=not ignore_probes,
+    )
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))

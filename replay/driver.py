@@ -150,41 +150,53 @@ def _running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
     return found
 
 
+def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.DecisionBuilder, Any, list[Columns]]]:
+    """Per part of the events and once at the end: the builder, causes of the part's migrations, finished parts."""
+    major, minor = kernel_version(source.manifest.get("kernel"))
+    parts = source.n_parts
+    has_waking = any(len(source.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
+    recorded = recorded_machine(source)
+    running = _running(source, recorded.n_cpus)
+    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, running)
+
+    def finished() -> list[Columns]:
+        return list(iter(builder.take, None))
+
+    def scanned(index: int) -> dict[str, Columns]:
+        batch = _batch(source, index, probe=probe)
+        builder.scan(batch)
+        return batch
+
+    for batch, _ in _with_next(scanned(i) for i in range(parts)):
+        causes = builder.run(batch)
+        yield builder, causes, finished()
+    builder.finish()
+    yield builder, (), finished()
+
+
+def decisions_of(source: Source, *, probe: bool = True) -> Iterator[Columns]:
+    """The `decision` table's parts, worked out from the events; `probe`: and from the placement probes."""
+    for _, _, parts in _decisions(source, probe=probe):
+        yield from parts
+
+
 def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None] | None = None) -> None:
     """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
 
     The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events.
     """
-    major, minor = kernel_version(writer.manifest.get("kernel"))
-    parts = writer.n_parts
-    has_waking = any(len(writer.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
-    recorded = recorded_machine(writer)
-    running = _running(writer, recorded.n_cpus)
-    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, running)
     written = 0
-
-    def take() -> None:
-        nonlocal written
-        while (part := builder.take()) is not None:
-            writer.write_part("decision", written, part)
-            written += 1
-
-    def scanned(index: int) -> dict[str, Columns]:
-        batch = _batch(writer, index)
-        builder.scan(batch)
-        return batch
-
-    for k, (batch, _) in enumerate(_with_next(scanned(i) for i in range(parts))):
-        causes = builder.run(batch)
+    n_parts = writer.n_parts
+    for k, (builder, causes, parts) in enumerate(_decisions(writer, probe=True)):
         if len(causes):
             migrate = writer.read_part("migrate", k)
             writer.write_part("migrate", k, {**migrate, "cause": causes})
-        take()
-        if progress is not None:
-            progress(k + 1, parts)
-    builder.finish()
-    take()
-    writer.manifest["replay"] = builder.counts()
+        for part in parts:
+            writer.write_part("decision", written, part)
+            written += 1
+        if progress is not None and k < n_parts:
+            progress(k + 1, n_parts)
+        writer.manifest["replay"] = builder.counts()
 
 
 def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -104,6 +104,40 @@ class PyOpenLoop {
         return d;
     }
 
+    /// (ts, cpu, decision) of every CPU that became idle or busy.
+    nb::tuple flips() const {
+        std::vector<int64_t> ts, decision;
+        std::vector<uint16_t> cpu;
+        for (const Flip& f : loop_.flips()) ts.push_back(f.ts), cpu.push_back(f.cpu.v), decision.push_back(f.decision);
+        return nb::make_tuple(own(std::move(ts)), own(std::move(cpu)), own(std::move(decision)));
+    }
+    void account(In<int64_t> ts, In<uint16_t> cpu, In<int64_t> decision, Ns window) {
+        std::vector<Flip> flips;
+        for (size_t i = 0; i < ts.shape(0) && i < cpu.shape(0) && i < decision.shape(0); ++i) {
+            if (cpu.data()[i] >= n_cpus_) throw std::invalid_argument("a flip names a CPU that does not exist");
+            flips.push_back({ts.data()[i], Cpu(cpu.data()[i]), decision.data()[i]});
+        }
+        loop_.account(std::move(flips), window);
+    }
+    nb::dict blames() const {
+        std::vector<uint16_t> proven, possible, placebo_proven, placebo_possible;
+        std::vector<uint8_t> answers, among, equivalent;
+        for (const Blame& b : loop_.blames()) {
+            proven.push_back(b.proven), possible.push_back(b.possible);
+            placebo_proven.push_back(b.placebo_proven), placebo_possible.push_back(b.placebo_possible);
+            answers.push_back(b.answers), among.push_back(b.among), equivalent.push_back(b.equivalent);
+        }
+        nb::dict d;
+        d["proven"] = own(std::move(proven));
+        d["possible"] = own(std::move(possible));
+        d["placebo_proven"] = own(std::move(placebo_proven));
+        d["placebo_possible"] = own(std::move(placebo_possible));
+        d["answers"] = own(std::move(answers));
+        d["among"] = own_bool(std::move(among));
+        d["equivalent"] = own_bool(std::move(equivalent));
+        return d;
+    }
+
     nb::dict inputs() const {
         const InputLog& log = loop_.inputs();
         nb::dict d;
@@ -171,6 +205,8 @@ class PyOpenLoop {
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
         if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+        if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
+        if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
         if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
         if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
@@ -268,6 +304,14 @@ void bind_codes(nb::module_& m) {
                                 {bit(kCapacity), "capacity"},
                                 {bit(kDomains), "domains"},
                                 {bit(kIrqLoad), "irq_load"}});
+    m.attr("SUSPECTS") = by_code({{bit(kWasSync), "sync"},
+                                  {bit(kWasRecent), "recent"},
+                                  {bit(kWasFlips), "flips"},
+                                  {bit(kWasLoad), "load"},
+                                  {bit(kWasNrIdleScan), "nr_idle_scan"},
+                                  {bit(kWasIdleCores), "has_idle_cores"},
+                                  {bit(kWasIdle), "idle"},
+                                  {bit(kWasSeveral), "several"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
                                   {bit(kIdleMissedLlc), "idle_missed_llc"},
                                   {bit(kIdleMissedMachine), "idle_missed_machine"},
@@ -300,6 +344,16 @@ void bind_open_loop(nb::module_& m) {
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
              "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
         .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
+        .def("flips", &PyOpenLoop::flips, nb::sig("def flips(self) -> tuple"),
+             "ts, cpu and decision (-1: none) of every CPU that became idle or busy so far (option log_flips).")
+        .def("account", &PyOpenLoop::account, nb::arg("ts"), nb::arg("cpu"), nb::arg("decision"), nb::arg("window"),
+             nb::sig("def account(self, ts: object, cpu: object, decision: object, window: int) -> None"),
+             "From now on accounts for the misses of the recorded kernel's policy; the arrays: flips() of an earlier "
+             "run; "
+             "window: ns within which the order of events on two CPUs is not known.")
+        .def("blames", &PyOpenLoop::blames, nb::sig("def blames(self) -> dict"),
+             "Per decision of the part just run: Suspect bits and what the order of events leaves open "
+             "(engine/budget.hpp).")
         .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
              "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
         .def("totals", &PyOpenLoop::totals,

@@ -85,6 +85,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     segments(b, next);
     for (Instance& in : instances_) in.out.resize(d.n);
     if (opt_.log_inputs) log_.reset(d.n);
+    if (budget_) blames_.assign(d.n, Blame{});
     size_t row = flushed_ = 0;
     auto opening = [&](int64_t id, Ns ts) {
         if (row >= d.n || d.event_id[row] != id) return;
@@ -102,7 +103,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     auto waking = [&](size_t i) {
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
-        const bool probed = d.probes.id.at(row).has_value();
+        const bool probed = !opt_.blind && d.probes.id.at(row);
         if (!probed && opt_.settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
         if (!probed) due_.emplace_back(b.waking.ts[i] + opt_.settle, row);
         ++n_called_;
@@ -144,11 +145,12 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 break;
             case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
             case Event::probe:
-                if (b.probe.phase[i] != 0 && n_called_ != 0) before(b.probe, i);
+                if (b.probe.phase[i] != 0 && !opt_.blind) before(b.probe, i);
                 break;
             default: break;
         }
         machine_.apply(b, e, i);
+        if (opt_.log_flips) note_flips(machine_.now(), -1);
         switch (e) {
             case Event::sw: {
                 const Cpu c(b.sw.cpu[i]);
@@ -174,6 +176,14 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     settle(std::numeric_limits<Ns>::max());
     for (uint16_t c = 0; c < called_.size(); ++c) returned(Cpu(c), machine_.view().now);  // the part ends in a call
     flush(row);
+}
+
+void OpenLoop::note_flips(Ns ts, int64_t decision) {
+    const CpuMask& now = machine_.view().avail;
+    for (int i = 0; i < topo_.words; ++i)
+        for (uint64_t changed = now.w[i] ^ was_avail_.w[i]; changed; changed &= changed - 1)
+            flips_.push_back({ts, Cpu(static_cast<uint16_t>(i * 64 + std::countr_zero(changed))), decision});
+    was_avail_ = now;
 }
 
 void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to) const {
@@ -232,7 +242,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     const bool chosen_known = !null(d.chosen_cpu_null);
     const Cpu chosen(d.chosen_cpu[row]);
     const Machine::Task before = machine_.task(p);
-    const Probed seen = d.probes.at(row);
+    const Probed truth = d.probes.at(row), seen = opt_.blind ? Probed{} : truth;
     divergence_.forget(p);
     if (!decidable) {
         for (Instance& in : instances_) in.block->clear(slot);
@@ -293,6 +303,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 own_task_ = in.policy->state.task(p);
                 own_hic_ = in.policy->state.hic;
             }
+            if (own && budget_ && cls != DecisionClass::pinned)
+                blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, truth, decision_);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (own) in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
@@ -307,6 +319,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
+    if (opt_.log_flips) note_flips(ts, decision_);
 }
 
 const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {

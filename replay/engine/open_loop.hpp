@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "replay/engine/buckets.hpp"
+#include "replay/engine/budget.hpp"
 #include "replay/engine/divergence.hpp"
 #include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
@@ -131,6 +132,8 @@ struct ReplayOptions {
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
+    bool blind = false;      ///< probed values are for the budget only
+    bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
     std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
     Ns settle = 0;            ///< from a wakeup's opening event to the end of its placement, as a rule
@@ -161,6 +164,13 @@ class OpenLoop {
     std::vector<Instance>& instances() { return instances_; }
     /// Of the part just run, with ReplayOptions::log_inputs.
     const InputLog& inputs() const { return log_; }
+    /// Over all parts so far, with ReplayOptions::log_flips.
+    const std::vector<Flip>& flips() const { return flips_; }
+    /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over
+    /// the same recording under the same options.
+    void account(std::vector<Flip> flips, Ns window) { budget_.emplace(std::move(flips), window); }
+    /// Per decision of the part just run, after account().
+    const std::vector<Blame>& blames() const { return blames_; }
     const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
 
   private:
@@ -200,7 +210,12 @@ class OpenLoop {
     std::vector<Verdict> verdicts_;  ///< per CPU
     int64_t decision_ = 0;  ///< decisions so far
     std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
+    void note_flips(Ns ts, int64_t decision);
     InputLog log_;
+    std::vector<Flip> flips_;
+    CpuMask was_avail_;
+    std::optional<Budget> budget_;
+    std::vector<Blame> blames_;
     PolicyState::Task own_task_;  ///< private state of the recorded kernel's policy just before it decides
     std::vector<uint8_t> own_hic_;
     static constexpr size_t kNoRow = static_cast<size_t>(-1);

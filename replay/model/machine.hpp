@@ -77,6 +77,7 @@ class Machine {
                std::optional<int32_t> nr_idle_scan);
 
     const View& view() const { return view_; }
+    Ns now() const { return now_; }  ///< time of the event at hand
     /// Gives view() a hardirq load to point at; nullptr: not known.
     void set_irq_load(const IrqLoad* load) { view_.irq = load; }
     /// Makes view().load what a policy of that kind reads.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from world import World
 
 from rewake import importing
-from rewake.forms import ENUMS, INPUTS, Recording
-from rewake.replay import driver, probes
+from rewake.forms import ENUMS, INPUTS, Columns, Recording
+from rewake.replay import driver, inputs, probes
 from rewake.replay.spec import PolicySpec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
@@ -57,6 +58,68 @@ def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
         assert bool(sync.any()) is not use_probes, "wake flags are recorded, so WF_SYNC is not assumed"
     assert agreed[0] > 0.96
     assert 0.9 < agreed[1] < agreed[0] - 0.04
+
+
+def test_the_audit_sees_what_the_probes_saw(recording: Recording) -> None:
+    found = inputs.inputs(recording, PolicySpec("linux-6.12"))
+    assert found is not None
+    for name, least in (("recent_cpu", 0.99), ("nallowed", 0.999), ("has_idle_cores", 0.9), ("sync", 0.99)):
+        truth, null = found.truth[name]
+        known = found.late & ~null
+        assert (found.model[name][known] == truth[known]).mean() >= least, name
+    assert sum(n for _, n, _ in found.classes) == 22_909
+
+
+def test_a_proven_cause_is_one_that_the_probed_value_takes_away(recording: Recording) -> None:
+    column = PolicySpec("linux-6.12")
+    blind = inputs.account(recording, column, use_probes=False)
+    seeing = inputs.account(recording, column, use_probes=True)
+    miss = ~blind.agrees
+    assert not blind.blame["proven"][~miss].any()
+    assert (blind.blame["proven"][miss] != 0).sum() > 500
+    assert (blind.blame["placebo_proven"][miss] != 0).sum() < 50
+    assert (seeing.blame["proven"] != 0).sum() < 5, "what was recorded is not wrong"
+    assert seeing.agrees.sum() > blind.agrees.sum() + 500
+    assert (seeing.agrees <= seeing.blame["among"]).all(), "the order as it stands is one of the orders"
+
+
+@pytest.mark.parametrize("use_probes", [True, False])
+def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use_probes: bool) -> None:
+    """With WF_SYNC and wakee_flips inferred: another recorded CPU for one decision leaves every answer to it."""
+    column = PolicySpec("linux-6.12")
+    specs = [column, PolicySpec("prev"), PolicySpec("oracle-idle"), PolicySpec("userspace-hints")]
+
+    def answers(source: Recording) -> list[np.ndarray[tuple[int], np.dtype[np.uint16]]]:
+        loop = driver.Loop(source, 0, use_probes=use_probes)
+        unseen = loop.infer(column)
+        engine = loop.engine(specs, False, column, unseen.first_flips)
+        for _ in loop.run([engine], False, unseen.sync):
+            pass
+        return [engine.ledger(k)["cpu"][0].copy() for k in range(len(specs))]
+
+    before = answers(recording)
+    decisions = recording.read_part("decision", 0)
+    fair = np.nonzero(inputs.fair(decisions))[0]
+    rng = np.random.default_rng(1)
+    for row in rng.choice(fair, 5, replace=False).tolist():
+        changed = driver._with_null(decisions["chosen_cpu"])[0].copy()
+        changed[row] = (changed[row] + 1 + rng.integers(15)) % 16
+        after = answers(Changed(recording, changed))
+        assert [a[row] for a in after] == [b[row] for b in before]
+
+
+class Changed(Recording):
+    """A recording in which one decision chose another CPU."""
+
+    def __init__(self, of: Recording, chosen: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> None:
+        super().__init__(of.path)
+        self.chosen = chosen
+
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        part = super().read_part(table, index, names)
+        if table != "decision" or "chosen_cpu" not in part:
+            return part
+        return {**part, "chosen_cpu": self.chosen}
 
 
 def test_without_probes_there_is_no_truth(tmp_path: Path) -> None:

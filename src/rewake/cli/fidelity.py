@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rewake.cli import _answers
+from rewake.cli import _accounts, _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError, UsageError
 
@@ -17,6 +17,8 @@ from rewake.errors import FidelityError, UsageError
 @topology_option
 @click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
+@click.option("--inputs", is_flag=True, help="Audit: what the engine reads against what placement probes recorded.")
+@click.option("--budget", is_flag=True, help="What the misses are due to.")
 @_answers.assume_option
 @_answers.ignore_probes_option
 @force_option
@@ -26,6 +28,8 @@ def command(
     topology: str | None,
     min_skill: float | None,
     column: str | None,
+    inputs: bool,
+    budget: bool,
     assume: tuple[str, ...],
     ignore_probes: bool,
     force: bool,
@@ -34,7 +38,8 @@ def command(
     """Replay the recorded kernel's own column over REC, a recording or a raw trace, and compare it with the record.
 
     Skill is agreement beyond the null policy prev: (A - A_prev) / (1 - A_prev). Refuses (exit 5) when no column stands
-    for the recorded kernel or sched_ext placed tasks; --as overrides, and every figure then says so.
+    for the recorded kernel or sched_ext placed tasks; --as overrides, and every figure then says so. In CSV the rows of
+    --inputs or --budget take the place of the branches.
     """
     from rewake.analysis import fidelity, quality, report, sql, table
     from rewake.replay.spec import PolicySpec, parse
@@ -52,6 +57,10 @@ def command(
         if len(chosen) != 1 or chosen[0].name == "auto":
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
+    judged = parse(instance)[0]
+    more = [_accounts.inputs(opened, judged)] if inputs else []
+    if budget:
+        more.append(_accounts.budget(opened, judged, sync=sync, use_probes=not ignore_probes))
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
     run = _answers.make_run(
@@ -78,9 +87,11 @@ def command(
         con.close()
     _answers.show(
         format_,
-        lambda: table.fidelity(machine, card, measured),
-        lambda: _answers.document("fidelity", measured.plain(), opened, card.as_dict()),
-        branches,
+        lambda: "\n".join([table.fidelity(machine, card, measured), *(section.table for section in more)]),
+        lambda: _answers.document(
+            "fidelity", measured.plain() | {section.name: section.plain for section in more}, opened, card.as_dict()
+        ),
+        more[-1].rows if more else branches,
     )
     if min_skill is not None and (measured.skill is None or measured.skill < min_skill):
         figure = "not defined (the kernel moved nothing)" if measured.skill is None else f"{measured.skill:.3f}"

@@ -237,6 +237,22 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
     return ranges(True), ranges(False)
 
 
+def _tick_at(recording: Recording, hz: int) -> int:
+    """When some tick was: the commonest phase of the local timer's interrupts; 0 where none are recorded."""
+    if not recording.n_parts:
+        return 0
+    irq = recording.read_part("irq", 0, ("ts_ns", "kind", "entry"))
+    ts, kind, entry = irq["ts_ns"], irq["kind"], irq["entry"]
+    assert isinstance(ts, np.ndarray)
+    assert isinstance(kind, np.ndarray)
+    assert isinstance(entry, np.ndarray)
+    timer = ts[(kind == ENUMS["irq_kind"].index("local_timer")) & entry]
+    if not len(timer):
+        return 0
+    phase, n = np.unique(timer % (1_000_000_000 // hz) // 1000, return_counts=True)
+    return int(phase[n.argmax()]) * 1000
+
+
 def _inferred(recording: Recording, topology_known: bool) -> int:
     """INPUTS that this recording leaves to inference or to a model, as bits."""
     always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity", "irq_load"}
@@ -279,8 +295,10 @@ class Loop:
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
+        hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
         self.options = {
-            "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),
+            "hz": hz,
+            "tick_at": _tick_at(recording, hz),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self._recorded.topology_known),
             "settle": _settle(recording),

@@ -185,13 +185,7 @@ class PyOpenLoop {
     static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo,
                                                      uint64_t seed) {
         std::vector<std::unique_ptr<Policy>> all;
-        for (const auto& [name, params] : specs) {
-            all.push_back(make_policy(name, params, topo, seed));
-            if (topo.balance_wake && !all.back()->replays_balance_wake())
-                throw std::invalid_argument(name +
-                                            " cannot be replayed: a domain of this machine sets BALANCE_WAKE, and "
-                                            "the recording does not give what its slow path reads");
-        }
+        for (const auto& [name, params] : specs) all.push_back(make_policy(name, params, topo, seed));
         return all;
     }
     static ReplayOptions read_options(const nb::dict& o) {
@@ -209,6 +203,7 @@ class PyOpenLoop {
         if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
         if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
         if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
+        if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
     }
@@ -335,7 +330,7 @@ void bind_open_loop(nb::module_& m) {
                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
             nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
             nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-            "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); "
+            "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), tick_at (ns, when some tick was); "
             "optional: first_flips, assumes ((sync, first_flips) per policy), own (per policy: stands for the recorded "
             "kernel), settle (ns), log_inputs; same_llc, cross_llc: (lo, hi) ns of recorded wakeups on idle targets by "
             "idle state, the last entry for an unknown state.")

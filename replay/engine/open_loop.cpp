@@ -32,7 +32,6 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
-        for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
         const Assumption& assume = opt_.assumes.empty() ? opt_.assume : opt_.assumes.at(instances_.size() - 1);
         in.sync = assume.sync;
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
@@ -41,6 +40,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
     }
+    machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
     for (size_t nr = 0; nr < slice_.size(); ++nr)
@@ -274,7 +274,13 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.jiffies = static_cast<uint64_t>(ts) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
+        const bool slow = kind != Kind::wake || topo_.balance_wake;
+        if (slow || topo_.asym || opt_.log_inputs) {
+            const Machine::TaskUtil u = machine_.task_util(before, w.prev);
+            w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
+        }
         if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
+        if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w);
         if (seen.flips) flips_seen_[p.v] = true;
         ++decision_;
@@ -283,10 +289,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
-            if (!in.has[static_cast<size_t>(kind)]) {
-                in.block->clear(slot);
-                continue;
-            }
             w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : in.sync;
             if (in.load != kind_now) {
                 kind_now = in.load;

@@ -128,6 +128,7 @@ struct ReplayOptions {
     Assumption assume;               ///< of all policies,
     std::vector<Assumption> assumes; ///< or of each by itself; empty: the one above
     uint32_t hz = 250;
+    Ns tick_at = 0;           ///< when some tick was
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
@@ -148,7 +149,6 @@ class OpenLoop {
         bool own = false;   ///< ReplayOptions::own
         LedgerColumns out;
         LoadKind load{};
-        std::array<bool, 3> has{};  ///< by Kind: the policy decides it
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
         int64_t decided = 0, exposed = 0, self_collisions = 0;

@@ -173,9 +173,6 @@ void append(Steps& s, Steps more) {
     for (auto& step : more) s.push_back(std::move(step));
 }
 
-/// Loads and capacities are all that the slow path reads; later kernels also read utilisation and cpuidle states.
-bool slow_known(const Column& c) { return c.slow.group == GroupRule::gl && !c.slow.idle_states; }
-
 /// What the kernel calls the load of a CPU (policies.md A5).
 LoadKind load_kind(const Column& c) {
     if (c.affine_rule == AffineRule::a38) return LoadKind::weight;
@@ -271,19 +268,16 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
 
 std::vector<std::string> column_deviations(const Column& c) {
     std::vector<std::string> d{
-        slow_known(c)
-            ? "forks and execs: decided by load alone, as 3.8 does"
-            : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
-              "the utilisation and cpuidle states that they read",
         "energy-aware placement and core scheduling are not modelled",
         "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
     if (c.asym != Asym::none || c.gate == WakeGate::wide_cap_avg || c.gate == WakeGate::wide_cap_est)
-        d.push_back("asymmetric machines: p's utilisation is taken as 0 in replay, so p fits every CPU");
+        d.push_back(
+            "asymmetric machines: uclamp is taken as unset, and capacities as not reduced by RT and interrupts");
     if (c.ranked_asym)
         d.push_back("machines with SMT and different capacities: ranks by description only, no vector has one");
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
     if (c.scan == Scan::three && c.scan_3.sis_prop)
-        d.push_back("SIS_PROP: avg_idle is taken as 1 ms, and a scan to cost 1 us and 40 ns per CPU examined");
+        d.push_back("SIS_PROP: a scan is taken to cost 1 us and 40 ns per CPU examined");
     return d;
 }
 
@@ -295,7 +289,6 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
     if (params.contains("SIS_PROP")) c.scan_3.sis_prop = flag_param(params, "SIS_PROP");
     Composition out{.steps = {},
                     .slow = {},
-                    .slow_known = slow_known(c),
                     .idle = c.idle_pred,
                     .idle_cores = c.scan == Scan::three || c.scan == Scan::u,
                     .load = load_kind(c),

@@ -20,7 +20,6 @@ enum class IdlePred : uint8_t {
 struct Composition {
     Steps steps;
     Steps slow;                ///< forks and execs
-    bool slow_known = false;   ///< a recording gives all that `slow` reads
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
     bool irq_load = false;     ///< reads View::irq
@@ -40,8 +39,6 @@ class Composed final : public Policy {
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     void follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,
                 const std::vector<uint8_t>& hic) override;
-    bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
-    bool replays_balance_wake() const override { return c_.slow_known; }
 
     /// select-idle-sibling alone, without the core's check.
     Decision select_idle_sibling(const View& v, const Wakeup& w, Cpu target);

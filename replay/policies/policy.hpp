@@ -129,10 +129,6 @@ class Policy {
     /// its own misses. `before`: recent_used_cpu and has_idle_cores as of the decision. `made`: its own decision.
     virtual void follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
                         const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {}
-    /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
-    virtual bool has(Kind) const = 0;
-    /// Whether a recording gives what it needs for wakeups where domains set BALANCE_WAKE.
-    virtual bool replays_balance_wake() const { return true; }
     PolicyState state;
 };
 

@@ -292,11 +292,6 @@ TEST(Reference, TrivialRules) {
     EXPECT_EQ(s.decide(*make_policy("waker", {}, t, 0)).cpu, cpu(1));
     s.allow(cpus({2, 3}));
     EXPECT_EQ(s.decide(*make_policy("waker", {}, t, 0)).cpu, cpu(2));
-    for (const PolicyInfo& p : all_policies()) {  // forks need utilisation and cpuidle states from 4.5 on
-        const bool forks = p.reference || p.name.starts_with("linux-3.") || p.name == "wakeup-buddy";
-        EXPECT_EQ(make_policy(p.name, {}, t, 0)->has(Kind::fork), forks) << p.name;
-        EXPECT_EQ(make_policy(p.name, {}, t, 0)->replays_balance_wake(), forks) << p.name;
-    }
 }
 
 TEST(Registry, RefusesWhatItDoesNotKnow) {

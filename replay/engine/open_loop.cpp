@@ -308,7 +308,13 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (own && budget_ && cls != DecisionClass::pinned)
                 blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, truth, decision_);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
-            if (own) in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
+            if (own) {
+                in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
+                if (dec.looked & kLoad) {
+                    if (w.sync) machine_.asked_load(w.waker);
+                    machine_.asked_load(w.prev);
+                }
+            }
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
                 in.block->clear(slot);
                 continue;

@@ -224,10 +224,12 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (!prio_is_fair(t.prio)) return 0;
     if (kind == LoadKind::weight) return weight_of_prio(t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
-    const double queue = cpus_[c.v].pelt.average;
+    const CpuState& s = cpus_[c.v];
+    const double queue = s.pelt.average;
+    const double share = s.h_load_jiffy == jiffy() ? static_cast<double>(s.h_load) : queue;
     Pelt own = t.pelt;
     if (t.counted) own.accrue(cpus_[c.v].pelt.at, t.weight, t.state == State::running);
-    return static_cast<int64_t>(own.load_avg * queue / (queue + 1));
+    return static_cast<int64_t>(own.load_avg * share / (queue + 1));
 }
 
 void Machine::refresh(Cpu c) {

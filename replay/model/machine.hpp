@@ -98,6 +98,11 @@ class Machine {
     TaskUtil task_util(const Task& t, Cpu prev) const;
     /// Brings View::slow to the time of the last advance(): before a decision that takes the fork and exec path.
     void look_at_all();
+    /// The recorded kernel asked for task_load() of a task on `c`: within a jiffy, it goes on with that load of the queue.
+    void asked_load(Cpu c) {
+        CpuState& s = cpus_[c.v];
+        if (std::exchange(s.h_load_jiffy, jiffy()) != jiffy()) s.h_load = static_cast<int64_t>(s.pelt.average);
+    }
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
     int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
     const Topology& topo() const { return topo_; }
@@ -135,6 +140,8 @@ class Machine {
         int32_t pending = 0;
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
+        int64_t h_load = 0;     ///< load_avg as task_h_load last took it
+        Ns h_load_jiffy = -1;  ///< when; task_h_load keeps it for the rest of that jiffy
         int32_t util_est = 0;  ///< sum over the queued fair tasks
         int32_t idle_h = 0;
         Ns idle_stamp = 1;  ///< last entry into idle; idle since before the recording comes before all others
@@ -158,6 +165,7 @@ class Machine {
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
     Ns pelt_clock(Cpu c);
+    Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
     void catch_up(Cpu c);
     void accrue(Task& t, bool ran) { t.pelt.accrue(pelt_clock(t.attached), t.weight, ran); }

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 ORIGINS = {
     "sync": "inferred", "recent_cpu": "reconstructed", "flips": "inferred", "util": "reconstructed",
-    "load": "reconstructed", "rq_load": "reconstructed", "rq_nr": "reconstructed", "nr_idle_scan": "modelled",
+    "load": "reconstructed", "rq_load": "reconstructed", "rq_nr": "reconstructed", "nr_idle_scan": "inferred",
     "has_idle_cores": "reconstructed", "nallowed": "recorded",
 }  # fmt: skip
 """Where each input comes from without probes; its unit is the one of table `probe`."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
-from rewake.replay import probes
+from rewake.replay import probes, scan
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import FIRST_FLIPS, Bools, Unseen, best, infer
 
@@ -332,9 +332,9 @@ class Loop:
             raise UsageError(str(error)) from error
 
     def run(
-        self, engines: Sequence[_engine.OpenLoop], irq: bool, sync: Bools | None = None
+        self, engines: Sequence[_engine.OpenLoop], irq: bool, unseen: Unseen | None = None
     ) -> Iterator[tuple[int, Columns]]:
-        """Runs the engines part by part; yields the part and its decisions. `sync`: WF_SYNC per decision."""
+        """Runs the engines part by part; yields the part and its decisions. `unseen`: inferred values."""
         recording = self._recording
         probed = self.truth is not None
         batches = (_batch(recording, k, irq=irq, probe=probed) for k in range(recording.n_parts))
@@ -343,9 +343,11 @@ class Loop:
             decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
             n = len(decisions["event_id"])
             here = slice(first, first + n)
-            if sync is not None:
-                decisions = {**decisions, "sync": sync[here]}
             passed: dict[str, Any] = {**decisions}
+            if unseen is not None:
+                passed["sync"] = unseen.sync[here]
+            if unseen is not None and unseen.scan is not None:
+                passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
@@ -357,28 +359,70 @@ class Loop:
             yield k, decisions
 
     def infer(self, column: PolicySpec) -> Unseen:
-        """What no event carries, from the recorded kernel's column asked under all of it (replay/sync.py)."""
+        """What no event carries, from the recorded kernel's column asked under all of it (sync.py, scan.py)."""
         irq = bool(self.about(column)["reads_irq"])
-        assumes = [(sync, flips) for flips in FIRST_FLIPS for sync in (False, True)]
-        engine = self.engine([column] * len(assumes), False, column, assumes=assumes)
+        assumes = [(sync, flips, -1) for flips in FIRST_FLIPS for sync in (False, True)]
+        engine = self.engine([column] * len(assumes), False, column, assumes=assumes, log_inputs=True)
         found: list[list[npt.NDArray[Any]]] = []
         for _, decisions in self.run([engine], irq):
             waker, no_waker = _with_null(decisions["waker_task"])
             context, no_context = _with_null(decisions["irq_ctx"])
             wakee, _ = _with_null(decisions["task"])
             row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
-            for i in range(len(assumes)):
-                known, undecided = engine.ledger(i)["known"]
-                row.append(known & ~undecided)
+            row += [engine.inputs()["nr_idle_scan"], *self._agree(engine, len(assumes))]
             found.append(row)
         if not found:
             return Unseen(np.zeros(0, np.bool_), 0)
-        waker, wakee, from_task, *agrees = (np.concatenate(column) for column in zip(*found, strict=True))
-        return best(
+        waker, wakee, from_task, model, *agrees = (np.concatenate(column) for column in zip(*found, strict=True))
+        unseen = best(
             [
                 (flips, infer(waker, wakee, from_task, clear, set_), clear, set_)
                 for flips, clear, set_ in zip(FIRST_FLIPS, agrees[::2], agrees[1::2], strict=True)
             ]
+        )
+        return unseen if self.truth is not None else unseen._replace(scan=self._scan(column, unseen, model))
+
+    @staticmethod
+    def _agree(engine: _engine.OpenLoop, n: int) -> list[Bools]:
+        """Per policy, whether it decided what was recorded."""
+        known = (engine.ledger(i)["known"] for i in range(n))
+        return [agrees & ~undecided for agrees, undecided in known]
+
+    def _scan(
+        self, column: PolicySpec, unseen: Unseen, model: npt.NDArray[np.int32]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
+        """nr_idle_scan of the waker's and of prev's LLC; None without such a bound or without LLCs."""
+        llc, unknown = _with_null(self._recording.read("cpu", ("llc",))["llc"])
+        if unknown.any():
+            return None
+        values = scan.candidates(int(np.unique(llc, return_counts=True)[1].max()))
+        assumes = [(False, unseen.first_flips, value) for value in values]
+        engine = self.engine([column] * len(values), False, column, assumes=assumes)
+        bit = 1 << INPUTS.index("nr_idle_scan")
+        kept: list[tuple[npt.NDArray[Any], ...]] = []
+        for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"]), unseen):
+            cpu, undecided = engine.ledger(0)["cpu"]
+            looked = ~undecided & (engine.ledger(0)["inputs_assumed"][0] & bit > 0)
+            at = np.where(looked, cpu, 0)
+            waker, prev = (_with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
+            kept.append(
+                (
+                    np.asarray(decisions["ts_ns"]),
+                    np.where(looked, llc[at].astype(np.int64), -1),
+                    llc[np.where(waker[1], 0, waker[0])],
+                    llc[np.where(prev[1], 0, prev[0])],
+                    np.stack(self._agree(engine, len(values))),
+                )
+            )
+        ts, searched, of_waker, of_prev, agrees = (
+            np.concatenate(column, axis=-1) for column in zip(*kept, strict=True)
+        )
+        if not (searched >= 0).any():
+            return None
+        last = scan.carried(of_prev, of_waker, model)
+        return (
+            scan.infer(ts, searched, of_waker, agrees, values, last),
+            scan.infer(ts, searched, of_prev, agrees, values, model),
         )
 
 
@@ -414,7 +458,7 @@ def replay(
     unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
     flags = None if unseen is None else unseen.sync
     engine = loop.engine(specs, sync == "1", auto, 0 if unseen is None else unseen.first_flips)
-    for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), flags):
+    for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), unseen):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:

@@ -60,7 +60,7 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     kept: dict[str, list[Array]] = {}
     times: list[Array] = []
     population: list[Array] = []
-    for _, decisions in loop.run([engine], bool(loop.about(column)["reads_irq"]), unseen.sync):
+    for _, decisions in loop.run([engine], bool(loop.about(column)["reads_irq"]), unseen):
         logged = engine.inputs()
         decided = logged.pop("decided")
         population.append(fair(decisions) & decided)
@@ -102,20 +102,20 @@ def account(
     loop = driver.Loop(recording, seed, use_probes=use_probes)
     unseen = loop.infer(column) if sync == "auto" else None
     loop.truth = probes.truth(recording)
-    flags, flips = (None, 0) if unseen is None else unseen
+    flips = 0 if unseen is None else unseen.first_flips
     irq = bool(loop.about(column)["reads_irq"])
 
     def engine(**more: Any) -> _engine.OpenLoop:
         return loop.engine([column], sync == "1", column, flips, blind=not use_probes, **more)
 
     first = engine(log_flips=True)
-    for _ in loop.run([first], irq, flags):
+    for _ in loop.run([first], irq, unseen):
         pass
     second = engine()
     second.account(*first.flips(), ORDER_WINDOW_NS)
     rows: list[tuple[Array, Array, Array]] = []
     blames: dict[str, list[Array]] = {}
-    for _, decisions in loop.run([second], irq, flags):
+    for _, decisions in loop.run([second], irq, unseen):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
         chosen, prev = (driver._with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))

@@ -28,10 +28,14 @@ FIRST_FLIPS = (0, 16, 32, 48, 64, 96, 128, 256)
 
 
 class Unseen(NamedTuple):
-    """Inferred values: WF_SYNC per decision, and wakee_flips of the tasks older than the recording."""
+    """Inferred values."""
 
     sync: Bools
+    """WF_SYNC per decision."""
     first_flips: int
+    """wakee_flips of the tasks older than the recording."""
+    scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
+    """nr_idle_scan per decision, of the LLCs of the waker's and of the previous CPU; None: as modelled."""
 
 
 def best(tried: Sequence[tuple[int, Bools, Bools, Bools]]) -> Unseen:

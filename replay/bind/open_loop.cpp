@@ -58,6 +58,10 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
     d.low_confidence = column<bool>(t, "low_confidence", d.n);
     if (t.contains("sync")) d.sync = column<bool>(t, "sync", d.n);
+    if (t.contains("scan_prev")) {
+        d.scan_waker = column<int32_t>(t, "scan_waker", d.n);
+        d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
+    }
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
@@ -193,8 +197,8 @@ class PyOpenLoop {
         r.assume.sync = nb::cast<bool>(o["sync"]);
         if (o.contains("first_flips")) r.assume.first_flips = nb::cast<uint32_t>(o["first_flips"]);
         if (o.contains("assumes"))
-            for (auto [sync, flips] : nb::cast<std::vector<std::tuple<bool, uint32_t>>>(o["assumes"]))
-                r.assumes.push_back({sync, flips});
+            for (auto [sync, flips, scan] : nb::cast<std::vector<std::tuple<bool, uint32_t, int32_t>>>(o["assumes"]))
+                r.assumes.push_back({sync, flips, scan});
         r.hz = nb::cast<uint32_t>(o["hz"]);
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
@@ -325,15 +329,16 @@ using namespace rewake::bind;
 
 void bind_open_loop(nb::module_& m) {
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
-        .def(
-            nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
-                     const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
-            nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
-            nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-            "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), tick_at (ns, when some tick was); "
-            "optional: first_flips, assumes ((sync, first_flips) per policy), own (per policy: stands for the recorded "
-            "kernel), settle (ns), log_inputs; same_llc, cross_llc: (lo, hi) ns of recorded wakeups on idle targets by "
-            "idle state, the last entry for an unknown state.")
+        .def(nb::init<const Recorded&, const std::vector<Spec>&, uint64_t, const nb::dict&,
+                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
+             nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
+             nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
+             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), tick_at (ns, "
+             "when "
+             "some tick was); optional: first_flips, assumes ((sync, first_flips, nr_idle_scan or -1) per policy), own "
+             "(per policy: stands for the recorded kernel), settle (ns), log_inputs; same_llc, cross_llc: (lo, hi) ns "
+             "of recorded wakeups on idle targets by "
+             "idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),

@@ -77,7 +77,8 @@ uint16_t Budget::proven(Policy& policy, View& v, const Wakeup& w, Cpu goal, cons
         if (what & kWasIdleCores) some.has_idle_cores = x.has_idle_cores;
         if (what & kWasNrIdleScan && x.nr_idle_scan) v.nr_idle_scan[llc.v] = *x.nr_idle_scan;
         if (what & kWasLoad && x.rq_load) v.load[w.prev.v] = *x.rq_load;
-        if (what & kWasLoad && x.load) as.p_load = *x.load;
+        if (what & kWasLoad && x.load && w.p_load_avg > 0)
+            as.p_load = std::min<int64_t>(*x.load, 1 << 20) * w.p_load / w.p_load_avg;
         take_private(s, some, w.p, llc);
         const bool hit = ask(policy, v, as) == goal;
         v.nr_idle_scan[llc.v] = scan;

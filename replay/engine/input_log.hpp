@@ -31,7 +31,7 @@ struct InputLog {
         recent_cpu[row] = (p.has_recent ? p.recent : w.prev).v;
         flips[row] = p.flips;
         util[row] = w.p_util;
-        load[row] = w.p_load;
+        load[row] = w.p_load_avg;
         rq_load[row] = v.load[w.prev.v];
         nallowed[row] = w.n_allowed;
         nr_idle_scan[row] = v.nr_idle_scan[llc];

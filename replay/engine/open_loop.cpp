@@ -34,6 +34,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.block = std::make_unique<LedgerBlock>();
         const Assumption& assume = opt_.assumes.empty() ? opt_.assume : opt_.assumes.at(instances_.size() - 1);
         in.sync = assume.sync;
+        in.nr_idle_scan = assume.nr_idle_scan;
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
         in.policy->state.first_flips = assume.first_flips;
         in.load = in.policy->load_kind();
@@ -254,6 +255,10 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
         machine_.advance(ts, w.prev, w.waker);
+        if (d.scan_prev) {
+            machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
+            machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);
+        }
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (irq_) irq_->advance(ts);
         const TaskTable::Allowed& allowed = table_.allowed(p);
@@ -293,9 +298,12 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
+                w.p_load_avg = machine_.task(p).pelt.load_avg;
                 w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
+            if (in.nr_idle_scan >= 0)
+                for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
             const bool own = in.own;
             if (own) {
                 if (opt_.log_inputs) log_.note(row, machine_.view(), w, in.policy->state);

@@ -46,6 +46,8 @@ struct DecisionColumns {
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
+    const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
+    const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
     ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
 
@@ -122,6 +124,7 @@ struct IdleLatency {
 struct Assumption {
     bool sync = false;         ///< WF_SYNC of every wakeup
     uint32_t first_flips = 0;  ///< wakee_flips of the tasks that were there before the recording began
+    int32_t nr_idle_scan = -1; ///< of every LLC at every time; negative: as modelled
 };
 
 struct ReplayOptions {
@@ -147,6 +150,7 @@ class OpenLoop {
         std::unique_ptr<Policy> policy;
         bool sync = false;  ///< its Assumption
         bool own = false;   ///< ReplayOptions::own
+        int32_t nr_idle_scan = -1;  ///< its Assumption
         LedgerColumns out;
         LoadKind load{};
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`

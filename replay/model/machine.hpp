@@ -80,6 +80,8 @@ class Machine {
                std::optional<int32_t> nr_idle_scan);
 
     const View& view() const { return view_; }
+    /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
+    void set_nr_idle_scan(Llc llc, int32_t nr) { view_.nr_idle_scan[llc.v] = nr; }
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
@@ -140,7 +142,7 @@ class Machine {
         int32_t pending = 0;
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
-        int64_t h_load = 0;     ///< load_avg as task_h_load last took it
+        int64_t h_load = 0;  ///< load_avg as task_h_load last took it
         Ns h_load_jiffy = -1;  ///< when; task_h_load keeps it for the rest of that jiffy
         int32_t util_est = 0;  ///< sum over the queued fair tasks
         int32_t idle_h = 0;

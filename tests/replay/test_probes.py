@@ -12,7 +12,7 @@ from world import World
 
 from rewake import importing
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import driver, inputs, probes
+from rewake.replay import _engine, driver, inputs, probes
 from rewake.replay.spec import PolicySpec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
@@ -57,7 +57,7 @@ def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
         sync = (assumed >> INPUTS.index("sync")) & 1
         assert bool(sync.any()) is not use_probes, "wake flags are recorded, so WF_SYNC is not assumed"
     assert agreed[0] > 0.96
-    assert 0.9 < agreed[1] < agreed[0] - 0.04
+    assert 0.85 < agreed[1] < agreed[0] - 0.04
 
 
 def test_the_audit_sees_what_the_probes_saw(recording: Recording) -> None:
@@ -93,7 +93,7 @@ def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use
         loop = driver.Loop(source, 0, use_probes=use_probes)
         unseen = loop.infer(column)
         engine = loop.engine(specs, False, column, unseen.first_flips)
-        for _ in loop.run([engine], False, unseen.sync):
+        for _ in loop.run([engine], False, unseen):
             pass
         return [engine.ledger(k)["cpu"][0].copy() for k in range(len(specs))]
 
@@ -149,3 +149,19 @@ def test_a_wakeup_without_a_call_did_not_reach_placement() -> None:
     w.waking(90_000, 0, 8, 1, curr=10).wakeup(91_000, 0, 8, 1, curr=10)
     classes = [r["class"] for r in w.decisions((6, 12)).rows()]
     assert classes == ["stayed", "stayed", "bypass_on_rq"]
+
+
+def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
+    """CPU 1 goes idle 2 us after the waking: placement that takes longer finds it so."""
+    w = World(4, 12)
+    w.runs(1000, 1, 8, 11, "S").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 9, "R").runs(1300, 3, 3, 7, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).runs(52_000, 1, 11, 1).wakeup(58_000, 1, 8, 1)
+    decisions = w.decisions((6, 1))
+    picked = []
+    for settle in (0, 4_000, 40_000):
+        options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": settle}
+        specs = [("oracle-idle", {})]
+        loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+        loop.run(decisions.batches[0], None, decisions.parts[0])
+        picked.append(int(loop.ledger(0)["outcome"][0][0]) & 1)
+    assert picked == [0, 1, 1], "at the latest its own sched_wakeup says that it is over"

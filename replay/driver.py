@@ -7,7 +7,7 @@ Both read the event tables part by part and look one part ahead, so memory does 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
 from rewake.replay import probes, scan
+from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import FIRST_FLIPS, Bools, Unseen, best, infer
 
@@ -260,6 +261,59 @@ def _inferred(recording: Recording, topology_known: bool) -> int:
     return sum(1 << INPUTS.index(name) for name in names)
 
 
+def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:
+    """What an instance stands for: reference, proposal (it follows a hint that no patch implements), hybrid (a seed on
+    a column that is not its own), variant (a constant changed) or faithful (the kernel or the posting as it is)."""
+    if about["reference"]:
+        return "reference"
+    followed = (hints | int(spec.params.get("hint", 0))) & int(about["hints"])
+    if any(followed & HINTS[name] for name in PROPOSED):
+        return "proposal"
+    if about["hybrid"]:
+        return "hybrid"
+    fixed = {p["name"]: p["value"] for p in about["params"] if p["constant"]}
+    return "variant" if any(spec.params.get(name, value) != value for name, value in fixed.items()) else "faithful"
+
+
+def _check_hints(rules: Rules, specs: Sequence[PolicySpec], info: Sequence[Mapping[str, Any]]) -> None:
+    followers = [(spec, int(about["hints"])) for spec, about in zip(specs, info, strict=True) if about["hints"]]
+    if not followers:
+        raise UsageError(f"{rules.name}: none of these policies follows hints; add --policy userspace-hints")
+    for spec, follows in followers:
+        lost = [name for name, bit in HINTS.items() if rules.used & bit & ~follows]
+        if lost:
+            raise UsageError(
+                f"{rules.name}: {spec} cannot follow {', '.join(lost)}; rewake policies show {spec.policy}"
+            )
+
+
+def machine_notes(recording: Recording, specs: Sequence[PolicySpec], hints: int = 0) -> list[str]:
+    """What these policies cannot show on this machine; `hints`: of a rules file."""
+    cpus = _rows(recording.read("cpu", ("core", "capacity")))
+    cores = [c["core"] for c in cpus if c["core"] is not None]
+    seeds = {s.name: hints | int(s.params.get("hint", 0)) for s in specs}
+    notes = []
+    if seeds.get("userspace-hints", 0) & (HINTS["WAKE_AFFINE"] | HINTS["WAKE_HOLD"]) and len(set(cores)) == len(cores):
+        notes.append(
+            "no SMT: has_idle_cores is never set here, and without it no kernel follows WAKE_AFFINE or WAKE_HOLD"
+        )
+    if "asym-prefer-prev" in seeds and len({c["capacity"] for c in cpus}) == 1:
+        notes.append("all CPUs have one capacity: asym-prefer-prev decides as its column")
+    return notes
+
+
+def hardirq_source(events: Mapping[str, int]) -> str:
+    """Where the hardirq time of this recording comes from; `events`: the manifest's counts by event name."""
+    vectors = [k for k in ENUMS["irq_kind"] if k != "device" and events.get(f"{k}_entry")]
+    if events.get("irq_handler_entry"):
+        if vectors:
+            return "device handlers (irq_handler_entry, exit) and irq_vectors"
+        return "device handlers only, a lower bound: no timer and no IPIs; record irq_vectors too"
+    if vectors:
+        return "irq_vectors only, a lower bound: no device interrupts; record irq:irq_handler_entry and exit too"
+    return "none recorded, so no CPU is heavy; record irq:irq_handler_entry, irq_handler_exit and irq_vectors"
+
+
 def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
@@ -290,7 +344,6 @@ class Loop:
     def __init__(self, recording: Recording, seed: int, *, use_probes: bool = True) -> None:
         self._recording, self._seed = recording, seed
         self.truth = probes.truth(recording) if use_probes else None
-        self._info: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
         self._recorded = recorded_machine(recording)
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
@@ -305,12 +358,12 @@ class Loop:
         }
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
-        """Its description; UsageError when there is no such policy."""
-        if spec.name not in self._info:
-            raise UsageError(f"no policy {spec.name}; there are {', '.join(self._info)}")
-        if spec.column is not None:
-            raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
-        return self._info[spec.name]
+        """Its description; UsageError when there is no such policy, or the seed has no meaning on that column."""
+        try:
+            found: dict[str, Any] = _engine.policy(spec.policy)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        return found
 
     def engine(
         self,
@@ -324,7 +377,7 @@ class Loop:
 
         `sync`, `first_flips`: WF_SYNC of every wakeup, wakee_flips of tasks older than the recording. `more`: options.
         """
-        wanted = [(s.name, dict(s.params)) for s in specs]
+        wanted = [(s.policy, dict(s.params)) for s in specs]
         options = self.options | {"sync": sync, "first_flips": first_flips, "own": [s == own for s in specs]} | more
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
@@ -332,9 +385,14 @@ class Loop:
             raise UsageError(str(error)) from error
 
     def run(
-        self, engines: Sequence[_engine.OpenLoop], irq: bool, unseen: Unseen | None = None
+        self,
+        engines: Sequence[_engine.OpenLoop],
+        irq: bool,
+        unseen: Unseen | None = None,
+        hints: TaskHints | None = None,
     ) -> Iterator[tuple[int, Columns]]:
-        """Runs the engines part by part; yields the part and its decisions. `unseen`: inferred values."""
+        """Runs the engines part by part; yields the part and its decisions. `unseen`: inferred values; `hints`: of the
+        tasks."""
         recording = self._recording
         probed = self.truth is not None
         batches = (_batch(recording, k, irq=irq, probe=probed) for k in range(recording.n_parts))
@@ -351,6 +409,8 @@ class Loop:
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
+            if hints is not None:
+                passed["hint"] = hints.of(decisions)
             for engine in engines:
                 try:
                     engine.run(batch, following, passed)
@@ -365,9 +425,9 @@ class Loop:
         engine = self.engine([column] * len(assumes), False, column, assumes=assumes, log_inputs=True)
         found: list[list[npt.NDArray[Any]]] = []
         for _, decisions in self.run([engine], irq):
-            waker, no_waker = _with_null(decisions["waker_task"])
-            context, no_context = _with_null(decisions["irq_ctx"])
-            wakee, _ = _with_null(decisions["task"])
+            waker, no_waker = with_null(decisions["waker_task"])
+            context, no_context = with_null(decisions["irq_ctx"])
+            wakee, _ = with_null(decisions["task"])
             row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
             row += [engine.inputs()["nr_idle_scan"], *self._agree(engine, len(assumes))]
             found.append(row)
@@ -392,7 +452,7 @@ class Loop:
         self, column: PolicySpec, unseen: Unseen, model: npt.NDArray[np.int32]
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
         """nr_idle_scan of the waker's and of prev's LLC; None without such a bound or without LLCs."""
-        llc, unknown = _with_null(self._recording.read("cpu", ("llc",))["llc"])
+        llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         if unknown.any():
             return None
         values = scan.candidates(int(np.unique(llc, return_counts=True)[1].max()))
@@ -404,7 +464,7 @@ class Loop:
             cpu, undecided = engine.ledger(0)["cpu"]
             looked = ~undecided & (engine.ledger(0)["inputs_assumed"][0] & bit > 0)
             at = np.where(looked, cpu, 0)
-            waker, prev = (_with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
+            waker, prev = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
             kept.append(
                 (
                     np.asarray(decisions["ts_ns"]),
@@ -426,7 +486,8 @@ class Loop:
         )
 
 
-def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+    """Values and NULL mask of a column, which has no mask where nothing is NULL."""
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
@@ -439,14 +500,16 @@ def replay(
     sync: str = "0",
     auto: PolicySpec | None = None,
     use_probes: bool = True,
+    hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
-    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it and wakee_flips at the start, which needs `auto`.
-    `use_probes`: what placement probes recorded goes before all of that. Returns the manifest entries.
-    UsageError for an unknown policy or parameter.
+    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it and wakee_flips at the start, which needs `auto`;
+    `use_probes`: what placement probes recorded goes before all of that; `hints` are for the policies that follow them.
+    Returns the manifest entries. UsageError for an unknown policy or parameter, and for hints that none of the policies
+    follows, or one of them cannot.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
@@ -455,10 +518,14 @@ def replay(
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
+    if hints is not None:
+        _check_hints(hints, specs, info)
+    given = None if hints is None else TaskHints(recording, hints)
     unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
     flags = None if unseen is None else unseen.sync
     engine = loop.engine(specs, sync == "1", auto, 0 if unseen is None else unseen.first_flips)
-    for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), unseen):
+    reads_irq = any(about["reads_irq"] for about in info)
+    for k, _ in loop.run([engine], reads_irq, unseen, given):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:
@@ -472,8 +539,9 @@ def replay(
             {
                 "name": name,
                 "base": spec.name,
+                "column": spec.column,
                 "params": spec.params,
-                "label": "reference" if about["reference"] else "faithful",
+                "label": label(spec, about, 0 if hints is None else hints.used),
                 "reference": about["reference"],
                 "decided": decided,
                 "exposure": total["exposed"] / decided if decided else None,
@@ -500,6 +568,9 @@ def replay(
         "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
         "auto": None if auto is None else str(auto),
         "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),
+        "hints": None if given is None else given.summary(),
+        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
+        "hardirq": hardirq_source(recording.manifest.get("events") or {}) if reads_irq else None,
         "options": loop.options,
     }
     writer.manifest |= summary

@@ -118,7 +118,7 @@ def account(
     for _, decisions in loop.run([second], irq, unseen):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
-        chosen, prev = (driver._with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
+        chosen, prev = (driver.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
         rows.append((known[ours].copy(), (chosen == prev)[ours], second.ledger(0)["branch"][0][ours].copy()))
         for name, values in second.blames().items():
             blames.setdefault(name, []).append(values[ours])

@@ -21,6 +21,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       table_(tasks),
       opt_(options),
       idle_latency_(std::move(idle_latency)),
+      irq_(topo, options.hz),
       divergence_(policies.size(), topo.n_cpus),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
@@ -38,7 +39,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
         in.policy->state.first_flips = assume.first_flips;
         in.load = in.policy->load_kind();
-        if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
+        if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
     }
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
@@ -157,7 +158,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
-                if (irq_) irq_->idle(c, idle, b.sw.ts[i]);
+                if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
                 if (idle && !idle_cores_.empty() && machine_.core_idle_but(c))
                     for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
@@ -168,7 +169,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                     in.policy->fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]), Cpu(b.fork.cpu[i]));
                 break;
             case Event::irq:
-                if (irq_) irq_->irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
+                if (!irq_.empty()) irq_.irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
                 break;
             default: break;
         }
@@ -260,7 +261,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);
         }
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
-        if (irq_) irq_->advance(ts);
+        if (!irq_.empty()) irq_.advance(ts);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
@@ -274,6 +275,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.curr_kthread = curr.kthread || w.curr_is_idle;
         w.curr_one_cpu = table_.allowed(w.curr).n == 1;
         w.curr_exiting = machine_.task(w.curr).exiting;
+        w.hint = d.hint ? d.hint[row] : 0;
         w.p_idle_policy = table_.info(p).idle_policy;
         w.hz = opt_.hz;
         w.jiffies = static_cast<uint64_t>(ts) / (1'000'000'000 / opt_.hz);
@@ -315,6 +317,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             }
             if (own && budget_ && cls != DecisionClass::pinned)
                 blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, truth, decision_);
+            if (in.irq) machine_.set_irq_load(in.irq);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (own) {
                 in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);

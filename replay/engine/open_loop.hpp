@@ -45,6 +45,7 @@ struct DecisionColumns {
     const int64_t* latency = nullptr;
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
+    const uint8_t* hint = nullptr;  ///< hints of the task (seed 5); nullptr: none
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
     const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
     const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
@@ -153,6 +154,7 @@ class OpenLoop {
         int32_t nr_idle_scan = -1;  ///< its Assumption
         LedgerColumns out;
         LoadKind load{};
+        const IrqLoad* irq = nullptr;        ///< what it reads as View::irq
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
         int64_t decided = 0, exposed = 0, self_collisions = 0;
@@ -205,7 +207,7 @@ class OpenLoop {
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
     std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
-    std::optional<IrqTicks> irq_;  ///< when a policy reads View::irq
+    IrqTicks irq_;
     Histogram recorded_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;

@@ -307,7 +307,8 @@ TEST(Registry, RefusesWhatItDoesNotKnow) {
         "wakeup-buddy, irq-aware, asym-prefer-prev, userspace-hints");
     EXPECT_EQ(error("prev", {{"x", "1"}}), "prev has no parameter 'x'; it has none");
     EXPECT_EQ(error("idle-thread-scan", {{"hot", "1"}}),
-              "idle-thread-scan has no parameter 'hot'; it has migration_cost, hot_clock");
+              "idle-thread-scan has no parameter 'hot'; it has wake_wide_factor, imbalance_pct_smt, imbalance_pct_llc, "
+              "imbalance_pct_pkg, migration_cost, hot_clock, cfs_nr");
     EXPECT_EQ(error("idle-thread-scan", {{"hot_clock", "soon"}}), "hot_clock=soon: stale or now expected");
     EXPECT_NE(error("idle-thread-scan", {{"migration_cost", "1ms"}}), "no error");
     EXPECT_EQ(error("linux-6.1", {{"SIS_UTIL", "yes"}}), "SIS_UTIL=yes: 0 or 1 expected");

@@ -36,7 +36,7 @@ def test_every_call_belongs_to_one_decision_and_returned_what_was_chosen(recordi
     assert len(np.unique(ids[~null])) == (~null).sum()
     fair = np.isin(decision["class"], [CLASS("moved"), CLASS("stayed")])
     assert not null[fair].any(), "a wakeup counts as placed only where the placement function was called"
-    chosen, returned = driver._with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
+    chosen, returned = driver.with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
     assert (chosen[fair] == returned[fair]).mean() > 0.999
 
 
@@ -102,7 +102,7 @@ def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use
     fair = np.nonzero(inputs.fair(decisions))[0]
     rng = np.random.default_rng(1)
     for row in rng.choice(fair, 5, replace=False).tolist():
-        changed = driver._with_null(decisions["chosen_cpu"])[0].copy()
+        changed = driver.with_null(decisions["chosen_cpu"])[0].copy()
         changed[row] = (changed[row] + 1 + rng.integers(15)) % 16
         after = answers(Changed(recording, changed))
         assert [a[row] for a in after] == [b[row] for b in before]

@@ -18,10 +18,10 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
-from rewake.replay import plugins
+from rewake.replay import plugins, probes, scan
 from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import Bools, infer
+from rewake.replay.sync import FIRST_FLIPS, Bools, Unseen, best, infer
 
 Source = Recording | RecordingWriter
 
@@ -43,9 +43,13 @@ _MIN_RANGE = 100
 """Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
 
 
-def _batch(source: Source, index: int, irq: bool = False) -> dict[str, Columns]:
-    """The tables that the model reads; `irq`: with the interrupts."""
-    tables = {**_MODEL_TABLES, "irq": ("id", "ts_ns", "cpu", "entry")} if irq else _MODEL_TABLES
+_IRQ = {"irq": ("id", "ts_ns", "cpu", "entry")}
+_PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
+
+
+def _batch(source: Source, index: int, *, irq: bool = False, probe: bool = True) -> dict[str, Columns]:
+    """The tables that the model reads; `irq`: with the interrupts, `probe`: with the placement probes."""
+    tables = _MODEL_TABLES | (_IRQ if irq else {}) | (_PROBE if probe else {})
     return {name: source.read_part(name, index, columns) for name, columns in tables.items()}
 
 
@@ -149,41 +153,53 @@ def _running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
     return found
 
 
+def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.DecisionBuilder, Any, list[Columns]]]:
+    """Per part of the events and once at the end: the builder, causes of the part's migrations, finished parts."""
+    major, minor = kernel_version(source.manifest.get("kernel"))
+    parts = source.n_parts
+    has_waking = any(len(source.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
+    recorded = recorded_machine(source)
+    running = _running(source, recorded.n_cpus)
+    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, running)
+
+    def finished() -> list[Columns]:
+        return list(iter(builder.take, None))
+
+    def scanned(index: int) -> dict[str, Columns]:
+        batch = _batch(source, index, probe=probe)
+        builder.scan(batch)
+        return batch
+
+    for batch, _ in _with_next(scanned(i) for i in range(parts)):
+        causes = builder.run(batch)
+        yield builder, causes, finished()
+    builder.finish()
+    yield builder, (), finished()
+
+
+def decisions_of(source: Source, *, probe: bool = True) -> Iterator[Columns]:
+    """The `decision` table's parts, worked out from the events; `probe`: and from the placement probes."""
+    for _, _, parts in _decisions(source, probe=probe):
+        yield from parts
+
+
 def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None] | None = None) -> None:
     """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
 
     The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events.
     """
-    major, minor = kernel_version(writer.manifest.get("kernel"))
-    parts = writer.n_parts
-    has_waking = any(len(writer.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
-    recorded = recorded_machine(writer)
-    running = _running(writer, recorded.n_cpus)
-    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, running)
     written = 0
-
-    def take() -> None:
-        nonlocal written
-        while (part := builder.take()) is not None:
-            writer.write_part("decision", written, part)
-            written += 1
-
-    def scanned(index: int) -> dict[str, Columns]:
-        batch = _batch(writer, index)
-        builder.scan(batch)
-        return batch
-
-    for k, (batch, _) in enumerate(_with_next(scanned(i) for i in range(parts))):
-        causes = builder.run(batch)
+    n_parts = writer.n_parts
+    for k, (builder, causes, parts) in enumerate(_decisions(writer, probe=True)):
         if len(causes):
             migrate = writer.read_part("migrate", k)
             writer.write_part("migrate", k, {**migrate, "cause": causes})
-        take()
-        if progress is not None:
-            progress(k + 1, parts)
-    builder.finish()
-    take()
-    writer.manifest["replay"] = builder.counts()
+        for part in parts:
+            writer.write_part("decision", written, part)
+            written += 1
+        if progress is not None and k < n_parts:
+            progress(k + 1, n_parts)
+        writer.manifest["replay"] = builder.counts()
 
 
 def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -312,24 +328,45 @@ def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> l
     return [(policy, metric, bucket, n) for bucket, n in pairs]
 
 
-class Loop:
-    """The open loop over one recording: what does not depend on the policies is worked out once."""
+def _settle(recording: Recording) -> int:
+    """Time from sched_waking to sched_migrate_task of the same placement: the median of those that moved, ns."""
+    con = recording.connect(("migrate", "waking"))
+    try:
+        found = con.execute(
+            """
+            SELECT median(m.ts_ns - w.ts_ns)
+            FROM (SELECT * FROM migrate WHERE cause = ?) m
+            ASOF JOIN waking w ON m.cpu = w.cpu AND m.id > w.id WHERE m.task = w.task
+            """,
+            [ENUMS["migrate_cause"].index("wake")],
+        ).fetchall()
+    finally:
+        con.close()
+    return int(found[0][0] or 0)
 
-    def __init__(self, recording: Recording, seed: int) -> None:
+
+class Loop:
+    """The open loop over one recording: what does not depend on the policies is worked out once.
+
+    `use_probes`: inputs that placement probes recorded go before reconstructed and inferred ones.
+    """
+
+    def __init__(self, recording: Recording, seed: int, *, use_probes: bool = True) -> None:
         self._recording, self._seed = recording, seed
+        self.truth = probes.truth(recording) if use_probes else None
         self._recorded = recorded_machine(recording)
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
         self.options = {
-            "sync": False,
             "hz": hz,
             "tick_at": _tick_at(recording, hz),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self._recorded.topology_known),
             "exit_latency": _exit_latency(recording, self._recorded.n_cpus),
             "energy_aware": recording.manifest.get("energy_aware") is True,
+            "settle": _settle(recording),
         }
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
@@ -342,11 +379,22 @@ class Loop:
             raise UsageError(str(error)) from error
         return found
 
-    def engine(self, specs: Sequence[PolicySpec | _engine.PolicySource], sync: bool) -> _engine.OpenLoop:
+    def engine(
+        self,
+        specs: Sequence[PolicySpec | _engine.PolicySource],
+        sync: bool,
+        own: PolicySpec | None = None,
+        first_flips: int = 0,
+        **more: Any,
+    ) -> _engine.OpenLoop:
+        """An engine of these policies. `own` stands for the recorded kernel: its private state follows the record.
+
+        `sync`, `first_flips`: WF_SYNC of every wakeup, wakee_flips of tasks older than the recording. `more`: options.
+        """
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
-        self.options["sync"] = sync
+        options = self.options | {"sync": sync, "first_flips": first_flips, "own": [s == own for s in specs]} | more
         try:
-            return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
+            return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
         except ValueError as error:
             raise UsageError(str(error)) from error
 
@@ -354,61 +402,116 @@ class Loop:
         self,
         engines: Sequence[_engine.OpenLoop],
         irq: bool,
-        sync: Bools | None = None,
+        unseen: Unseen | None = None,
         hints: TaskHints | None = None,
     ) -> Iterator[tuple[int, Columns]]:
-        """Runs the engines part by part; yields the part and its decisions. `sync`: WF_SYNC per decision; `hints`: of
-        the tasks."""
+        """Runs the engines part by part; yields the part and its decisions. `unseen`: inferred values; `hints`: of the
+        tasks."""
         recording = self._recording
-        batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
+        probed = self.truth is not None
+        batches = (_batch(recording, k, irq=irq, probe=probed) for k in range(recording.n_parts))
         first = 0
         for k, (batch, following) in enumerate(_with_next(batches)):
             decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
             n = len(decisions["event_id"])
-            if sync is not None:
-                decisions = {**decisions, "sync": sync[first : first + n]}
+            here = slice(first, first + n)
+            passed: dict[str, Any] = {**decisions}
+            if unseen is not None:
+                passed["sync"] = unseen.sync[here]
+            if unseen is not None and unseen.scan is not None:
+                passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
+            if self.truth is not None:
+                passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
             if hints is not None:
-                decisions = {**decisions, "hint": hints.of(decisions)}
+                passed["hint"] = hints.of(decisions)
             for engine in engines:
                 try:
-                    engine.run(batch, following, decisions)
+                    engine.run(batch, following, passed)
                 except ValueError as error:
                     raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
             yield k, decisions
 
-    def infer_sync(self, column: PolicySpec) -> Bools:
-        """WF_SYNC per decision from the recorded kernel's column asked under both values (replay/sync.py)."""
+    def infer(self, column: PolicySpec) -> Unseen:
+        """What no event carries, from the recorded kernel's column asked under all of it (sync.py, scan.py)."""
         irq = bool(self.about(column)["reads_irq"])
-        engines = [self.engine([column], value) for value in (False, True)]
-        found: list[tuple[npt.NDArray[Any], ...]] = []
-        for _, decisions in self.run(engines, irq):
-            agrees = []
-            for engine in engines:
-                known, undecided = engine.ledger(0)["known"]
-                agrees.append(known & ~undecided)
-            waker, no_waker = _with_null(decisions["waker_task"])
-            context, no_context = _with_null(decisions["irq_ctx"])
-            from_task = (context == 0) & ~no_context & ~no_waker
-            wakee, _ = _with_null(decisions["task"])
-            found.append((waker.copy(), wakee.copy(), from_task, *agrees))
+        assumes = [(sync, flips, -1) for flips in FIRST_FLIPS for sync in (False, True)]
+        engine = self.engine([column] * len(assumes), False, column, assumes=assumes, log_inputs=True)
+        found: list[list[npt.NDArray[Any]]] = []
+        for _, decisions in self.run([engine], irq):
+            waker, no_waker = with_null(decisions["waker_task"])
+            context, no_context = with_null(decisions["irq_ctx"])
+            wakee, _ = with_null(decisions["task"])
+            row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
+            row += [engine.inputs()["nr_idle_scan"], *self._agree(engine, len(assumes))]
+            found.append(row)
         if not found:
-            return np.zeros(0, np.bool_)
-        return infer(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            return Unseen(np.zeros(0, np.bool_), 0)
+        waker, wakee, from_task, model, *agrees = (np.concatenate(column) for column in zip(*found, strict=True))
+        unseen = best(
+            [
+                (flips, infer(waker, wakee, from_task, clear, set_), clear, set_)
+                for flips, clear, set_ in zip(FIRST_FLIPS, agrees[::2], agrees[1::2], strict=True)
+            ]
+        )
+        return unseen if self.truth is not None else unseen._replace(scan=self._scan(column, unseen, model))
+
+    @staticmethod
+    def _agree(engine: _engine.OpenLoop, n: int) -> list[Bools]:
+        """Per policy, whether it decided what was recorded."""
+        known = (engine.ledger(i)["known"] for i in range(n))
+        return [agrees & ~undecided for agrees, undecided in known]
+
+    def _scan(
+        self, column: PolicySpec, unseen: Unseen, model: npt.NDArray[np.int32]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
+        """nr_idle_scan of the waker's and of prev's LLC; None without such a bound or without LLCs."""
+        llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
+        if unknown.any():
+            return None
+        values = scan.candidates(int(np.unique(llc, return_counts=True)[1].max()))
+        assumes = [(False, unseen.first_flips, value) for value in values]
+        engine = self.engine([column] * len(values), False, column, assumes=assumes)
+        bit = 1 << INPUTS.index("nr_idle_scan")
+        kept: list[tuple[npt.NDArray[Any], ...]] = []
+        for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"]), unseen):
+            cpu, undecided = engine.ledger(0)["cpu"]
+            looked = ~undecided & (engine.ledger(0)["inputs_assumed"][0] & bit > 0)
+            at = np.where(looked, cpu, 0)
+            waker, prev = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
+            kept.append(
+                (
+                    np.asarray(decisions["ts_ns"]),
+                    np.where(looked, llc[at].astype(np.int64), -1),
+                    llc[np.where(waker[1], 0, waker[0])],
+                    llc[np.where(prev[1], 0, prev[0])],
+                    np.stack(self._agree(engine, len(values))),
+                )
+            )
+        ts, searched, of_waker, of_prev, agrees = (
+            np.concatenate(column, axis=-1) for column in zip(*kept, strict=True)
+        )
+        if not (searched >= 0).any():
+            return None
+        last = scan.carried(of_prev, of_waker, model)
+        return (
+            scan.infer(ts, searched, of_waker, agrees, values, last),
+            scan.infer(ts, searched, of_prev, agrees, values, model),
+        )
 
 
-def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
-def decide_alone(source: _engine.PolicySource, *, recording: str, seed: int, sync: bool, asked: str, irq: bool) -> None:
+def decide_alone(source: _engine.PolicySource, *, recording: str, asked: str, irq: bool) -> None:
     """Runs one policy over a recording, for the sake of what it does on the way (plugins). `asked`: file of what
     _ask_plugins pickled."""
     opened = Recording(recording)
-    flags, hints = pickle.loads(Path(asked).read_bytes())
-    loop = Loop(opened, seed)
-    engine = loop.engine([source], sync)
-    for _ in loop.run([engine], irq, flags, None if hints is None else TaskHints(opened, hints)):
+    (seed, sync, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
+    loop = Loop(opened, seed, use_probes=use_probes)
+    engine = loop.engine([source], sync, None, 0 if unseen is None else unseen.first_flips)
+    for _ in loop.run([engine], irq, unseen, None if hints is None else TaskHints(opened, hints)):
         pass
 
 
@@ -416,22 +519,21 @@ def _ask_plugins(
     recording: Recording,
     specs: Sequence[PolicySpec],
     folder: Path,
-    seed: int,
-    sync: str,
-    flags: Bools | None,
+    settings: tuple[int, bool, bool],
+    unseen: Unseen | None,
     hints: Rules | None,
     timeout: float,
 ) -> dict[str, plugins.Answered]:
-    """The answers of the plugins among `specs`, by instance; `flags`: WF_SYNC per decision."""
+    """The answers of the plugins among `specs`, by instance; `settings`: seed, WF_SYNC, use_probes."""
     wanted = [s for s in specs if s.is_plugin]
     if not wanted:
         return {}
     asked = folder / "asked"
-    asked.write_bytes(pickle.dumps((flags, hints)))
+    asked.write_bytes(pickle.dumps((settings, unseen, hints)))
     answered = {}
     for k, spec in enumerate(wanted):
         told = {
-            "recording": str(recording.path.resolve()), "seed": seed, "sync": sync == "1", "asked": str(asked),
+            "recording": str(recording.path.resolve()), "asked": str(asked),
             "irq": plugins.describe(spec.name).info()["reads_irq"],
         }  # fmt: skip
         answered[str(spec)] = plugins.decide(spec, told, recording.rows("decision"), folder / f"plugin-{k}", timeout)
@@ -448,21 +550,23 @@ def replay(
     sync: str = "0",
     auto: PolicySpec | None = None,
     plugin_timeout: float = plugins.DEFAULT_TIMEOUT,
+    use_probes: bool = True,
     hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
-    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`; `hints` are for the policies that
-    follow them. Returns the manifest entries. UsageError for an unknown policy or parameter, and for hints that none of
-    the policies follows, or one of them cannot. A plugin that fails, or that does not answer a call within
-    `plugin_timeout` seconds, leaves its other decisions undecided; `problems` of its manifest entry then says so.
+    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it and wakee_flips at the start, which needs `auto`;
+    `use_probes`: what placement probes recorded goes before all of that; `hints` are for the policies that follow them.
+    Returns the manifest entries. UsageError for an unknown policy or parameter, and for hints that none of the policies
+    follows, or one of them cannot. A plugin that fails, or that does not answer a call within `plugin_timeout` seconds,
+    leaves its other decisions undecided; `problems` of its manifest entry then says so.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
         raise UsageError("a policy instance is given twice")
-    loop = Loop(recording, seed)
+    loop = Loop(recording, seed, use_probes=use_probes)
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
@@ -471,13 +575,17 @@ def replay(
     if hints is not None:
         _check_hints(hints, specs, info)
     given = None if hints is None else TaskHints(recording, hints)
-    flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
-    answered = _ask_plugins(recording, specs, writer.part, seed, sync, flags, hints, plugin_timeout)
-    engine = loop.engine(
-        [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)], sync == "1"
+    unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
+    flags = None if unseen is None else unseen.sync
+    answered = _ask_plugins(
+        recording, specs, writer.part, (seed, sync == "1", use_probes), unseen, hints, plugin_timeout
     )
+    engine = loop.engine(
+        [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)],
+        sync == "1", auto, 0 if unseen is None else unseen.first_flips,
+    )  # fmt: skip
     reads_irq = any(about["reads_irq"] for about in info)
-    for k, _ in loop.run([engine], reads_irq, flags, given):
+    for k, _ in loop.run([engine], reads_irq, unseen, given):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:
@@ -516,8 +624,10 @@ def replay(
         "policies": policies,
         "seed": seed,
         "sync": sync,
+        "first_flips": 0 if unseen is None else unseen.first_flips,
         "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
         "auto": None if auto is None else str(auto),
+        "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),
         "hints": None if given is None else given.summary(),
         "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
         "hardirq": hardirq_source(recording.manifest.get("events") or {}) if reads_irq else None,

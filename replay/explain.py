@@ -25,11 +25,12 @@ def explain(
     seed: int = 0,
     sync: str = "0",
     auto: PolicySpec | None = None,
+    use_probes: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any] | None:
     """What the policies saw, read and did at a decision; None where no policy is asked about it (its class says why).
 
-    `sync` and `auto` as for driver.replay. The engine's dict: `machine` (the View: llcs, cores, idle, nr, …), `wakeup`
+    `sync`, `auto` and `use_probes` as for driver.replay. The engine's dict: `machine` (the View: llcs, cores, idle, nr, …), `wakeup`
     (inputs that belong to wakee and waker), `irq`, and `policies` in the order of `specs`: `has_path`, `decided`,
     `cpu`, `branch`, `looked` and `assumed` (bits of INPUTS), private state before the decision, and `steps` with the
     `reasons` of each. UsageError for an unknown decision, policy or parameter.
@@ -39,15 +40,15 @@ def explain(
     if not 0 <= decision_id < recording.rows("decision"):
         raise UsageError(f"no decision {decision_id}: {in_recording(recording)}")
     part = next(k for k, end in enumerate(ends) if decision_id < end)
-    loop = Loop(recording, seed)
+    loop = Loop(recording, seed, use_probes=use_probes)
     about = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
-    flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
-    engine = loop.engine(specs, sync == "1")
+    unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
+    engine = loop.engine(specs, sync == "1", auto, 0 if unseen is None else unseen.first_flips)
     events = recording.read_part("decision", part, ("event_id",))["event_id"]
     engine.watch([int(events[decision_id - (ends[part] - rows[part])])])
-    for k, _ in loop.run([engine], any(p["reads_irq"] for p in about), flags):
+    for k, _ in loop.run([engine], any(p["reads_irq"] for p in about), unseen):
         if progress is not None:
             progress(k + 1, part + 1)
         if k == part:

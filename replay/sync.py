@@ -1,19 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Inference of WF_SYNC, which no event carries (`--assume sync=auto`).
+"""Inference of what no event carries (`--assume sync=auto`): WF_SYNC, and wakee_flips at the start.
 
 A wake site is synchronous or not, so the flag belongs to a relation (waker, wakee): in recordings with placement
 probes it is the same in 99.99 % of a relation's wakeups. The recorded kernel's own column is asked under both values;
 a relation takes the value under which more of its *other* wakeups come out as recorded (leave-one-out: a wakeup's own
 outcome never decides about itself). Without a difference there, the waker's other wakeups decide in the same way;
 without any, it is 0. Wakeups from interrupts are not synchronous.
+
+The tasks that were there before the recording began have counted wakee_flips, and their children inherit them. One
+value stands for all of them: of a few, the one under which most decisions come out as recorded, the lowest where
+several do.
+One decision's outcome is one vote among all decisions of the recording.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Bools = npt.NDArray[np.bool_]
+
+FIRST_FLIPS = (0, 16, 32, 48, 64, 96, 128, 256)
+"""wakee_flips at the start that are tried; only compared with LLC sizes and their multiples, so coarse steps do."""
+
+
+class Unseen(NamedTuple):
+    """Inferred values."""
+
+    sync: Bools
+    """WF_SYNC per decision."""
+    first_flips: int
+    """wakee_flips of the tasks older than the recording."""
+    scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
+    """nr_idle_scan per decision, of the LLCs of the waker's and of the previous CPU; None: as modelled."""
+
+
+def best(tried: Sequence[tuple[int, Bools, Bools, Bools]]) -> Unseen:
+    """The first of those under which most decisions agree.
+
+    Each: wakee_flips at the start, WF_SYNC per decision inferred under it, whether the decision agrees with the flag
+    clear, and set.
+    """
+    agreed = [int(np.where(sync, set_, clear).sum()) for _, sync, clear, set_ in tried]
+    flips, sync, _, _ = tried[int(np.argmax(agreed))]
+    return Unseen(sync, flips)
 
 
 def _others(keys: npt.NDArray[np.int64], evidence: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter
-from rewake.replay.driver import Loop, _with_null
+from rewake.replay.driver import Loop, with_null
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, infer
 
@@ -109,13 +109,13 @@ class _Trial:
 
     def part(self, decisions: Columns, clear: Sequence[Columns], set_: Sequence[Columns]) -> None:
         """One part: its decisions, and the candidates' ledgers of it with WF_SYNC clear and set."""
-        ledgers = [_with_null(columns["cpu"]) for columns in (*clear, *set_)]
+        ledgers = [with_null(columns["cpu"]) for columns in (*clear, *set_)]
         counted = np.isin(decisions["class"], self._fair) & (decisions["kind"] == self._wake)
         for _, undecided in ledgers:
             counted &= ~undecided
 
         def column(name: str) -> npt.NDArray[Any]:
-            return _with_null(decisions[name])[0][counted]
+            return with_null(decisions[name])[0][counted]
 
         cpus = np.stack([values[counted] for values, _ in ledgers])
         for digest, cpu0, cpu1 in zip(self.digests, cpus[: self.k], cpus[self.k :], strict=True):
@@ -128,8 +128,8 @@ class _Trial:
         agrees0, agrees1, moves0, moves1 = agrees[: self.k], agrees[self.k :], moves[: self.k], moves[self.k :]
         self.by_sync["0"].add(block, agrees0, recorded, moves0)
         self.by_sync["1"].add(block, agrees1, recorded, moves1)
-        context, unknown = _with_null(decisions["irq_ctx"])
-        from_task = (context == 0) & ~unknown & ~_with_null(decisions["waker_task"])[1]
+        context, unknown = with_null(decisions["irq_ctx"])
+        from_task = (context == 0) & ~unknown & ~with_null(decisions["waker_task"])[1]
         doubt = ((agrees0 != agrees1) | (moves0 != moves1)).any(axis=0) & from_task[counted]
         self.by_sync["auto"].add(block[~doubt], agrees0[:, ~doubt], recorded[~doubt], moves0[:, ~doubt])
         if doubt.any():

@@ -226,6 +226,10 @@ Batch read_batch(const nb::dict& batch) {
     }
     if (nb::dict t = open_table(batch, "irq", b.irq); b.irq.n) b.irq.entry = column<bool>(t, "entry", b.irq.n);
     open_table(batch, "loss", b.loss);
+    if (nb::dict t = open_table(batch, "probe", b.probe); b.probe.n) {
+        b.probe.phase = column<uint8_t>(t, "phase", b.probe.n);
+        b.probe.task = column<uint32_t>(t, "task", b.probe.n, &b.probe.task_null);
+    }
     return b;
 }
 

@@ -8,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "replay/bind/engine.hpp"
@@ -18,6 +19,28 @@ namespace rewake::bind {
 namespace {
 
 using Spec = std::tuple<std::string, PolicyParams>;
+
+template <class T>
+OptionalColumn<T> nullable(const nb::dict& t, const char* name, size_t& n) {
+    OptionalColumn<T> c;
+    if (t.contains(name)) c.values = column<T>(t, name, n, &c.null);
+    return c;
+}
+
+ProbeColumns read_probes(const nb::dict& t, size_t n) {
+    ProbeColumns p;
+    p.id = nullable<int64_t>(t, "probe_id", n);
+    p.wake_flags = nullable<int32_t>(t, "wake_flags", n);
+    p.recent = nullable<uint16_t>(t, "recent_cpu", n);
+    p.flips = nullable<uint32_t>(t, "flips", n);
+    p.util = nullable<int64_t>(t, "util", n);
+    p.load = nullable<int64_t>(t, "load", n);
+    p.nr_idle_scan = nullable<int32_t>(t, "nr_idle_scan", n);
+    p.has_idle_cores = nullable<int32_t>(t, "has_idle_cores", n);
+    p.rq_load = nullable<int64_t>(t, "rq_load", n);
+    p.rq_nr = nullable<int32_t>(t, "rq_nr", n);
+    return p;
+}
 
 DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks) {
     DecisionColumns d;
@@ -36,12 +59,17 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
     d.low_confidence = column<bool>(t, "low_confidence", d.n);
     if (t.contains("sync")) d.sync = column<bool>(t, "sync", d.n);
+    if (t.contains("scan_prev")) {
+        d.scan_waker = column<int32_t>(t, "scan_waker", d.n);
+        d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
+    }
+    if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
         if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||
             !cpu_ok(d.waker_cpu, d.waker_cpu_null, i) || !cpu_ok(d.prev_cpu, d.prev_cpu_null, i) ||
-            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i))
+            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i) || d.probes.recent.at(i).value_or(0) >= n_cpus)
             throw std::invalid_argument("decision " + std::to_string(i) + " names a CPU or task that does not exist");
     return d;
 }
@@ -83,14 +111,54 @@ class PyOpenLoop {
         return d;
     }
 
-    static nb::dict inputs(nb::handle_t<PyOpenLoop> self) {
-        InputColumns& o = nb::cast<PyOpenLoop&>(self).loop_.inputs();
+    /// (ts, cpu, decision) of every CPU that became idle or busy.
+    nb::tuple flips() const {
+        std::vector<int64_t> ts, decision;
+        std::vector<uint16_t> cpu;
+        for (const Flip& f : loop_.flips()) ts.push_back(f.ts), cpu.push_back(f.cpu.v), decision.push_back(f.decision);
+        return nb::make_tuple(own(std::move(ts)), own(std::move(cpu)), own(std::move(decision)));
+    }
+    void account(In<int64_t> ts, In<uint16_t> cpu, In<int64_t> decision, Ns window) {
+        std::vector<Flip> flips;
+        for (size_t i = 0; i < ts.shape(0) && i < cpu.shape(0) && i < decision.shape(0); ++i) {
+            if (cpu.data()[i] >= n_cpus_) throw std::invalid_argument("a flip names a CPU that does not exist");
+            flips.push_back({ts.data()[i], Cpu(cpu.data()[i]), decision.data()[i]});
+        }
+        loop_.account(std::move(flips), window);
+    }
+    nb::dict blames() const {
+        std::vector<uint16_t> proven, possible, placebo_proven, placebo_possible;
+        std::vector<uint8_t> answers, among, equivalent;
+        for (const Blame& b : loop_.blames()) {
+            proven.push_back(b.proven), possible.push_back(b.possible);
+            placebo_proven.push_back(b.placebo_proven), placebo_possible.push_back(b.placebo_possible);
+            answers.push_back(b.answers), among.push_back(b.among), equivalent.push_back(b.equivalent);
+        }
         nb::dict d;
-        d["util"] = lend(o.util, self);
-        d["load"] = lend(o.load, self);
-        d["rq_load"] = lend(o.rq_load, self);
-        d["rq_nr"] = lend(o.rq_nr, self);
-        d["nr_idle_scan"] = lend(o.nr_idle_scan, self);
+        d["proven"] = own(std::move(proven));
+        d["possible"] = own(std::move(possible));
+        d["placebo_proven"] = own(std::move(placebo_proven));
+        d["placebo_possible"] = own(std::move(placebo_possible));
+        d["answers"] = own(std::move(answers));
+        d["among"] = own_bool(std::move(among));
+        d["equivalent"] = own_bool(std::move(equivalent));
+        return d;
+    }
+
+    nb::dict inputs() const {
+        const InputLog& log = loop_.inputs();
+        nb::dict d;
+        d["decided"] = own_bool(log.decided);
+        d["sync"] = own_bool(log.sync);
+        d["recent_cpu"] = own(log.recent_cpu);
+        d["flips"] = own(log.flips);
+        d["util"] = own(log.util);
+        d["load"] = own(log.load);
+        d["rq_load"] = own(log.rq_load);
+        d["nallowed"] = own(log.nallowed);
+        d["nr_idle_scan"] = own(log.nr_idle_scan);
+        d["has_idle_cores"] = own(log.has_idle_cores);
+        d["rq_nr"] = own(log.rq_nr);
         return d;
     }
 
@@ -140,14 +208,22 @@ class PyOpenLoop {
     }
     static ReplayOptions read_options(const nb::dict& o) {
         ReplayOptions r;
-        r.sync = nb::cast<bool>(o["sync"]);
+        r.assume.sync = nb::cast<bool>(o["sync"]);
+        if (o.contains("first_flips")) r.assume.first_flips = nb::cast<uint32_t>(o["first_flips"]);
+        if (o.contains("assumes"))
+            for (auto [sync, flips, scan] : nb::cast<std::vector<std::tuple<bool, uint32_t, int32_t>>>(o["assumes"]))
+                r.assumes.push_back({sync, flips, scan});
         r.hz = nb::cast<uint32_t>(o["hz"]);
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
+        if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+        if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
+        if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
+        if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
+        if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
         if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
         if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
         if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
-        if (o.contains("audit")) r.audit = nb::cast<bool>(o["audit"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
     }
@@ -245,6 +321,14 @@ void bind_codes(nb::module_& m) {
                                 {bit(kDomains), "domains"},
                                 {bit(kIrqLoad), "irq_load"},
                                 {bit(kIdleState), "idle_state"}});
+    m.attr("SUSPECTS") = by_code({{bit(kWasSync), "sync"},
+                                  {bit(kWasRecent), "recent"},
+                                  {bit(kWasFlips), "flips"},
+                                  {bit(kWasLoad), "load"},
+                                  {bit(kWasNrIdleScan), "nr_idle_scan"},
+                                  {bit(kWasIdleCores), "has_idle_cores"},
+                                  {bit(kWasIdle), "idle"},
+                                  {bit(kWasSeveral), "several"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
                                   {bit(kIdleMissedLlc), "idle_missed_llc"},
                                   {bit(kIdleMissedMachine), "idle_missed_machine"},
@@ -269,23 +353,33 @@ void bind_open_loop(nb::module_& m) {
              nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
              "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
              "tick_at (ns, "
-             "when some tick was; 0), exit_latency (us, per CPU and idle state), energy_aware, audit (keep inputs()); "
-             "same_llc, "
-             "cross_llc: (lo, hi) "
-             "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
+             "when "
+             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips, assumes "
+             "((sync, first_flips, nr_idle_scan or -1) per policy), own "
+             "(per policy: stands for the recorded kernel), settle (ns), log_inputs; same_llc, cross_llc: (lo, hi) ns "
+             "of recorded wakeups on idle targets by "
+             "idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
              "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
-        .def(
-            "inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
-            "With option audit: what the model gave the decisions of the part just run (wakee's util_avg and load_avg, "
-            "load_avg and nr of prev's run queue, nr_idle_scan of prev's LLC); overwritten by the next run().")
         .def("watch", &PyOpenLoop::watch, nb::arg("event_ids"),
              "Explains the decisions that these events open, when run() comes to them.")
         .def("explanations", &PyOpenLoop::explanations, nb::sig("def explanations(self) -> list[dict]"),
              "Explanations so far, in order; none of a decision that no policy is asked about.")
         .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
+        .def("flips", &PyOpenLoop::flips, nb::sig("def flips(self) -> tuple"),
+             "ts, cpu and decision (-1: none) of every CPU that became idle or busy so far (option log_flips).")
+        .def("account", &PyOpenLoop::account, nb::arg("ts"), nb::arg("cpu"), nb::arg("decision"), nb::arg("window"),
+             nb::sig("def account(self, ts: object, cpu: object, decision: object, window: int) -> None"),
+             "From now on accounts for the misses of the recorded kernel's policy; the arrays: flips() of an earlier "
+             "run; "
+             "window: ns within which the order of events on two CPUs is not known.")
+        .def("blames", &PyOpenLoop::blames, nb::sig("def blames(self) -> dict"),
+             "Per decision of the part just run: Suspect bits and what the order of events leaves open "
+             "(engine/budget.hpp).")
+        .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
+             "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, by_energy, exposed, self_collision, and the buckets of lo and "
              "hi.");

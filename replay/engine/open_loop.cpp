@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace rewake {
@@ -26,11 +27,18 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
       verdicts_(static_cast<size_t>(topo.n_cpus)),
+      called_(static_cast<size_t>(topo.n_cpus), kNoRow),
+      flips_seen_(tasks.tasks.size()),
       running_(std::move(running)) {
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
+        const Assumption& assume = opt_.assumes.empty() ? opt_.assume : opt_.assumes.at(instances_.size() - 1);
+        in.sync = assume.sync;
+        in.nr_idle_scan = assume.nr_idle_scan;
+        in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
+        in.policy->state.first_flips = assume.first_flips;
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
@@ -81,22 +89,73 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     }
     segments(b, next);
     for (Instance& in : instances_) in.out.resize(d.n);
-    if (opt_.audit) inputs_.resize(d.n);
+    if (opt_.log_inputs) log_.reset(d.n);
+    if (budget_) blames_.assign(d.n, Blame{});
     size_t row = flushed_ = 0;
-    auto opening = [&](int64_t id) {
+    auto opening = [&](int64_t id, Ns ts) {
         if (row >= d.n || d.event_id[row] != id) return;
-        decide(d, row++);
+        decide(d, row++, ts);
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
+    };
+    auto returned = [&](Cpu c, Ns ts) {
+        const size_t late = std::exchange(called_[c.v], kNoRow);
+        if (late == kNoRow) return;
+        --n_called_;
+        decide(d, late, ts);
+    };
+    // What placement reads changes until it ends. Where probes saw the function return, the decision is taken there, else
+    // when it ends as a rule (ReplayOptions::settle), or with the next event of the waker's CPU, before which it ended.
+    auto waking = [&](size_t i) {
+        const Cpu c(b.waking.cpu[i]);
+        if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
+        const bool probed = !opt_.blind && d.probes.id.at(row);
+        if (!probed && opt_.settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
+        if (!probed) due_.emplace_back(b.waking.ts[i] + opt_.settle, row);
+        ++n_called_;
+        called_[c.v] = row++;
+        if (row - flushed_ == LedgerBlock::kRows) flush(row);
+    };
+    auto settle = [&](Ns now) {
+        for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
+            const auto [ts, late] = due_.front();
+            const Cpu c(d.waker_cpu[late]);
+            if (called_[c.v] == late) returned(c, ts);
+        }
+    };
+    auto woken = [&](uint32_t task, Ns ts) {  // its placement ended, whatever the clocks of two CPUs say
+        for (uint16_t c = 0; c < called_.size(); ++c)
+            if (called_[c] != kNoRow && d.task[called_[c]] == task) returned(Cpu(c), ts);
+    };
+    /// Before an event of the model at `ts` on `c`.
+    auto before = [&](const HeadColumns& head, size_t i) {
+        if (n_called_ == 0) return;
+        settle(head.ts[i]);
+        returned(Cpu(head.cpu[i]), head.ts[i]);
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
-            case Event::waking: opening(b.waking.id[i]); break;
-            case Event::wakeup: opening(b.wakeup.id[i]); break;
-            case Event::migrate: opening(b.migrate.id[i]); break;
-            case Event::exec: opening(b.exec.id[i]); break;
+            case Event::sw: before(b.sw, i); break;
+            case Event::waking:
+                before(b.waking, i);
+                waking(i);
+                break;
+            case Event::wakeup:
+                before(b.wakeup, i);
+                if (n_called_ != 0) woken(b.wakeup.task[i], b.wakeup.ts[i]);
+                opening(b.wakeup.id[i], b.wakeup.ts[i]);
+                break;
+            case Event::migrate:
+                before(b.migrate, i);
+                opening(b.migrate.id[i], b.migrate.ts[i]);
+                break;
+            case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
+            case Event::probe:
+                if (b.probe.phase[i] != 0 && !opt_.blind) before(b.probe, i);
+                break;
             default: break;
         }
         machine_.apply(b, e, i);
+        if (opt_.log_flips) note_flips(machine_.now(), -1);
         switch (e) {
             case Event::sw: {
                 const Cpu c(b.sw.cpu[i]);
@@ -122,29 +181,38 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         }
     });
     if (row != d.n) throw std::invalid_argument("decision table does not match the events of its part");
+    settle(std::numeric_limits<Ns>::max());
+    for (uint16_t c = 0; c < called_.size(); ++c) returned(Cpu(c), machine_.view().now);  // the part ends in a call
     flush(row);
     first_row_ += static_cast<int64_t>(d.n);
 }
 
-/// Moves the block that ends before row `end` into the columns.
+void OpenLoop::note_flips(Ns ts, int64_t decision) {
+    const CpuMask& now = machine_.view().avail;
+    for (int i = 0; i < topo_.words; ++i)
+        for (uint64_t changed = now.w[i] ^ was_avail_.w[i]; changed; changed &= changed - 1)
+            flips_.push_back({ts, Cpu(static_cast<uint16_t>(i * 64 + std::countr_zero(changed))), decision});
+    was_avail_ = now;
+}
+
+void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to) const {
+    auto append = [&](auto& column, const auto& block) { std::copy_n(block.data() + from, n, column.data() + to); };
+    append(out.cpu, cpu);
+    append(out.cpus_scanned, cpus_scanned);
+    append(out.outcome, outcome);
+    append(out.branch, branch);
+    append(out.inputs_assumed, inputs_assumed);
+    append(out.known, known);
+    append(out.lo, lo);
+    append(out.hi, hi);
+    append(out.undecided, undecided);
+    append(out.lo_null, lo_null);
+    append(out.hi_null, hi_null);
+}
+
+/// Moves the block that ends before row `end` into the columns. A row that is decided later goes there by itself.
 void OpenLoop::flush(size_t end) {
-    for (Instance& in : instances_) {
-        const LedgerBlock& b = *in.block;
-        auto append = [&](auto& to, const auto& from) {
-            std::copy_n(from.data(), end - flushed_, to.data() + flushed_);
-        };
-        append(in.out.cpu, b.cpu);
-        append(in.out.cpus_scanned, b.cpus_scanned);
-        append(in.out.outcome, b.outcome);
-        append(in.out.branch, b.branch);
-        append(in.out.inputs_assumed, b.inputs_assumed);
-        append(in.out.known, b.known);
-        append(in.out.lo, b.lo);
-        append(in.out.hi, b.hi);
-        append(in.out.undecided, b.undecided);
-        append(in.out.lo_null, b.lo_null);
-        append(in.out.hi_null, b.hi_null);
-    }
+    for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_);
     flushed_ = end;
 }
 
@@ -181,20 +249,34 @@ uint32_t OpenLoop::assumed(const Wakeup& w) const {
     return bits;
 }
 
-void OpenLoop::decide(const DecisionColumns& d, size_t row) {
+uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const {
+    const bool same_llc = topo_.share_cache(picked, w.prev);  // the search stayed in the LLC that the probe looked at
+    uint32_t bits = 0;
+    if (seen.wake_flags) bits |= kSync;
+    if (seen.util) bits |= kUtil;
+    if (seen.nr_idle_scan && same_llc) bits |= kNrIdleScan;
+    if (!own) return bits;
+    if (seen.recent) bits |= kRecent;
+    if (seen.flips && flips_seen_[w.curr.v]) bits |= kFlips;
+    if (seen.has_idle_cores && same_llc) bits |= kHasIdleCores;
+    return bits;
+}
+
+void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
     const bool fair = cls == DecisionClass::moved || cls == DecisionClass::stayed || cls == DecisionClass::pinned;
-    const size_t slot = row - flushed_;
+    const bool late = row < flushed_;
+    const size_t slot = late ? LedgerBlock::kLate : row - flushed_;
     const bool decidable = fair && !null(d.waker_cpu_null) && !null(d.prev_cpu_null) && !null(d.chosen_cpu_null) &&
                            !null(d.waker_task_null);
     const bool chosen_known = !null(d.chosen_cpu_null);
     const Cpu chosen(d.chosen_cpu[row]);
     const Machine::Task before = machine_.task(p);
+    const Probed truth = d.probes.at(row), seen = opt_.blind ? Probed{} : truth;
     divergence_.forget(p);
-    if (opt_.audit) audit(row, before, d.ts[row], null(d.prev_cpu_null) ? Cpu(0) : Cpu(d.prev_cpu[row]));
     if (!decidable) {
         for (Instance& in : instances_) in.block->clear(slot);
     } else {
@@ -205,8 +287,13 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr = TaskId(d.waker_task[row]);
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
-        machine_.advance(d.ts[row], w.prev, w.waker);
-        if (!irq_.empty()) irq_.advance(d.ts[row]);
+        machine_.advance(ts, w.prev, w.waker);
+        if (d.scan_prev) {
+            machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
+            machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);
+        }
+        machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
+        if (!irq_.empty()) irq_.advance(ts);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
@@ -215,7 +302,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             w.allowed = &table_.masks[0].mask;
             w.n_allowed = table_.masks[0].n;
         }
-        w.sync = d.sync ? d.sync[row] : opt_.sync;
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;
@@ -224,15 +310,16 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.hint = d.hint ? d.hint[row] : 0;
         w.p_idle_policy = table_.info(p).idle_policy;
         w.hz = opt_.hz;
-        w.jiffies = static_cast<uint64_t>(d.ts[row]) / (1'000'000'000 / opt_.hz);
+        w.jiffies = static_cast<uint64_t>(ts) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const bool slow = kind != Kind::wake || topo_.balance_wake;
         if (kind == Kind::exec) machine_.move_running(p, w.prev);
-        if (slow || topo_.asym) {
+        if (slow || topo_.asym || opt_.log_inputs) {
             const Machine::TaskUtil u = machine_.task_util(machine_.task(p), w.prev);
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
         }
+        if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
         if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
@@ -240,6 +327,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
             explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
             explanations_.back().policies.resize(instances_.size());
         }
+        if (seen.flips) flips_seen_[p.v] = true;
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
@@ -252,40 +340,55 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
                 in.block->clear(slot);
                 continue;
             }
+            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : in.sync;
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
+                w.p_load_avg = machine_.task(p).pelt.load_avg;
                 w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
+            if (in.nr_idle_scan >= 0)
+                for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
+            const bool own = in.own;
+            if (own) {
+                if (opt_.log_inputs) log_.note(row, machine_.view(), w, in.policy->state);
+                take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
+            }
+            if (own) {
+                own_task_ = in.policy->state.task(p);
+                own_hic_ = in.policy->state.hic;
+            }
+            if (own && budget_ && cls != DecisionClass::pinned)
+                blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, truth, decision_);
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
+            if (own) {
+                in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
+                if (dec.looked & kLoad) {
+                    if (w.sync) machine_.asked_load(w.waker);
+                    machine_.asked_load(w.prev);
+                }
+            }
             // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
             if (cls == DecisionClass::pinned || dec.undecided) {
                 in.block->clear(slot);
                 continue;
             }
-            in.block->inputs_assumed[slot] = dec.looked & modelled;
+            in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
+    if (late)
+        for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
-}
-
-void OpenLoop::audit(size_t row, const Machine::Task& p, Ns now, Cpu prev) {
-    machine_.advance(now, prev, prev);
-    machine_.select_load(LoadKind::average);
-    inputs_.util[row] = p.pelt.util_avg;
-    inputs_.load[row] = p.pelt.load_avg;
-    inputs_.rq_load[row] = machine_.view().load[prev.v];
-    inputs_.nr_idle_scan[row] = machine_.view().nr_idle_scan[topo_.llc[prev.v].v];
-    inputs_.rq_nr[row] = machine_.view().nr[prev.v];
+    if (opt_.log_flips) note_flips(ts, decision_);
 }
 
 const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {

@@ -4,15 +4,19 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "replay/engine/buckets.hpp"
+#include "replay/engine/budget.hpp"
 #include "replay/engine/divergence.hpp"
 #include "replay/engine/explanation.hpp"
+#include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
+#include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -43,7 +47,10 @@ struct DecisionColumns {
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
     const uint8_t* hint = nullptr;  ///< hints of the task (seed 5); nullptr: none
-    const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: ReplayOptions::sync
+    const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
+    const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
+    const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
+    ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
 
 /// An array that grows without touching its memory, and is re-used from part to part.
@@ -78,27 +85,21 @@ struct LedgerColumns {
     void resize(size_t n);
 };
 
-/// What the model gave the decisions of one part, for comparison with probes; 0 in rows that are nobody's decision.
-struct InputColumns {
-    Buffer<int32_t> util, nr_idle_scan, rq_nr;  ///< util_avg of the wakee as of its sleep
-    Buffer<int64_t> load, rq_load;  ///< load_avg of the wakee, of the run queue of its previous CPU
-    void resize(size_t n) {
-        util.resize(n), nr_idle_scan.resize(n), rq_nr.resize(n), load.resize(n), rq_load.resize(n);
-    }
-};
-
 /// Ledger rows on their way into the columns: rows of all policies are collected in blocks that stay in the cache, because
 /// writing a dozen long columns of each policy row by row would miss it at every store.
 struct LedgerBlock {
     static constexpr size_t kRows = 512;
+    static constexpr size_t kLate = kRows;  ///< slot of a row whose block is gone
     template <class T>
-    using Column = std::array<T, kRows>;
+    using Column = std::array<T, kRows + 1>;
     Column<uint16_t> cpu, cpus_scanned, outcome;
     Column<uint8_t> branch;
     Column<uint32_t> inputs_assumed;
     Column<Ns> lo, hi;
     Column<bool> known, undecided, lo_null, hi_null;
     void clear(size_t i) { undecided[i] = lo_null[i] = hi_null[i] = true; }
+    /// Copies rows [from, from + n) to the columns, at row `to`.
+    void copy(size_t from, size_t n, LedgerColumns& out, size_t to) const;
 };
 
 // Bits of forms.py OUTCOMES; a test compares them.
@@ -121,8 +122,16 @@ struct IdleLatency {
     std::vector<Range> same_llc, cross_llc;  ///< index: idle state, last entry: state unknown
 };
 
+/// What is taken of inputs that the events do not carry.
+struct Assumption {
+    bool sync = false;         ///< WF_SYNC of every wakeup
+    uint32_t first_flips = 0;  ///< wakee_flips of the tasks that were there before the recording began
+    int32_t nr_idle_scan = -1; ///< of every LLC at every time; negative: as modelled
+};
+
 struct ReplayOptions {
-    bool sync = false;        ///< --assume sync
+    Assumption assume;               ///< of all policies,
+    std::vector<Assumption> assumes; ///< or of each by itself; empty: the one above
     uint32_t hz = 250;
     Ns tick_at = 0;           ///< when some tick was
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
@@ -130,8 +139,12 @@ struct ReplayOptions {
     Ns migration_cost = 500'000;
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
     bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
-    bool audit = false;       ///< keep InputColumns
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
+    bool blind = false;      ///< probed values are for the budget only
+    bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
+    bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
+    std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
+    Ns settle = 0;            ///< from a wakeup's opening event to the end of its placement, as a rule
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -139,6 +152,9 @@ class OpenLoop {
   public:
     struct Instance {
         std::unique_ptr<Policy> policy;
+        bool sync = false;  ///< its Assumption
+        bool own = false;   ///< ReplayOptions::own
+        int32_t nr_idle_scan = -1;  ///< its Assumption
         LedgerColumns out;
         LoadKind load{};
         const IrqLoad* irq = nullptr;        ///< what it reads as View::irq
@@ -161,19 +177,26 @@ class OpenLoop {
     const std::vector<Explanation>& explanations() const { return explanations_; }
 
     std::vector<Instance>& instances() { return instances_; }
-    InputColumns& inputs() { return inputs_; }
+    /// Of the part just run, with ReplayOptions::log_inputs.
+    const InputLog& inputs() const { return log_; }
+    /// Over all parts so far, with ReplayOptions::log_flips.
+    const std::vector<Flip>& flips() const { return flips_; }
+    /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over
+    /// the same recording under the same options.
+    void account(std::vector<Flip> flips, Ns window) { budget_.emplace(std::move(flips), window); }
+    /// Per decision of the part just run, after account().
+    const std::vector<Blame>& blames() const { return blames_; }
     const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
 
   private:
     static constexpr Ns kNoEnd = -1;
     void segments(const Batch& b, const SwitchColumns* next);
-    void decide(const DecisionColumns& d, size_t row);
+    void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.
     bool watches(int64_t event_id);
     void listen(size_t k, const Wakeup& w);
     void heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled);
     void flush(size_t end);
-    void audit(size_t row, const Machine::Task& p, Ns now, Cpu prev);
     /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
     struct Verdict {
         int64_t decision = -1;  ///< number of the decision that it belongs to
@@ -187,6 +210,8 @@ class OpenLoop {
     void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
                const Decision& dec);
     uint32_t assumed(const Wakeup& w) const;
+    /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
+    uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;
 
     Machine machine_;
     const Topology& topo_;
@@ -200,7 +225,6 @@ class OpenLoop {
     };
     std::vector<IdleWatcher> idle_cores_;  ///< policies that keep has_idle_cores
     IrqTicks irq_;
-    InputColumns inputs_;
     Histogram recorded_;
     std::vector<int64_t> watched_;  ///< events to explain, the next one last
     std::vector<Explanation> explanations_;
@@ -211,8 +235,22 @@ class OpenLoop {
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
     std::vector<Verdict> verdicts_;  ///< per CPU
-    int64_t decision_ = 0;           ///< decisions so far
-    std::vector<Ns> ends_;     ///< per switch row of the batch: end of the segment it starts
+    int64_t decision_ = 0;  ///< decisions so far
+    std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
+    void note_flips(Ns ts, int64_t decision);
+    InputLog log_;
+    std::vector<Flip> flips_;
+    CpuMask was_avail_;
+    std::optional<Budget> budget_;
+    std::vector<Blame> blames_;
+    PolicyState::Task own_task_;  ///< private state of the recorded kernel's policy just before it decides
+    std::vector<uint8_t> own_hic_;
+    static constexpr size_t kNoRow = static_cast<size_t>(-1);
+    std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none
+    size_t n_called_ = 0;         ///< how many of them there are
+    std::deque<std::pair<Ns, size_t>>
+        due_;  ///< when those without probes are taken to be over; rows that are may remain
+    std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed
     Running running_;
     bool primed_ = false;
     Ns start_ = 0;

@@ -194,6 +194,14 @@ void DecisionBuilder::scan(const Batch& b) {
                 }
                 break;
             }
+            case Event::probe: {
+                if (b.probe.phase[i] != 0 || (b.probe.task_null && b.probe.task_null[i])) break;
+                if (!probed_from_) probed_from_ = b.probe.ts[i];
+                const Open& o = open(TaskId(b.probe.task[i]));
+                if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(b.probe.cpu[i]))
+                    extra(o).called = true;
+                break;
+            }
             case Event::exec: {
                 const TaskId p(b.exec.task[i]);
                 Open& o = open(p);
@@ -234,7 +242,21 @@ void DecisionBuilder::scan(const Batch& b) {
     });
 }
 
+/// Where probes saw the placement function, they say which wakeups reached it.
 DecisionClass DecisionBuilder::classify(const DecisionRow& r, const Extra& x) {
+    using enum DecisionClass;
+    const DecisionClass found = from_events(r, x);
+    if (r.kind != Kind::wake || !probed_from_ || r.ts < *probed_from_ || !x.closed) return found;
+    switch (found) {
+        case stayed:
+        case bypass_on_rq:
+        case maybe_on_cpu:
+        case maybe_delayed: return !x.called ? bypass_on_rq : r.chosen == r.prev ? stayed : moved;
+        default: return found;
+    }
+}
+
+DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x) {
     using enum DecisionClass;
     const TaskInfo& info = table_.info(r.task);
     if (info.observer) return observer;

@@ -123,6 +123,7 @@ class DecisionBuilder {
     struct Extra {  // per row, only until run()
         bool moved = false;
         bool was_running = false;  // wakee on a CPU at the waking event
+        bool called = false;  // a probe saw the placement function called for it
         bool blocked_near = false;  // its sleeping switch-out lies within kOnCpu of the waking event
         Cpu wakeup_cpu{};
         bool closed = false;
@@ -135,6 +136,7 @@ class DecisionBuilder {
     void resolve(Open& o);
     void open_row(Open& o, DecisionRow r, Stage stage);
     DecisionClass classify(const DecisionRow& r, const Extra& x);
+    DecisionClass from_events(const DecisionRow& r, const Extra& x);
     void decide(DecisionRow& r, const Extra& x);
     /// What the decision still waits for would happen on `c`.
     bool awaits(const Open& o, Cpu c) {
@@ -154,6 +156,7 @@ class DecisionBuilder {
     std::vector<Ns> last_idle_;  ///< per CPU: last time it went idle (delayed dequeue, C3.6b)
     Running running_;
     bool primed_ = false;
+    std::optional<Ns> probed_from_;  ///< first call of the placement function that a probe saw
     DecisionCounts counts_;
     std::vector<Cause> causes_;
 };

@@ -71,6 +71,13 @@ struct IrqColumns : HeadColumns {
     const bool* entry = nullptr;
 };
 
+/// Calls of the placement function and their returns, in pairs on each CPU.
+struct ProbeEventColumns : HeadColumns {
+    const uint8_t* phase = nullptr;  ///< 0: call, 1: return
+    const uint32_t* task = nullptr;  ///< wakee of a call
+    const bool* task_null = nullptr;
+};
+
 /// The tables of one batch that the model reads. Pointers are borrowed for the call that receives the batch.
 struct Batch {
     SwitchColumns sw;
@@ -82,10 +89,11 @@ struct Batch {
     IdleColumns idle;
     IrqColumns irq;  ///< only for replays that follow interrupts
     HeadColumns loss;
+    ProbeEventColumns probe;  ///< only where placement probes are used
 };
 
 /// Which table an event of the walk belongs to.
-enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, irq, loss };
+enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, irq, loss, probe };
 
 /// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
 class EventOrder {
@@ -102,7 +110,7 @@ class EventOrder {
             if (c.id[c.n - 1] > hi) hi = c.id[c.n - 1];
         };
         range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
-        range(b.idle), range(b.irq), range(b.loss);
+        range(b.idle), range(b.irq), range(b.loss), range(b.probe);
         slots_.clear();
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
@@ -137,6 +145,9 @@ class EventOrder {
         place(b.idle, Event::idle, [&](size_t i) { return cpu(b.idle.idle_cpu[i]); });
         place(b.irq, Event::irq, [](size_t) { return true; });
         place(b.loss, Event::loss, [](size_t) { return true; });
+        place(b.probe, Event::probe, [&](size_t i) {
+            return b.probe.phase[i] != 0 || (b.probe.task_null && b.probe.task_null[i]) || task(b.probe.task[i]);
+        });
     }
     int64_t skipped() const { return skipped_; }
 

@@ -20,6 +20,8 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size);
 class IdleScanModel {
   public:
     explicit IdleScanModel(const Topology& topo);
+    /// The LLC's value is recorded: the model no longer writes it.
+    void stop(Llc llc) { groups_[llc.v].recorded = true; }
     /// Recomputes the LLCs whose balance interval has passed; writes into `out` (per dense LLC). `cpu_util(c)`: max of
     /// util_avg and util_est of its run queue, at most its capacity.
     template <class CpuUtil>
@@ -33,7 +35,7 @@ class IdleScanModel {
             if (ts >= g.due) {
                 int64_t sum = 0;
                 for (Cpu c : g.cpus) sum += cpu_util(c);
-                out[l] = nr_idle_scan_of(sum, static_cast<int>(g.cpus.size()));
+                if (!g.recorded) out[l] = nr_idle_scan_of(sum, static_cast<int>(g.cpus.size()));
                 g.due = ts + g.interval;
             }
             next_ = std::min(next_, g.due);
@@ -44,6 +46,7 @@ class IdleScanModel {
     struct Group {
         std::vector<Cpu> cpus;
         Ns interval = 0, due = 0;
+        bool recorded = false;
     };
     std::vector<Group> groups_;
     Ns next_ = 0;

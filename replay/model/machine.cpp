@@ -261,10 +261,12 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (!prio_is_fair(t.prio)) return 0;
     if (kind == LoadKind::weight) return weight_of_prio(t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
-    const auto queue = static_cast<double>(cpus_[c.v].pelt.load_avg);
+    const CpuState& s = cpus_[c.v];
+    const auto queue = static_cast<double>(s.pelt.load_avg);
+    const double share = s.h_load_jiffy == jiffy() ? static_cast<double>(s.h_load) : queue;
     Pelt own = t.pelt;
     if (t.counted) own.accrue(cpus_[c.v].pelt.at, t.weight, t.state == State::running);
-    return static_cast<int64_t>(own.load_avg * queue / (queue + 1));
+    return static_cast<int64_t>(own.load_avg * share / (queue + 1));
 }
 
 void Machine::refresh(Cpu c) {
@@ -576,6 +578,26 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
         const CpuState& s = cpus_[c.v];
         return std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[c.v]);
     });
+}
+
+void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
+                    std::optional<int32_t> nr_idle_scan) {
+    if (load) {
+        Pelt& own = tasks_[p.v].pelt;
+        own.load_avg = static_cast<int32_t>(*load);
+        own.load = static_cast<double>(*load);
+    }
+    if (rq_load) {
+        QueuePelt& queue = cpus_[prev.v].pelt;
+        queue.load_avg = *rq_load;
+        queue.load = static_cast<double>(*rq_load);
+        publish(prev);
+    }
+    if (nr_idle_scan) {
+        const Llc llc = topo_.llc[prev.v];
+        idle_scan_.stop(llc);
+        view_.nr_idle_scan[llc.v] = *nr_idle_scan;
+    }
 }
 
 bool Machine::core_idle_but(Cpu c) const {

@@ -74,12 +74,20 @@ class Machine {
     /// call before a decision about a task on `prev`.
     void advance(Ns ts, Cpu prev, Cpu waker);
 
+    /// Takes over what was recorded at the instant of advance(): load_avg of the wakee and of its run queue, nr_idle_scan of
+    /// its LLC (from then on the last recorded value, no longer the model's).
+    void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
+               std::optional<int32_t> nr_idle_scan);
+
     const View& view() const { return view_; }
     /// Exit latencies per CPU and cpuidle state, in any unit. Where none are known the states count by their number: a
     /// deeper one takes longer to leave.
     void set_exit_latency(const std::vector<std::vector<int32_t>>& latency) { exit_latency_ = latency; }
     /// Some CPU uses more than four fifths of its capacity, as far as is known.
     bool overutilised();
+    /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
+    void set_nr_idle_scan(Llc llc, int32_t nr) { view_.nr_idle_scan[llc.v] = nr; }
+    Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
     /// Gives view() a hardirq load to point at; nullptr: not known.
@@ -100,6 +108,11 @@ class Machine {
     void move_running(TaskId p, Cpu c);
     /// Brings View::slow to the time of the last advance(): before a decision that takes the fork and exec path.
     void look_at_all();
+    /// The recorded kernel asked for task_load() of a task on `c`: within a jiffy, it goes on with that load of the queue.
+    void asked_load(Cpu c) {
+        CpuState& s = cpus_[c.v];
+        if (std::exchange(s.h_load_jiffy, jiffy()) != jiffy()) s.h_load = s.pelt.load_avg;
+    }
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
     int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
     const Topology& topo() const { return topo_; }
@@ -137,6 +150,8 @@ class Machine {
         int32_t pending = 0;
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
+        int64_t h_load = 0;  ///< load_avg as task_h_load last took it
+        Ns h_load_jiffy = -1;  ///< when; task_h_load keeps it for the rest of that jiffy
         int32_t util_est = 0;  ///< sum over the queued fair tasks
         int32_t idle_h = 0;
         Ns idle_stamp = 1;  ///< last entry into idle; idle since before the recording comes before all others
@@ -161,6 +176,7 @@ class Machine {
     void refresh(Cpu c);
     Ns pelt_clock(Cpu c);
     int32_t exit_latency(Cpu c) const;
+    Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
     void catch_up(Cpu c);
     void accrue(Task& t, bool ran) { t.pelt.accrue(pelt_clock(t.attached), t.weight, ran); }

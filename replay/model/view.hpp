@@ -84,6 +84,7 @@ struct Wakeup {
     bool curr_exiting = false;
     bool migration_disabled = false;
     bool p_idle_policy = false;
+    int64_t p_load_avg = 1024;  ///< load_avg of p, of which p_load is what counts in its group
     int64_t p_load = 1024, curr_load = 1024;  ///< w(p), w(curr)
     int32_t p_util = 0, p_util_est = 0;
     int32_t p_runnable = 0;

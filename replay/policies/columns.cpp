@@ -379,6 +379,7 @@ Composition compose(Column c, const Topology& t, Parts parts) {
                     .idle_cores = keeps_idle_cores(c),
                     .energy_aware = c.energy_aware,
                     .load = load_kind(c),
+                    .recent_reached = c.x4_recent == X4::checked || c.x4_recent == X4::unchecked,
                     .fork_recent = c.x4_recent != X4::none};
     Steps& s = out.steps;
     if (c.flips == Flips::pre_core) add<RecordWakee>(s, true);

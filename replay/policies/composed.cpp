@@ -138,6 +138,27 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
     state.buddy(child) = buddy;
 }
 
+void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made,
+                      const PolicyState::Task& before, const std::vector<uint8_t>& hic) {
+    if (w.kind != Kind::wake || !made.class_called || made.cpu == recorded) return;
+    // An idle waker or prev CPU came out of the early exits X1 and X2, anything else from X4 or later.
+    const bool early = (recorded == w.waker || recorded == w.prev) && v.avail.test(recorded);
+    if (c_.recent_reached) {
+        PolicyState::Task& p = state.task(w.p);
+        p.recent = early ? before.recent : w.prev;
+        p.has_recent = !early || before.has_recent;
+    }
+    if (!c_.idle_cores || !topo_.smt_active) return;
+    // A whole idle core was found, or none was looked for: the flag stays. Else the search that failed cleared it.
+    state.hic = hic;
+    const CpuMask& smt = topo_.smt[recorded.v];
+    bool core_idle = true;
+    for (int i = 0; i < topo_.words; ++i) core_idle &= (smt.w[i] & ~v.avail.w[i]) == 0;
+    const bool recent = before.has_recent && recorded == before.recent && v.avail.test(recorded);
+    const uint16_t llc = topo_.llc[recorded.v].v;
+    if (!early && !recent && !core_idle && v.nr_idle_scan[llc] != 0) state.hic[llc] = 0;
+}
+
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {
     const Composition all = compose(with_defaults(info, {}), asymmetric_machine());
     const bool soft = all.idle == IdlePred::avail_or_sidle || all.idle == IdlePred::avail_or_sidle_unless_idle_policy;

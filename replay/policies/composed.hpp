@@ -25,6 +25,7 @@ struct Composition {
     bool energy_aware = false;  ///< has energy-aware placement (5.0+)
     std::optional<IrqSettings> irq{};  ///< reads View::irq, estimated so
     LoadKind load = LoadKind::average;
+    bool recent_reached = false;  ///< reaching X4 makes prev the recent CPU, hit or miss (5.15+)
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
 
@@ -38,6 +39,8 @@ class Composed final : public Policy {
     const IrqSettings* irq_settings() const override { return c_.irq ? &*c_.irq : nullptr; }
     bool energy_aware() const override { return c_.energy_aware; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
+    void follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,
+                const std::vector<uint8_t>& hic) override;
 
     /// select-idle-sibling alone, without the core's check.
     Decision select_idle_sibling(const View& v, const Wakeup& w, Cpu target);

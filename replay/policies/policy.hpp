@@ -85,12 +85,13 @@ struct PolicyState {
         TaskId waker = kNobody, wakee = kNobody;
         uint32_t waker_ref = 0, wakee_ref = 0;
     };
+    uint32_t first_flips = 0;        ///< flips of a task that was there before the recording began
     std::vector<Task> tasks;         ///< by TaskId
     std::vector<Buddy> buddies;      ///< by TaskId; empty for policies without buddies
     std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
     std::vector<int64_t> scan_cost;  ///< by dense Llc: avg_scan_cost, ns
     Task& task(TaskId t) {
-        if (t.v >= tasks.size()) tasks.resize(t.v + 1 + t.v / 2);
+        if (t.v >= tasks.size()) tasks.resize(t.v + 1 + t.v / 2, Task{.flips = first_flips});
         return tasks[t.v];
     }
     Buddy& buddy(TaskId t) {
@@ -134,6 +135,10 @@ class Policy {
     virtual const IrqSettings* irq_settings() const { return nullptr; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
+    /// The recorded kernel's own column learns what its kernel did of `w`, so that its state is that kernel's and not that of
+    /// its own misses. `before`: recent_used_cpu and has_idle_cores as of the decision. `made`: its own decision.
+    virtual void follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
+                        const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {}
     PolicyState state;
     Reasons* reasons = nullptr;  ///< where decide() tells its reasons (steps/reasons.hpp); nullptr: nowhere
 };

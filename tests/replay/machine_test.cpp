@@ -247,5 +247,20 @@ TEST_F(Loads, AnExecIsCountedWhereItWasDecided) {
     EXPECT_EQ(load(1, LoadKind::average), load_1);
 }
 
+TEST_F(Loads, ATaskCountsByItsQueueAsOfTheFirstQuestionInTheJiffy) {
+    machine_->set_tick(4 * kMs, 0);
+    runs(kMs, 0, 0, 4);
+    runs(501 * kMs, 0, 4, 0);
+    machine_->advance(504 * kMs, Cpu(0), Cpu(0));
+    const auto counts = [&] { return machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average); };
+    const int64_t alone = counts();
+    machine_->asked_load(Cpu(0));
+    machine_->on_wakeup(TaskId(5), 120, Cpu(0), 505 * kMs);  // the queue is twice as heavy, the task as before
+    machine_->advance(506 * kMs, Cpu(0), Cpu(0));
+    EXPECT_NEAR(static_cast<double>(counts()), static_cast<double>(alone) / 2, 30);
+    machine_->advance(509 * kMs, Cpu(0), Cpu(0));
+    EXPECT_NEAR(static_cast<double>(counts()), static_cast<double>(alone), 30);
+}
+
 }  // namespace
 }  // namespace rewake

@@ -35,9 +35,9 @@ def values(column: Any) -> npt.NDArray[Any]:
 
 def modelled(recording: Recording) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
     """The decisions, and what the model gave each."""
-    loop = Loop(recording, 0)
-    loop.options["audit"] = True
-    engine = loop.engine([PolicySpec("prev")], sync=False)
+    loop = Loop(recording, 0, use_probes=False)
+    own = PolicySpec("prev")
+    engine = loop.engine([own], False, own, log_inputs=True)
     decisions, inputs = [], []
     for _, part in loop.run([engine], irq=False):
         decisions.append({name: values(c).copy() for name, c in part.items()})

@@ -12,7 +12,7 @@ import pytest
 from rewake.forms import ENUMS, Recording, Run, RunWriter
 from rewake.importing import import_trace
 from rewake.replay import trial
-from rewake.replay.driver import Loop, _with_null
+from rewake.replay.driver import Loop, with_null
 from rewake.replay.spec import PolicySpec, parse
 from rewake.replay.sync import infer
 
@@ -37,11 +37,11 @@ def alone(recording: Recording, spec: PolicySpec) -> dict[str, Any]:
     parts = []
     for _, d in loop.run(engines, irq=False):
         fair = np.isin(d["class"], [0, 1]) & (d["kind"] == ENUMS["decision_kind"].index("wake"))
-        columns = {name: _with_null(d[name])[0][fair].copy() for name in
+        columns = {name: with_null(d[name])[0][fair].copy() for name in
                    ("ts_ns", "waker_task", "task", "irq_ctx", "chosen_cpu", "prev_cpu")}  # fmt: skip
-        columns["context_unknown"] = _with_null(d["irq_ctx"])[1][fair]
+        columns["context_unknown"] = with_null(d["irq_ctx"])[1][fair]
         for sync, engine in enumerate(engines):
-            columns[f"cpu{sync}"] = _with_null(engine.ledger(0)["cpu"])[0][fair].copy()
+            columns[f"cpu{sync}"] = with_null(engine.ledger(0)["cpu"])[0][fair].copy()
         parts.append(columns)
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 

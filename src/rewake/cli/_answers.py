@@ -136,6 +136,10 @@ plugin_timeout_option = click.option(
     help="How long one call of a plugin may take.",
 )
 
+ignore_probes_option = click.option(
+    "--ignore-probes", is_flag=True, help="Reconstruct and infer also what placement probes recorded."
+)
+
 
 def sync_of(assume: tuple[str, ...]) -> str:
     """What --assume says of WF_SYNC; the last one counts."""
@@ -171,6 +175,7 @@ def make_run(
     seed: int,
     sync: str,
     auto: str | None,
+    use_probes: bool = True,
     hints: Rules | None = None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
@@ -186,15 +191,23 @@ def make_run(
             writer.manifest |= {
                 "tool": {"name": "rewake", "version": __version__},
                 "name": name,
-                "assume": {"sync": sync},
+                "assume": {"sync": sync, "probes": use_probes},
                 "refusals": {"auto": refusal} if refusal else {},
                 "auto_notes": list(notes),
             }
             column = None if auto is None else parse(auto)[0]
             driver.replay(
-                recording, specs, writer, seed=seed, sync=sync, auto=column, hints=hints, plugin_timeout=plugin_timeout,
+                recording,
+                specs,
+                writer,
+                seed=seed,
+                sync=sync,
+                auto=column,
+                use_probes=use_probes,
+                hints=hints,
+                plugin_timeout=plugin_timeout,
                 progress=progress("replay"),
-            )  # fmt: skip
+            )
             writer.commit()
 
     if out is not None:
@@ -202,7 +215,7 @@ def make_run(
         return Run(out)
     given = "" if hints is None else f"{hints.name} {hints.digest}"
     objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
-    return _cached(recording, [str(seed), sync, given, str(auto), *map(str, specs), *objects], build)
+    return _cached(recording, [str(seed), sync, str(use_probes), given, str(auto), *map(str, specs), *objects], build)
 
 
 def plugin_problems(run: Run) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rewake.cli import _answers
+from rewake.cli import _accounts, _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError, UsageError
 
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 @topology_option
 @_answers.min_skill_option
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
+@click.option("--inputs", is_flag=True, help="Audit: what the engine reads against what placement probes recorded.")
+@click.option("--budget", is_flag=True, help="What the misses are due to.")
 @_answers.hints_option
 @click.option("--identify", is_flag=True, help="Rank all kernel columns and their features by what was recorded.")
 @_answers.assume_option
 @_answers.plugin_timeout_option
+@_answers.ignore_probes_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
@@ -33,17 +36,21 @@ def command(
     topology: str | None,
     min_skill: float | None,
     column: str | None,
+    inputs: bool,
+    budget: bool,
     hints: Path | None,
     identify: bool,
     assume: tuple[str, ...],
     plugin_timeout: float,
+    ignore_probes: bool,
     force: bool,
     format_: str,
 ) -> None:
     """Replay the recorded kernel's own column over REC, a recording or a raw trace, and compare it with the record.
 
     Skill is agreement beyond the null policy prev: (A - A_prev) / (1 - A_prev). Refuses (exit 5) when no column stands
-    for the recorded kernel or sched_ext placed tasks; --as overrides, and every figure then says so.
+    for the recorded kernel or sched_ext placed tasks; --as overrides, and every figure then says so. In CSV the rows of
+    --inputs or --budget take the place of the branches.
 
     --identify does not ask which kernel was recorded: it tries every column and every placement feature, ranks them by
     agreement on moved wakeups and says which cannot be told apart. WF_SYNC is then inferred for each candidate unless
@@ -71,6 +78,10 @@ def command(
         if len(chosen) != 1 or chosen[0].name == "auto":
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
+    judged = parse(instance)[0]
+    more = [_accounts.inputs(opened, judged)] if inputs else []
+    if budget:
+        more.append(_accounts.budget(opened, judged, sync=sync, use_probes=not ignore_probes))
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
     run = _answers.make_run(
@@ -81,6 +92,7 @@ def command(
         seed=0,
         sync=sync,
         auto=instance,
+        use_probes=not ignore_probes,
         hints=rules,
         plugin_timeout=plugin_timeout,
     )
@@ -98,9 +110,11 @@ def command(
         con.close()
     _answers.show(
         format_,
-        lambda: table.fidelity(machine, card, measured),
-        lambda: _answers.document("fidelity", measured.plain(), opened, card.as_dict()),
-        branches,
+        lambda: "\n".join([table.fidelity(machine, card, measured), *(section.table for section in more)]),
+        lambda: _answers.document(
+            "fidelity", measured.plain() | {section.name: section.plain for section in more}, opened, card.as_dict()
+        ),
+        more[-1].rows if more else branches,
     )
     _answers.complain_of_plugins(run)
     fidelity.enforce(measured, None, min_skill)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 )
 @_answers.hints_option
 @_answers.assume_option
+@_answers.ignore_probes_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
@@ -42,6 +43,7 @@ def command(
     asked: tuple[str, ...],
     hints: Path | None,
     assume: tuple[str, ...],
+    ignore_probes: bool,
     output: Path | None,
     seed: int,
     max_exposure: float,
@@ -80,6 +82,7 @@ def command(
         seed=seed,
         sync=sync,
         auto=auto,
+        use_probes=not ignore_probes,
         hints=rules,
         refusal=refusal,
         notes=notes,

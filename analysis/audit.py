@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The input audit: what the engine reads at each decision against what placement probes recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+ORIGINS = {
+    "sync": "inferred", "recent_cpu": "reconstructed", "flips": "inferred", "util": "reconstructed",
+    "load": "reconstructed", "rq_load": "reconstructed", "rq_nr": "reconstructed", "nr_idle_scan": "inferred",
+    "has_idle_cores": "reconstructed", "nallowed": "recorded",
+}  # fmt: skip
+"""Where each input comes from without probes; its unit is the one of table `probe`."""
+
+_NUMBERS = ("flips", "util", "load", "rq_load", "rq_nr", "nr_idle_scan")
+"""Inputs that are amounts: errors have a size."""
+_AVERAGES = ("flips", "util", "load", "rq_load")
+"""Of these the large ones, of which 16 is little."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input over the decisions behind the warm-up; None where an error has no size or nothing varies."""
+
+    input: str
+    origin: str
+    decisions: int
+    exact: float
+    """Share of decisions with the probed value."""
+    close: float | None
+    """Share within 10 % of the probed value, or 16 of it."""
+    error_p50: float | None
+    error_p90: float | None
+    error_p99: float | None
+    r2: float | None
+    probed_mean: float | None
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class Class:
+    """Wakeups to which the events alone give one class, and how many of them reached placement."""
+
+    class_: str
+    wakeups: int
+    placed: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The whole audit of one column."""
+
+    policy: str
+    warm_up_ns: int
+    inputs: tuple[Input, ...]
+    classes: tuple[Class, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for the writers."""
+        classes = [{"class": c.class_, "wakeups": c.wakeups, "placed": c.placed} for c in self.classes]
+        return {
+            "policy": self.policy,
+            "warm_up_ns": self.warm_up_ns,
+            "inputs": [asdict(i) for i in self.inputs],
+            "classes": classes,
+        }
+
+
+def compare(
+    policy: str,
+    model: Mapping[str, Array],
+    truth: Mapping[str, tuple[Array, Array]],
+    late: Array,
+    warm_up_ns: int,
+    classes: Sequence[tuple[str, int, int]],
+) -> Audit:
+    """`truth`: values and NULL masks; `late`: decisions behind the warm-up. All arrays run over the same decisions."""
+    inputs = []
+    for name, origin in ORIGINS.items():
+        values, null = truth[name]
+        ours = late & ~null
+        if ours.any():
+            inputs.append(_input(name, origin, values[ours].astype(np.float64), model[name][ours].astype(np.float64)))
+    return Audit(policy, warm_up_ns, tuple(inputs), tuple(Class(*row) for row in classes))
+
+
+def _input(name: str, origin: str, truth: Array, model: Array) -> Input:
+    error = np.abs(truth - model)
+    p50 = p90 = p99 = close = r2 = means = None
+    if name in _NUMBERS:
+        p50, p90, p99 = (float(np.quantile(error, q, method="inverted_cdf")) for q in (0.5, 0.9, 0.99))
+        close = float(np.mean((error <= 16) | (error <= 0.1 * truth))) if name in _AVERAGES else None
+        spread = float(np.square(truth - truth.mean()).sum())
+        r2 = 1 - float(np.square(error).sum()) / spread if spread > 0 else None
+    if name != "recent_cpu":
+        means = float(truth.mean()), float(model.mean())
+    return Input(
+        input=name, origin=origin, decisions=len(truth), exact=float(np.mean(error == 0)), close=close,
+        error_p50=p50, error_p90=p90, error_p99=p99, r2=r2,
+        probed_mean=means[0] if means else None, mean=means[1] if means else None,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The error budget: what the misses of the recorded kernel's own column are due to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One input: misses that become the recorded choice with its probed value (proven) or another one (possible).
+
+    `*_placebo`: the same with a random other allowed CPU in place of the recorded one. A miss may have several causes.
+    """
+
+    input: str
+    proven: int
+    proven_placebo: int
+    possible: int
+    possible_placebo: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The budget of one column over the fair class's own wakeups. Shares between 0 and 1."""
+
+    policy: str
+    probed: bool
+    """Replay took the recorded inputs, so that none is left to prove."""
+    window_ns: int
+    decisions: int
+    agreement: float
+    misses: int
+    skill: float | None
+    causes: tuple[Cause, ...]
+    proven: int
+    """Misses with a proven cause."""
+    possible: int
+    """Misses with a possible cause but no proven one."""
+    unexplained: int
+    """Misses with neither."""
+    equivalent: int
+    """Misses that chose another CPU, as idle, in the same LLC, in a core as idle. No agreement."""
+    open_order: int
+    """Misses that are an answer of another order of the events within the window."""
+    order_agreement: float
+    """Share of decisions whose recorded CPU is among the answers over all orders."""
+    order_answers: float | None
+    """Mean number of these answers."""
+    by_branch: tuple[tuple[str, int, int], ...]
+    """Branch, misses, of them open in their order."""
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for the writers."""
+        rows = [{"branch": b, "misses": n, "open_order": o} for b, n, o in self.by_branch]
+        return asdict(self) | {"causes": [asdict(c) for c in self.causes], "by_branch": rows}
+
+
+def settle(
+    policy: str,
+    agrees: Array,
+    stays: Array,
+    branch: Array,
+    blame: Mapping[str, Array],
+    *,
+    suspects: Sequence[str],
+    branches: Sequence[str],
+    window_ns: int,
+    probed: bool,
+) -> Budget:
+    """Counts of replay's accounts, arrays over the same decisions. `suspects`: names of the bits, lowest first."""
+    n, miss = len(agrees), ~agrees
+    a, prev = float(agrees.mean()) if n else 0.0, float(stays.mean()) if n else 0.0
+    proven, possible = (blame[name][miss] for name in ("proven", "possible"))
+    causes = []
+    for bit, name in enumerate(suspects):
+        counts = [
+            int(((blame[column][miss] >> bit) & 1).sum())
+            for column in ("proven", "placebo_proven", "possible", "placebo_possible")
+        ]
+        causes.append(Cause(name, *counts))
+    among = blame["among"]
+    by_branch = [
+        (branches[code], int((miss & (branch == code)).sum()), int((miss & among & (branch == code)).sum()))
+        for code in np.unique(branch[miss]).tolist()
+    ]
+    return Budget(
+        policy=policy,
+        probed=probed,
+        window_ns=window_ns,
+        decisions=n,
+        agreement=a,
+        misses=int(miss.sum()),
+        skill=(a - prev) / (1 - prev) if prev < 1 else None,
+        causes=tuple(causes),
+        proven=int((proven != 0).sum()),
+        possible=int(((proven == 0) & (possible != 0)).sum()),
+        unexplained=int(((proven | possible) == 0).sum()),
+        equivalent=int(blame["equivalent"][miss].sum()),
+        open_order=int((miss & among).sum()),
+        order_agreement=float((agrees | among).mean()) if n else 0.0,
+        order_answers=float(blame["answers"].mean()) if n else None,
+        by_branch=tuple(sorted(by_branch, key=lambda row: (-row[1], row[0]))),
+    )

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the policy that stands for the recorded kernel had as inputs, decision by decision, for comparison with what probes
+// recorded. Column names and units: table `probe` (forms.py).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/policies/policy.hpp"
+
+namespace rewake {
+
+struct InputLog {
+    std::vector<uint8_t> decided;  ///< the other columns hold something
+    std::vector<uint8_t> sync;
+    std::vector<uint16_t> recent_cpu;
+    std::vector<uint32_t> flips;
+    std::vector<int64_t> util, load, rq_load;
+    std::vector<int32_t> nallowed, nr_idle_scan, has_idle_cores, rq_nr;
+
+    void reset(size_t n) {
+        auto clear = [n](auto&... column) { (column.assign(n, 0), ...); };
+        clear(decided, sync, recent_cpu, flips, util, load, rq_load, nallowed, nr_idle_scan, has_idle_cores, rq_nr);
+    }
+    /// As `w` is about to be decided.
+    void note(size_t row, const View& v, const Wakeup& w, PolicyState& s) {
+        const PolicyState::Task& p = s.task(w.p);
+        const uint16_t llc = v.topo->llc[w.prev.v].v;
+        decided[row] = 1;
+        sync[row] = w.sync;
+        recent_cpu[row] = (p.has_recent ? p.recent : w.prev).v;
+        flips[row] = p.flips;
+        util[row] = w.p_util;
+        load[row] = w.p_load_avg;
+        rq_load[row] = v.load[w.prev.v];
+        nallowed[row] = w.n_allowed;
+        nr_idle_scan[row] = v.nr_idle_scan[llc];
+        has_idle_cores[row] = llc < s.hic.size() && s.hic[llc];
+        rq_nr[row] = v.nr[w.prev.v];
+    }
+};
+
+}  // namespace rewake

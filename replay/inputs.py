@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The inputs that the recorded kernel's own column had at each decision, and what its misses are due to."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rewake.forms import ENUMS, FAIR_CLASSES, Recording
+from rewake.replay import _engine, driver, probes
+from rewake.replay.spec import PolicySpec
+
+Array = npt.NDArray[Any]
+ORDER_WINDOW_NS = 2_000
+"""Events less than this apart on two CPUs have no known order, unless the recording says more of its clock."""
+
+
+class Found(NamedTuple):
+    """Columns over the fair class's own decisions."""
+
+    model: dict[str, Array]
+    """Inputs as reconstructed or inferred, named as in table `probe`; `sync`."""
+    truth: dict[str, probes.Nullable]
+    """The same as probed."""
+    late: Array
+    """The decision lies behind the warm-up."""
+    warm_up_ns: int
+    classes: list[tuple[str, int, int]]
+    """Class that the events alone give a wakeup, how many there are, how many of them reached placement."""
+
+
+class Account(NamedTuple):
+    """Columns over the fair class's own wakeups (engine/budget.hpp)."""
+
+    agrees: Array
+    stays: Array
+    """The recorded CPU is the previous one."""
+    branch: Array
+    blame: dict[str, Array]
+
+
+def fair(decisions: Any) -> Array:
+    """Wakeups that are the fair class's own decisions."""
+    codes = [ENUMS["decision_class"].index(name) for name in FAIR_CLASSES]
+    kind = decisions["kind"] == ENUMS["decision_kind"].index("wake")
+    out: Array = np.isin(decisions["class"], codes) & kind
+    return out
+
+
+def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | None:
+    """What `column` reads without probes beside what they recorded; None for a recording without probes."""
+    truth = probes.truth(recording)
+    if truth is None:
+        return None
+    loop = driver.Loop(recording, seed, use_probes=False)
+    unseen = loop.infer(column)
+    engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True)
+    kept: dict[str, list[Array]] = {}
+    times: list[Array] = []
+    population: list[Array] = []
+    for _, decisions in loop.run([engine], bool(loop.about(column)["reads_irq"]), unseen):
+        logged = engine.inputs()
+        decided = logged.pop("decided")
+        population.append(fair(decisions) & decided)
+        times.append(np.asarray(decisions["ts_ns"]).copy())
+        for name, values in logged.items():
+            kept.setdefault(name, []).append(values)
+    ours = np.concatenate(population)
+    ts = np.concatenate(times)
+    span = int(ts[-1] - ts[0]) if len(ts) else 0
+    warm_up = min(2_000_000_000, span // 4)
+    flags, null = truth["wake_flags"]
+    truth["sync"] = (flags & probes.WF_SYNC) > 0, null
+    return Found(
+        model={name: np.concatenate(parts)[ours] for name, parts in kept.items()},
+        truth={name: (truth[name][0][ours], truth[name][1][ours]) for name in kept},
+        late=(ts[ours] - ts[0]) >= warm_up if len(ts) else np.zeros(0, np.bool_),
+        warm_up_ns=warm_up,
+        classes=_classes(recording, ~truth["probe_id"][1]),
+    )
+
+
+def _classes(recording: Recording, called: Array) -> list[tuple[str, int, int]]:
+    """What the events alone make of every wakeup, against the probes."""
+    found = np.concatenate([part["class"] for part in driver.decisions_of(recording, probe=False)])
+    kind = np.concatenate([recording.read_part("decision", k, ("kind",))["kind"] for k in range(recording.n_parts)])
+    wake = kind == ENUMS["decision_kind"].index("wake")
+    out = []
+    for code, name in enumerate(ENUMS["decision_class"]):
+        here = wake & (found == code)
+        if here.any():
+            out.append((name, int(here.sum()), int((here & called).sum())))
+    return out
+
+
+def account(
+    recording: Recording, column: PolicySpec, *, sync: str = "0", use_probes: bool = True, seed: int = 0
+) -> Account:
+    """Why `column` misses what it misses. `sync`, `use_probes`: as for replay."""
+    loop = driver.Loop(recording, seed, use_probes=use_probes)
+    unseen = loop.infer(column) if sync == "auto" else None
+    loop.truth = probes.truth(recording)
+    flips = 0 if unseen is None else unseen.first_flips
+    irq = bool(loop.about(column)["reads_irq"])
+
+    def engine(**more: Any) -> _engine.OpenLoop:
+        return loop.engine([column], sync == "1", column, flips, blind=not use_probes, **more)
+
+    first = engine(log_flips=True)
+    for _ in loop.run([first], irq, unseen):
+        pass
+    second = engine()
+    second.account(*first.flips(), ORDER_WINDOW_NS)
+    rows: list[tuple[Array, Array, Array]] = []
+    blames: dict[str, list[Array]] = {}
+    for _, decisions in loop.run([second], irq, unseen):
+        known, undecided = second.ledger(0)["known"]
+        ours = fair(decisions) & ~undecided
+        chosen, prev = (driver.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
+        rows.append((known[ours].copy(), (chosen == prev)[ours], second.ledger(0)["branch"][0][ours].copy()))
+        for name, values in second.blames().items():
+            blames.setdefault(name, []).append(values[ours])
+    agrees, stays, branch = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return Account(agrees, stays, branch, {name: np.concatenate(parts) for name, parts in blames.items()})

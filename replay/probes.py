@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ground truth of placement: what typed probes on `select_task_rq_fair` saw of each decision, and what it returned.
+
+A call belongs to the wakeup that its CPU announced last (sched_waking, then the call, with interrupts off in between),
+to the sched_wakeup_new that follows a fork's call, or to the sched_process_exec that follows an exec's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewake.forms import Recording
+
+Nullable = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
+
+WF_EXEC, WF_FORK, WF_SYNC = 0x02, 0x04, 0x10
+"""Wake flags of select_task_rq_fair, kernels 5.11 and later (policies.md C1)."""
+
+_VALUES = {
+    "probe_id": np.int64, "probe_ns": np.int64, "prev_cpu": np.uint16, "wake_flags": np.int32, "recent_cpu": np.uint16,
+    "flips": np.uint32, "util": np.int64, "load": np.int64, "nallowed": np.int32, "nr_idle_scan": np.int32,
+    "has_idle_cores": np.int32, "rq_load": np.int64, "rq_nr": np.int32, "chosen_cpu": np.uint16,
+}  # fmt: skip
+
+_CALLS = f"""
+WITH nested AS (
+    SELECT DISTINCT task_id FROM task_attr JOIN cgroup ON cgroup = cgroup_id WHERE parent IS NOT NULL
+), seen AS (
+    SELECT *, id AS probe_id, ts_ns AS probe_ns,
+        lead(phase) OVER w AS next_phase, lead(p.chosen_cpu) OVER w AS returned
+    FROM probe p WINDOW w AS (PARTITION BY cpu ORDER BY id)
+), calls AS (
+    SELECT * REPLACE (
+        CASE WHEN next_phase = 1 THEN returned END AS chosen_cpu,
+        CASE WHEN task NOT IN (FROM nested) THEN rq_load END AS rq_load
+    )
+    FROM seen WHERE phase = 0 AND task IS NOT NULL
+), woken AS (
+    SELECT c.*, w.id AS event_id
+    FROM (SELECT * FROM calls WHERE coalesce(wake_flags, 0) & {WF_EXEC | WF_FORK} = 0) c
+    ASOF JOIN (SELECT id, cpu, task AS wakee FROM waking) w ON c.cpu = w.cpu AND c.id > w.id
+    WHERE c.task = w.wakee
+    QUALIFY row_number() OVER (PARTITION BY w.id ORDER BY c.id) = 1
+), forked AS (
+    SELECT c.*, w.event_id
+    FROM (SELECT id AS event_id, cpu AS on_cpu, task AS wakee FROM wakeup WHERE is_new) w
+    ASOF JOIN (SELECT * FROM calls WHERE wake_flags & {WF_FORK} > 0) c ON w.on_cpu = c.cpu AND w.event_id > c.id
+    WHERE c.task = w.wakee
+), executed AS (
+    SELECT c.*, x.event_id
+    FROM (SELECT id AS event_id, task AS wakee FROM exec) x
+    ASOF JOIN (SELECT * FROM calls WHERE wake_flags & {WF_EXEC} > 0) c ON x.wakee = c.task AND x.event_id > c.id
+), called AS (
+    SELECT * FROM woken UNION ALL SELECT * FROM forked UNION ALL SELECT * FROM executed
+)
+SELECT d.decision_id, {", ".join(f"c.{name}" for name in _VALUES)}
+FROM decision d LEFT JOIN called c USING (event_id)
+ORDER BY d.decision_id
+"""
+
+
+def truth(recording: Recording) -> dict[str, Nullable] | None:
+    """Columns over all decisions, NULL where placement was not called or a field not fetched; None without probes.
+
+    `rq_load` is NULL for tasks of a cgroup: theirs is the load of the group's queue, not of the CPU's. `probe_id`,
+    `probe_ns`: the entry event; `chosen_cpu`: what the call returned; the others: table `probe`.
+    """
+    if not recording.rows("probe"):
+        return None
+    con = recording.connect(("probe", "waking", "wakeup", "exec", "decision", "task_attr", "cgroup"))
+    try:
+        found = con.execute(_CALLS).fetchnumpy()
+    finally:
+        con.close()
+    out: dict[str, Nullable] = {}
+    for name, dtype in _VALUES.items():
+        column = found[name]
+        null = np.ma.getmaskarray(column).copy()
+        out[name] = np.ma.filled(column, 0).astype(dtype), null
+    return out

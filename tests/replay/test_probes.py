@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Placement probes: which call belongs to which decision, what replay takes from it, and from where when it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from world import World
+
+from rewake import importing
+from rewake.forms import ENUMS, INPUTS, Columns, Recording
+from rewake.replay import _engine, driver, inputs, probes
+from rewake.replay.spec import PolicySpec
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
+SCHBENCH = SHARED / "probed-split-llc-schbench" / "trace.dat"
+CLASS = ENUMS["decision_class"].index
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    if not SCHBENCH.is_file():
+        pytest.skip("the shared recordings are not here")
+    return importing.import_trace(SCHBENCH, None, tmp_path_factory.mktemp("probed") / "a.rewake")
+
+
+def test_every_call_belongs_to_one_decision_and_returned_what_was_chosen(recording: Recording) -> None:
+    truth = probes.truth(recording)
+    assert truth is not None
+    decision = recording.read("decision")
+    ids, null = truth["probe_id"]
+    assert (~null).sum() == recording.rows("probe") // 2
+    assert len(np.unique(ids[~null])) == (~null).sum()
+    fair = np.isin(decision["class"], [CLASS("moved"), CLASS("stayed")])
+    assert not null[fair].any(), "a wakeup counts as placed only where the placement function was called"
+    chosen, returned = driver.with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
+    assert (chosen[fair] == returned[fair]).mean() > 0.999
+
+
+def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
+    column = PolicySpec("linux-6.12")
+    agreed = []
+    for use_probes in (True, False):
+        loop = driver.Loop(recording, 0, use_probes=use_probes)
+        engine = loop.engine([column], False, column)
+        known, bits = [], []
+        for _, _ in loop.run([engine], irq=False):
+            ledger = engine.ledger(0)
+            decided = ~ledger["known"][1]
+            known.append(ledger["known"][0][decided].copy())
+            bits.append(ledger["inputs_assumed"][0][decided].copy())
+        agreed.append(float(np.concatenate(known).mean()))
+        assumed = np.concatenate(bits)
+        sync = (assumed >> INPUTS.index("sync")) & 1
+        assert bool(sync.any()) is not use_probes, "wake flags are recorded, so WF_SYNC is not assumed"
+    assert agreed[0] > 0.96
+    assert 0.85 < agreed[1] < agreed[0] - 0.04
+
+
+def test_the_audit_sees_what_the_probes_saw(recording: Recording) -> None:
+    found = inputs.inputs(recording, PolicySpec("linux-6.12"))
+    assert found is not None
+    for name, least in (("recent_cpu", 0.99), ("nallowed", 0.999), ("has_idle_cores", 0.9), ("sync", 0.99)):
+        truth, null = found.truth[name]
+        known = found.late & ~null
+        assert (found.model[name][known] == truth[known]).mean() >= least, name
+    assert sum(n for _, n, _ in found.classes) == 22_909
+
+
+def test_a_proven_cause_is_one_that_the_probed_value_takes_away(recording: Recording) -> None:
+    column = PolicySpec("linux-6.12")
+    blind = inputs.account(recording, column, use_probes=False)
+    seeing = inputs.account(recording, column, use_probes=True)
+    miss = ~blind.agrees
+    assert not blind.blame["proven"][~miss].any()
+    assert (blind.blame["proven"][miss] != 0).sum() > 500
+    assert (blind.blame["placebo_proven"][miss] != 0).sum() < 50
+    assert (seeing.blame["proven"] != 0).sum() < 5, "what was recorded is not wrong"
+    assert seeing.agrees.sum() > blind.agrees.sum() + 500
+    assert (seeing.agrees <= seeing.blame["among"]).all(), "the order as it stands is one of the orders"
+
+
+@pytest.mark.parametrize("use_probes", [True, False])
+def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use_probes: bool) -> None:
+    """With WF_SYNC and wakee_flips inferred: another recorded CPU for one decision leaves every answer to it."""
+    column = PolicySpec("linux-6.12")
+    specs = [column, PolicySpec("prev"), PolicySpec("oracle-idle"), PolicySpec("userspace-hints")]
+
+    def answers(source: Recording) -> list[np.ndarray[tuple[int], np.dtype[np.uint16]]]:
+        loop = driver.Loop(source, 0, use_probes=use_probes)
+        unseen = loop.infer(column)
+        engine = loop.engine(specs, False, column, unseen.first_flips)
+        for _ in loop.run([engine], False, unseen):
+            pass
+        return [engine.ledger(k)["cpu"][0].copy() for k in range(len(specs))]
+
+    before = answers(recording)
+    decisions = recording.read_part("decision", 0)
+    fair = np.nonzero(inputs.fair(decisions))[0]
+    rng = np.random.default_rng(1)
+    for row in rng.choice(fair, 5, replace=False).tolist():
+        changed = driver.with_null(decisions["chosen_cpu"])[0].copy()
+        changed[row] = (changed[row] + 1 + rng.integers(15)) % 16
+        after = answers(Changed(recording, changed))
+        assert [a[row] for a in after] == [b[row] for b in before]
+
+
+class Changed(Recording):
+    """A recording in which one decision chose another CPU."""
+
+    def __init__(self, of: Recording, chosen: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> None:
+        super().__init__(of.path)
+        self.chosen = chosen
+
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        part = super().read_part(table, index, names)
+        if table != "decision" or "chosen_cpu" not in part:
+            return part
+        return {**part, "chosen_cpu": self.chosen}
+
+
+def test_without_probes_there_is_no_truth(tmp_path: Path) -> None:
+    demo = Path(__file__).resolve().parents[2] / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
+    assert probes.truth(importing.import_trace(demo, None, tmp_path / "a.rewake")) is None
+
+
+def world_with_a_call(task: int | None) -> World:
+    """8 sleeps on CPU 1 and is woken from CPU 0, in between a call of the placement function for `task`."""
+    w = World(4, 12)
+    w.runs(1000, 1, 8, 1).runs(1100, 0, 0, 10, "R").waking(50_000, 0, 8, 1, curr=10)
+    if task is not None:
+        w.add("probe", 51_000, 0, phase=0, task=task, curr_task=10).add("probe", 52_000, 0, phase=1, curr_task=10)
+    w.wakeup(53_000, 0, 8, 1, curr=10)
+    w.waking(60_000, 0, 9, 2, curr=10).add("probe", 61_000, 0, phase=0, task=9, curr_task=10)
+    return w.add("probe", 62_000, 0, phase=1, curr_task=10).wakeup(63_000, 0, 9, 2, curr=10)
+
+
+@pytest.mark.parametrize(("task", "expected"), [(8, "stayed"), (9, "stayed"), (None, "stayed")])
+def test_before_the_first_call_nothing_is_said(task: int | None, expected: str) -> None:
+    assert world_with_a_call(task).decisions((6, 12)).rows()[0]["class"] == expected
+
+
+def test_a_wakeup_without_a_call_did_not_reach_placement() -> None:
+    w = world_with_a_call(8)
+    w.runs(64_000, 1, 1, 8, "R").runs(65_000, 1, 8, 1)
+    w.waking(90_000, 0, 8, 1, curr=10).wakeup(91_000, 0, 8, 1, curr=10)
+    classes = [r["class"] for r in w.decisions((6, 12)).rows()]
+    assert classes == ["stayed", "stayed", "bypass_on_rq"]
+
+
+def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
+    """CPU 1 goes idle 2 us after the waking: placement that takes longer finds it so."""
+    w = World(4, 12)
+    w.runs(1000, 1, 8, 11, "S").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 9, "R").runs(1300, 3, 3, 7, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).runs(52_000, 1, 11, 1).wakeup(58_000, 1, 8, 1)
+    decisions = w.decisions((6, 1))
+    picked = []
+    for settle in (0, 4_000, 40_000):
+        options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": settle}
+        specs = [("oracle-idle", {})]
+        loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+        loop.run(decisions.batches[0], None, decisions.parts[0])
+        picked.append(int(loop.ledger(0)["outcome"][0][0]) & 1)
+    assert picked == [0, 1, 1], "at the latest its own sched_wakeup says that it is over"

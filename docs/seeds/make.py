@@ -48,7 +48,8 @@ FIGURES = {
     "fork_cross_node": "forks that leave the parent's node",
     "p99": "p99 wakeup latency, µs",
 }
-ASKED_BY_QUERY = {"on_heavy": "heavy.sql", "fork_cross_llc": "forks.sql", "fork_cross_node": "forks.sql"}
+FORKS = ("fork_cross_llc", "fork_cross_node")  # few: shown as counts, not as rates; no exposure
+ASKED_BY_QUERY = {"on_heavy": "heavy.sql", **dict.fromkeys(FORKS, "forks.sql")}
 
 Row = dict[str, Any]
 Figures = dict[str, dict[str, Any]]  # policy instance -> figures by name
@@ -93,9 +94,10 @@ def policies_of(claims: dict[str, Any], recording: str) -> list[str]:
     return list(dict.fromkeys(p for r in rows for p in pair(claims, r)))
 
 
-def replay_command(recording: str, sync: str, policies: Iterable[str]) -> list[str]:
-    asked = [word for p in policies for word in ("--policy", p)]
-    return ["rewake", "replay", f"{recording}/trace.dat", "--assume", f"sync={sync}", *asked]
+def options(claims: dict[str, Any], recording: str, sync: str) -> list[str]:
+    """What `rewake replay` is asked of a recording."""
+    asked = [word for p in policies_of(claims, recording) for word in ("--policy", p)]
+    return ["--assume", f"sync={sync}", *asked, *(["--force"] if recording in claims["page"]["forced"] else [])]
 
 
 def rewake(*words: str | Path) -> Any:
@@ -107,12 +109,11 @@ def rewake(*words: str | Path) -> Any:
     return json.loads(result.stdout)
 
 
-def replayed(trace: Path, sync: str, policies: list[str], wanted: set[str]) -> Replayed:
+def replayed(trace: Path, asked: list[str], wanted: set[str]) -> Replayed:
     """Replays `trace` and collects the figures `wanted`, by policy."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "page.run"
-        words = replay_command("", sync, policies)[3:]
-        report = rewake("replay", trace, *words, "-o", run, "--format", "json")
+        report = rewake("replay", trace, *asked, "-o", run, "--format", "json")
         figures: Figures = {p["policy"]: dict(p) for p in report["policies"]}
         for query in sorted({ASKED_BY_QUERY[name] for name in wanted & ASKED_BY_QUERY.keys()}):
             sql = (HERE / query).read_text(encoding="utf-8")
@@ -147,6 +148,9 @@ def number(x: float) -> str:
 
 def shown(name: str, base: dict[str, Any], seed: dict[str, Any]) -> str:
     """`base → seed` of one figure."""
+    if name in FORKS:
+        before, after = base[ASKED_BY_QUERY[name]], seed[ASKED_BY_QUERY[name]]
+        return f"{before[name]} → {after[name]} of {after['decisions']}"
     if name != "p99":
         return f"{number(per_1k(base, name))} → {number(per_1k(seed, name))}"
     return " → ".join(f"[{number(lo)}, {number(hi)}]" for lo, hi in (p99(base), p99(seed)))
@@ -196,7 +200,7 @@ def measured(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Repla
                 words.append(verdict(expected, direction(name, base, seed)) + size(name, base, seed))
                 exposed.append(max(base["exposure_pct"], seed["exposure_pct"]))
             told = words[0] if words[0] == words[1] else f"sync=0: {words[0]}; sync=1: {words[1]}"
-            if max(exposed) > claims["page"]["max_exposure_pct"] and name not in ("fork_cross_llc", "fork_cross_node"):
+            if max(exposed) > claims["page"]["max_exposure_pct"] and name not in FORKS:
                 told += f"; exposure {max(exposed):.0f} % ←"
             lines.append([f"`{recording}`", FIGURES[name], *cells, told])
     return lines
@@ -226,7 +230,7 @@ def section(claims: dict[str, Any], key: str, runs: dict[tuple[str, str], Replay
     tried = [(r, line) for r in rows if r["status"] == "tried" for line in measured(claims, r, runs)]
     if tried:
         against = " / ".join(dict.fromkeys(pair(claims, r)[0] for r, _ in tried))
-        out += [f"One-step figures, per 1,000 decisions (p99: µs), `{against}` → the row's policy:", ""]
+        out += [f"One-step figures, per 1,000 decisions where no count is given, `{against}` → the row's policy:", ""]
         lines = [[f"`{r['id']}`", f"`{pair(claims, r)[1]}`", *line] for r, line in tried]
         head = ["row", "policy", "recording", "figure", "sync=0", "sync=1", "against the posting"]
         out += table(head, lines)
@@ -259,10 +263,10 @@ def recordings_section(runs: dict[tuple[str, str], Replayed], metas: dict[str, d
     for name, meta in metas.items():
         run = runs[name, "0"]
         header, fidelity = run.header, run.fidelity
-        machine = f"{header['cpus']} CPUs, {header['llcs']} LLCs, {header['nodes']} nodes"
+        machine = f"CPUs {header['cpus']}, LLCs {header['llcs']}, nodes {header['nodes']}"
         agreement = f"{fidelity['policy']}: {100 * fidelity['agreement']:.1f} %" if fidelity else "-"
         if heavy := next((f["heavy.sql"]["heavy_cpus"] for f in run.figures.values() if "heavy.sql" in f), ""):
-            machine += f"; interrupt-heavy: CPU {heavy}"
+            machine += f"; interrupts keep CPU {heavy} busy"
         load = meta["workload"] + (f"; beside it: {meta['background']}" if meta["background"] else "")
         counted = f"{header['decisions']:,}"
         lines.append([f"`{name}`", machine, header["kernel"], f"`{load}`", counted, agreement])
@@ -282,7 +286,7 @@ def page(claims: dict[str, Any], runs: dict[tuple[str, str], Replayed], metas: d
     out += recordings_section(runs, metas)
     out += ["## Commands", "", claims["page"]["commands"].strip(), "", "```sh"]
     for recording, sync in runs:
-        out.append(shlex.join(replay_command(recording, sync, policies_of(claims, recording))))
+        out.append(shlex.join(["rewake", "replay", f"{recording}/trace.dat", *options(claims, recording, sync)]))
     return "\n".join([*out, "```"]) + "\n"
 
 
@@ -305,7 +309,7 @@ def make(claims: dict[str, Any], folders: list[Path]) -> str:
         wanted = {f for r in claims["row"] if name in r.get("recordings", ()) for f in r["figures"]}
         for sync in SYNCS:
             print(f"seeds: {name} sync={sync}", file=sys.stderr)
-            runs[name, sync] = replayed(place / "trace.dat", sync, policies_of(claims, name), wanted)
+            runs[name, sync] = replayed(place / "trace.dat", options(claims, name, sync), wanted)
     metas = {n: json.loads((place / "meta.json").read_text(encoding="utf-8")) for n, place in places.items()}
     return page(claims, runs, metas)
 

@@ -508,9 +508,10 @@ def decide_alone(source: _engine.PolicySource, *, recording: str, asked: str, ir
     """Runs one policy over a recording, for the sake of what it does on the way (plugins). `asked`: file of what
     _ask_plugins pickled."""
     opened = Recording(recording)
-    (seed, sync, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
+    (seed, sync, auto, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
     loop = Loop(opened, seed, use_probes=use_probes)
-    engine = loop.engine([source], sync, None, 0 if unseen is None else unseen.first_flips)
+    column = [] if auto is None else [auto]  # its decisions are part of the state
+    engine = loop.engine([source, *column], sync, auto, 0 if unseen is None else unseen.first_flips)
     for _ in loop.run([engine], irq, unseen, None if hints is None else TaskHints(opened, hints)):
         pass
 
@@ -519,12 +520,12 @@ def _ask_plugins(
     recording: Recording,
     specs: Sequence[PolicySpec],
     folder: Path,
-    settings: tuple[int, bool, bool],
+    settings: tuple[int, bool, PolicySpec | None, bool],
     unseen: Unseen | None,
     hints: Rules | None,
     timeout: float,
 ) -> dict[str, plugins.Answered]:
-    """The answers of the plugins among `specs`, by instance; `settings`: seed, WF_SYNC, use_probes."""
+    """The answers of the plugins among `specs`, by instance; `settings`: seed, WF_SYNC, auto, use_probes."""
     wanted = [s for s in specs if s.is_plugin]
     if not wanted:
         return {}
@@ -575,11 +576,11 @@ def replay(
     if hints is not None:
         _check_hints(hints, specs, info)
     given = None if hints is None else TaskHints(recording, hints)
+    loop.engine([spec for spec in specs if not spec.is_plugin], False)  # a wrong parameter is told at once
     unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
     flags = None if unseen is None else unseen.sync
-    answered = _ask_plugins(
-        recording, specs, writer.part, (seed, sync == "1", use_probes), unseen, hints, plugin_timeout
-    )
+    settings = seed, sync == "1", auto if auto in specs else None, use_probes
+    answered = _ask_plugins(recording, specs, writer.part, settings, unseen, hints, plugin_timeout)
     engine = loop.engine(
         [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)],
         sync == "1", auto, 0 if unseen is None else unseen.first_flips,

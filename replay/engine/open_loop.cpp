@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <utility>
 
@@ -38,7 +37,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.sync = assume.sync;
         in.nr_idle_scan = assume.nr_idle_scan;
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
-        in.policy->state.first_flips = assume.first_flips;
+        in.policy->set_first_flips(assume.first_flips);
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
@@ -218,12 +217,11 @@ void OpenLoop::flush(size_t end) {
 
 void OpenLoop::watch(std::vector<int64_t> event_ids) {
     watched_ = std::move(event_ids);
-    std::sort(watched_.begin(), watched_.end(), std::greater<>());
+    std::sort(watched_.begin(), watched_.end());
 }
 
-bool OpenLoop::watches(int64_t event_id) {
-    while (!watched_.empty() && watched_.back() < event_id) watched_.pop_back();
-    return !watched_.empty() && watched_.back() == event_id;
+bool OpenLoop::watches(int64_t event_id) const {
+    return std::binary_search(watched_.begin(), watched_.end(), event_id);
 }
 
 /// Policy `k`'s part of the latest explanation, up to its decision; from now on it tells its reasons.
@@ -324,6 +322,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         const uint32_t modelled = assumed(w);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
         if (explains) [[unlikely]] {
+            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0
+                     : d.sync        ? d.sync[row]
+                                     : opt_.assume.sync;
             explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
             explanations_.back().policies.resize(instances_.size());
         }
@@ -332,6 +333,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
         const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
+        bool asks_load = false, asks_sync = false;  // what the recorded kernel's own column did
         std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
@@ -369,10 +371,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
                 in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
-                if (dec.looked & kLoad) {
-                    if (w.sync) machine_.asked_load(w.waker);
-                    machine_.asked_load(w.prev);
-                }
+                asks_load = dec.looked & kLoad;
+                asks_sync = w.sync;
             }
             // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
             if (cls == DecisionClass::pinned || dec.undecided) {
@@ -381,6 +381,10 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             }
             in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
+        }
+        if (asks_load) {  // after all: the others have the same machine, in whatever order they are asked
+            if (asks_sync) machine_.asked_load(w.waker);
+            machine_.asked_load(w.prev);
         }
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }

@@ -193,7 +193,7 @@ class OpenLoop {
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.
-    bool watches(int64_t event_id);
+    bool watches(int64_t event_id) const;
     void listen(size_t k, const Wakeup& w);
     void heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled);
     void flush(size_t end);
@@ -226,7 +226,7 @@ class OpenLoop {
     std::vector<IdleWatcher> idle_cores_;  ///< policies that keep has_idle_cores
     IrqTicks irq_;
     Histogram recorded_;
-    std::vector<int64_t> watched_;  ///< events to explain, the next one last
+    std::vector<int64_t> watched_;  ///< events to explain, ascending
     std::vector<Explanation> explanations_;
     Reasons reasons_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns

@@ -139,6 +139,8 @@ class Policy {
     /// its own misses. `before`: recent_used_cpu and has_idle_cores as of the decision. `made`: its own decision.
     virtual void follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
                         const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {}
+    /// Before the first decision: wakee_flips of the tasks that were there before the recording began.
+    virtual void set_first_flips(uint32_t flips) { state.first_flips = flips; }
     PolicyState state;
     Reasons* reasons = nullptr;  ///< where decide() tells its reasons (steps/reasons.hpp); nullptr: nowhere
 };

@@ -84,7 +84,7 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     for row in cpus:
         row["online"] = state.get(row["cpu"], {"online": True})["online"]
     domains = _rows(source.read("domain"))
-    task = source.read("task", ("task_id", "kthread"))
+    task = source.read("task", ("task_id", "kthread", "observer"))
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
@@ -95,7 +95,7 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
     for row in _rows(task):
-        kthread[row["task_id"]] = bool(row["kthread"])
+        kthread[row["task_id"]], observer[row["task_id"]] = bool(row["kthread"]), bool(row["observer"])
     names = {row["id"]: row["name"] for row in _rows(source.read("comm"))}
     policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
     for row in _rows(source.read("task_attr")):

@@ -8,10 +8,11 @@ import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rewake.collectors.snapshot import archive, domains, guest, hwloc, tasks
+from rewake.collectors.snapshot import archive, captured, domains, guest, hwloc, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
@@ -27,8 +28,9 @@ class Snapshot:
     """A machine: columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup`, the rest as plain values.
 
     `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
-    `steal_pct` how much of its CPU time that took while the trace ran; None: not in the snapshot. `notes` say what was
-    missing or contradictory. `sources` are names with the SHA-256 of what was read.
+    `steal_pct` how much of its CPU time that took while the trace ran; None: not in the snapshot. `capture` is what the
+    collector says of itself, `observers` its thread ids. `notes` say what was missing or contradictory. `sources` are
+    names with the SHA-256 of what was read.
     """
 
     cpu: Columns = field(default_factory=dict)
@@ -45,6 +47,11 @@ class Snapshot:
     hz: int | None = None
     guest: bool | None = None
     steal_pct: float | None = None
+    sched_ext: bool | None = None
+    core_scheduling: bool | None = None
+    preempt_rt: bool | None = None
+    capture: dict[str, Any] | None = None
+    observers: frozenset[int] = frozenset()
     notes: list[str] = field(default_factory=list)
     sources: list[dict[str, str]] = field(default_factory=list)
 
@@ -128,6 +135,9 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     snapshot.uname, snapshot.kernel = tasks.read_uname(files)
     snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
     snapshot.guest, snapshot.steal_pct = guest.read(files)
+    snapshot.capture, snapshot.observers = captured.read(files)
+    snapshot.sched_ext, snapshot.core_scheduling = captured.sched_ext(files), captured.core_scheduling(files)
+    snapshot.preempt_rt = captured.preempt_rt(files)
     snapshot.features, snapshot.sysctl = tasks.read_features(files), tasks.read_sysctl(files)
     groups, member = tasks.read_cgroups(files)
     snapshot.cgroup = _cgroup_columns(groups)

@@ -131,7 +131,7 @@ def _write(
     machine = snapshot.load(where)
     notes = list(machine.notes)
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
-    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus)
+    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)
     notes += tables.notes
     writer.write("cgroup", machine.cgroup)
     writer.write("task", tables.task)
@@ -145,7 +145,7 @@ def _write(
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
     uname = header.get("uname") or machine.uname
     first, last = decoded.get("first_ns"), decoded.get("last_ns")
-    losses = [dict(c) for c in decoded["lost"]]
+    losses = _losses(decoded["lost"], machine.capture or {})
     writer.manifest |= {
         "tool": {"name": "rewake", "version": __version__},
         "source": {
@@ -175,7 +175,8 @@ def _write(
         "hz": machine.hz,
         "guest": True if header.get("is_guest") else machine.guest,
         "steal_pct": machine.steal_pct,
-        **_states(kernel, uname),
+        "capture": machine.capture,
+        **_states(kernel, uname, machine),
     }  # fmt: skip
     report("decisions")
     build_decisions(writer)
@@ -232,14 +233,32 @@ def _distinct(column: Any) -> int | None:
     return len(np.unique(known)) if len(known) else None
 
 
-def _states(kernel: str | None, uname: str | None) -> dict[str, bool | None]:
-    """What decides who places tasks, as far as the kernel's name tells; None: not known."""
+def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[str, Any]]:
+    """Losses per CPU. A full page has no room for the number that it lost: the kernel's own counters know it."""
+    losses = [dict(c) for c in marks]
+    if capture.get("mode") == "stream":
+        for counted in capture.get("kernel") or []:
+            if counted["cpu"] < len(losses):
+                mine = losses[counted["cpu"]]
+                mine["lost"] = max(
+                    mine["lost"], sum(counted.get(k, 0) for k in ("overrun", "commit_overrun", "dropped"))
+                )
+    return losses
+
+
+def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bool | None]:
+    """What decides who places tasks: by the snapshot, else as far as the kernel's name tells; None: not known."""
     version = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
     number = (int(version[1]), int(version[2])) if version else None
+
+    def known(said: bool | None, since: tuple[int, int]) -> bool | None:
+        return False if said is None and number and number < since else said
+
+    by_name = None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname))
     return {
-        "sched_ext": False if number and number < (6, 12) else None,
-        "core_scheduling": False if number and number < (5, 14) else None,
-        "preempt_rt": None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname)),
+        "sched_ext": known(machine.sched_ext, (6, 12)),
+        "core_scheduling": known(machine.core_scheduling, (5, 14)),
+        "preempt_rt": by_name if machine.preempt_rt is None else machine.preempt_rt,
     }
 
 

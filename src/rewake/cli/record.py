@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake record`: record this machine, import what came, say what it cost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rewake.analysis import text
+from rewake.cli._shared import format_option, print_json, print_rows, progress
+from rewake.errors import RewakeError, UsageError
+
+if TYPE_CHECKING:
+    from rewake.collectors.capture.session import Outcome, Request
+    from rewake.collectors.capture.sizing import Plan
+
+LONG_SECONDS = 30.0
+"""From here on, and without any end, the rates are looked at before the recording begins."""
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZES = {"K": 10, "M": 20, "G": 30}
+
+
+def seconds_of(value: str) -> float:
+    """A time such as 500ms, 10s or 2m."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|s|m|h)", value)
+    if not match or float(match[1]) <= 0:
+        raise UsageError(f"not a time above 0 such as 500ms, 10s or 2m: {value[:40]!r}")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def bytes_of(value: str) -> int:
+    """A size such as 512K, 64M or 1G."""
+    match = re.fullmatch(r"(\d{1,9})([KMG])i?B?", value)
+    if not match or int(match[1]) == 0:
+        raise UsageError(f"not a size above 0 such as 512K, 64M or 1G: {value[:40]!r}")
+    return int(match[1]) << _SIZES[match[2]]
+
+
+@click.command(short_help="Record this machine.", context_settings={"ignore_unknown_options": False})
+@click.option("--duration", metavar="TIME", help="Stop after this time (500ms, 10s, 2m).")
+@click.option("--cpus", metavar="LIST", help="Record these CPUs only (0-7,16-23).")
+@click.option("--events", "subset", type=click.Choice(("all", "sched")), default="all", show_default=True,
+              help="sched: only what decisions need; for machines with little memory.")  # fmt: skip
+@click.option("--buffer", metavar="SIZE", help="Kernel buffer per CPU (8M); default: by the rates, at least 4M.")
+@click.option("--max-size", metavar="SIZE", help="Stop when the raw trace has this size.")
+@click.option("--dry-run", is_flag=True, help="Look at the rates for a second; print buffer and disk; record nothing.")
+@click.option("--measure-overhead", is_flag=True, help="Run CMD four times, without and with recording in turns.")
+@click.option("--keep-raw", metavar="DIR", type=click.Path(path_type=Path), help="Keep raw trace and snapshot in DIR.")
+@click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
+@format_option("table", "json")
+@click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
+def command(
+    duration: str | None,
+    cpus: str | None,
+    subset: str,
+    buffer: str | None,
+    max_size: str | None,
+    dry_run: bool,
+    measure_overhead: bool,
+    keep_raw: Path | None,
+    output: Path | None,
+    format_: str,
+    cmd: tuple[str, ...],
+) -> None:
+    """Record the scheduler's events of this machine, with a snapshot of it, and import them.
+
+    Records while CMD runs (its output goes to stderr), for --duration, or until Ctrl-C. Prints the path of the
+    recording. Needs root and trace-cmd; rewake doctor says what is missing. The kernel's main buffer is not touched.
+    """
+    from rewake.collectors.capture import events, sizing
+    from rewake.collectors.capture.tracefs import Tracefs
+
+    if measure_overhead and not cmd:
+        raise UsageError("--measure-overhead needs a CMD to run")
+    if cmd and shutil.which(cmd[0]) is None:
+        raise UsageError(f"{cmd[0]}: no such command")
+    if keep_raw is not None and keep_raw.exists():
+        raise UsageError(f"{keep_raw}: exists already")
+    seconds = seconds_of(duration) if duration is not None else None
+    chosen_cpus = _cpus(cpus)
+    given_kb = bytes_of(buffer) >> 10 if buffer is not None else None
+    tracefs = Tracefs.find()
+    choice = events.choose(tracefs.events(), subset)
+    plan = None
+    if dry_run or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
+        plan = _look(tracefs, choice.events, seconds, format_ if dry_run else None)
+        if dry_run:
+            return
+    buffer_kb = given_kb or (plan.buffer_kb if plan is not None else sizing.MIN_BUFFER_KB)
+    with _work_directory(output) as directory:
+        from rewake.collectors.capture.session import Request, require_space
+
+        require_space(directory)
+        request = Request(choice.events, directory, buffer_kb, chosen_cpus, seconds, cmd,
+                          bytes_of(max_size) if max_size is not None else None)  # fmt: skip
+        outcome = _measured(tracefs, request) if measure_overhead else _record(tracefs, request)
+        _finish(outcome, request, output, keep_raw, format_)
+
+
+def _cpus(given: str | None) -> frozenset[int] | None:
+    from rewake.collectors.snapshot.cpulist import parse_list
+
+    if given is None:
+        return None
+    try:
+        cpus = parse_list(given)
+        online = parse_list(Path("/sys/devices/system/cpu/online").read_text())
+    except ValueError as error:
+        raise UsageError(f"--cpus: {error}") from None
+    if not cpus or not cpus <= online:
+        raise UsageError(f"--cpus {given[:60]!r}: not among the online CPUs")
+    return cpus
+
+
+def _look(tracefs: Any, names: tuple[str, ...], seconds: float | None, format_: str | None) -> Plan:
+    """The rates of the machine as it is now, told on stderr, or on stdout in the format of a dry run."""
+    from rewake.collectors.capture import sizing
+
+    found = sizing.look(tracefs, names)
+    plan = sizing.plan(found, sizing.available_memory(Path("/proc/meminfo").read_text()), seconds)
+    told = {
+        "events_per_s": round(plan.events_per_s), "bytes_per_s": round(plan.bytes_per_s),
+        "buffer_kb_per_cpu": plan.buffer_kb, "buffer_bytes": plan.buffer_kb * 1024 * len(found),
+        "disk_bytes": None if plan.disk is None else round(plan.disk), "memory_short": plan.short, "cpus": len(found),
+    }  # fmt: skip
+    if format_ == "json":
+        print_json(told)
+        return plan
+    rows = [
+        ("rate now", f"{plan.events_per_s:,.0f} events/s, {_size(plan.bytes_per_s)}/s"),
+        ("buffer", f"{_size(plan.buffer_kb << 10)} on each of {len(found)} CPUs, {_size(told['buffer_bytes'] or 0)}"),
+        ("disk", "grows until it is stopped" if plan.disk is None else f"{_size(plan.disk)} raw"),
+    ]
+    if plan.short:
+        rows.append(("memory", f"short: {_size(plan.wanted_kb << 10)} per CPU would be right; give --events sched"))
+    if format_ is not None:
+        print_rows(rows)
+    else:
+        for name, value in rows:
+            print(f"{name}: {value}", file=sys.stderr)
+    return plan
+
+
+def _size(n: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024 or unit == "GiB":
+            break
+        n /= 1024
+    return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+
+
+@contextmanager
+def _work_directory(output: Path | None) -> Iterator[Path]:
+    """A private directory where the recording will be, for the trace is large; removed at the end."""
+    from rewake import cache
+
+    base = output.absolute().parent if output is not None else cache.folder()
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        directory = Path(tempfile.mkdtemp(prefix=f"record-{os.getpid()}-", suffix=".part", dir=base))
+    except OSError as error:
+        raise RewakeError(f"{base}: {error.strerror}") from error
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _record(tracefs: Any, request: Request) -> Outcome:
+    from rewake.collectors.capture import session
+    from rewake.collectors.capture.stream import Stream
+
+    with progress() as show:
+
+        def tell(p: session.Progress) -> None:
+            show(f"recording {p.seconds:.0f} s  {_size(p.bytes)}  lost {p.lost:,}")
+
+        return session.record(tracefs, Stream(request), request, tell)
+
+
+def _measured(tracefs: Any, request: Request) -> Outcome:
+    """A B A B: CMD without, with, without, with. The last is the recording."""
+    from rewake.collectors.capture import overhead
+
+    def once() -> Outcome:
+        for name in ("trace.dat", "topology"):
+            left = request.directory / name
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        return _record(tracefs, request)
+
+    return overhead.measure(request, once)
+
+
+def _finish(outcome: Outcome, request: Request, output: Path | None, keep: Path | None, format_: str) -> None:
+    """Imports, keeps the raw files if asked (always when the import fails), tells."""
+    from rewake.importing import import_trace
+
+    topology = request.directory / "topology"
+    try:
+        with progress() as show:
+            recording = import_trace(outcome.trace, topology, output, progress=show)
+    except BaseException:
+        keep = keep or request.directory.with_suffix(".raw")
+        print(f"rewake: the raw trace is kept in {text.terminal(str(keep), None)}", file=sys.stderr)
+        raise
+    finally:
+        if keep is not None:
+            keep.mkdir(parents=True, mode=0o700)
+            for name in (outcome.trace.name, "topology"):
+                shutil.move(request.directory / name, keep / name)
+    for note in _notes(outcome, request, recording.manifest):
+        print(f"rewake: {text.terminal(note, None)}", file=sys.stderr)
+    if format_ == "table":
+        click.echo(text.terminal(str(recording.path), None))
+        return
+    manifest = recording.manifest
+    print_json({
+        "recording": str(recording.path), "stopped_by": outcome.stopped_by, "seconds": round(outcome.seconds, 3),
+        "events": manifest["events_total"], "capture": manifest["capture"], "loss": manifest["loss"],
+        "advice": [{"cpu": x.cpu, "lost": x.lost, "enough_kb": x.enough_kb} for x in outcome.losses],
+        "raw": None if keep is None else str(keep),
+    })  # fmt: skip
+
+
+def _notes(outcome: Outcome, request: Request, manifest: dict[str, Any]) -> Iterator[str]:
+    why = {
+        "size": "stopped: the raw trace reached --max-size",
+        "disk": f"stopped: the disk of {request.directory.parent} is nearly full",
+        "tool": "stopped: the recording tool ended by itself",
+    }
+    yield f"{manifest['events_total']:,} events in {outcome.seconds:.1f} s"
+    if outcome.stopped_by in why:
+        yield why[outcome.stopped_by]
+    if outcome.run is not None and outcome.run.status != 0:
+        yield f"the command ended with status {outcome.run.status}"
+    for loss in outcome.losses:
+        yield (f"CPU {loss.cpu} lost {loss.lost:,} events (buffer {request.buffer_kb} KiB);"
+               f" --buffer {loss.enough_kb}K would have held them")  # fmt: skip
+    overhead = manifest["capture"] or {}
+    if "overhead_wall_pct" in overhead:
+        yield (f"overhead of recording on the command: wall {overhead['overhead_wall_pct']:+.1f} %,"
+               f" CPU {overhead['overhead_cpu_pct']:+.1f} % ({overhead['overhead_pairs']} pairs)")  # fmt: skip
+    yield from outcome.notes

@@ -26,6 +26,15 @@ MOUNT = "mount -t tracefs nodev /sys/kernel/tracing"
 _NAME = re.compile(r"rewake-(\d{1,9})")
 
 
+def put(file: Path, value: str, flags: int = os.O_TRUNC) -> None:
+    """Writes a file of the kernel, which exists; nothing is created. Raises OSError."""
+    fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC | flags)
+    try:
+        os.write(fd, value.encode())
+    finally:
+        os.close(fd)
+
+
 class Tracefs:
     """A mounted tracefs."""
 
@@ -133,7 +142,7 @@ class Instance:
 
     def write(self, file: str, value: str) -> None:
         try:
-            (self.root / file).write_text(value)
+            put(self.root / file, value)
         except OSError as error:
             raise RewakeError(f"{self.root / file}: cannot write {value!r}: {error.strerror}") from error
 
@@ -150,7 +159,7 @@ class Instance:
     def set_buffer(self, kb: int, n_cpus: int) -> None:
         """KiB per CPU. Raises RewakeError when the kernel has not the memory."""
         try:
-            (self.root / "buffer_size_kb").write_text(str(kb))
+            put(self.root / "buffer_size_kb", str(kb))
         except OSError as error:
             raise RewakeError(
                 f"{self.root}/buffer_size_kb: {kb} KiB on each of {n_cpus} CPUs: {error.strerror};"

@@ -55,7 +55,12 @@ void read_v6(Cursor& in, const File& file, Container& c, Problems& problems) {
     }
     std::vector<detail::Buffer> buffers(1);
     buffers[0].cpus = read_cpu_table(in, n);
+    const bool only = places.buffers.size() == 1 && detail::empty(buffers[0]);
     for (detail::Buffer& b : places.buffers) {
+        if (!only) {
+            buffers.push_back(std::move(b));
+            continue;
+        }
         Cursor at(file, b.offset, file.size(), c.big_endian);
         if (!at.text(10, 10, "trace instance").starts_with("flyrecord")) {
             at.bad("no flyrecord mark before the data of a trace instance; the file is damaged");

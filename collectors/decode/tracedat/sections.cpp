@@ -153,10 +153,11 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
     }
 }
 
+bool empty(const Buffer& b) {
+    return std::all_of(b.cpus.begin(), b.cpus.end(), [](const CpuData& d) { return d.size == 0; });
+}
+
 const Buffer* choose_buffer(const std::vector<Buffer>& buffers, Problems& problems) {
-    const auto empty = [](const Buffer& b) {
-        return std::all_of(b.cpus.begin(), b.cpus.end(), [](const CpuData& d) { return d.size == 0; });
-    };
     const Buffer* chosen = nullptr;
     for (const Buffer& b : buffers) {
         if (b.name.empty()) {

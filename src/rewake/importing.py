@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache as memoize
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def import_trace(
 
     trace = Path(path)
     kind = identify(trace)
-    where = topology if topology is not None else snapshot.beside(trace)
+    own = trace if kind == "capture" else snapshot.beside(trace)
+    where = topology if topology is not None else own
     report = progress or (lambda _: None)
     report("hashing")
     digest = _file_digest(trace)
@@ -49,7 +51,8 @@ def import_trace(
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
-            _write(writer, trace, kind, digest, where, report)
+            with _decodable(trace, kind) as data:
+                _write(writer, trace, data, kind, digest, where, report)
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
@@ -107,14 +110,22 @@ def _code_digest() -> str:
 # --- the pipeline ---
 
 
+def _decodable(trace: Path, kind: str) -> AbstractContextManager[Path]:
+    """The file that the decoder reads."""
+    from rewake.collectors.capture import bundle
+
+    return bundle.trace_of(trace) if kind == "capture" else nullcontext(trace)
+
+
 def _write(
-    writer: RecordingWriter, trace: Path, kind: str, digest: str, where: Path | str | None, report: Progress
-) -> None:
+    writer: RecordingWriter, trace: Path, data: Path, kind: str, digest: str, where: Path | str | None,
+    report: Progress,
+) -> None:  # fmt: skip
     import rewake.collectors._decode as _decode
     from rewake.collectors import snapshot
     from rewake.replay.driver import build_decisions
 
-    reader = _decode.TraceDat(str(trace), BATCH_EVENTS)
+    reader = _decode.TraceDat(str(data), BATCH_EVENTS)
     header = dict(reader.header)
     seen = 0
     part = 0

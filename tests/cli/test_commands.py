@@ -192,7 +192,7 @@ def test_check_prints_every_threshold(run: Run, script: Any, trace: Path) -> Non
     }  # fmt: skip
     code, out, _ = run("check", trace, "--topology", TOPOLOGY)
     assert code == 0
-    assert sum(line.startswith(("ok", "unknown")) for line in out.splitlines()) == 8
+    assert sum(line.startswith(("ok", "unknown")) for line in out.splitlines()) == 9
     assert "time stolen from the guest: unknown" in out
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ def bytes_of(value: str) -> int:
 @click.option("--dry-run", is_flag=True, help="Look at the rates for a second; print buffer and disk; record nothing.")
 @click.option("--measure-overhead", is_flag=True, help="Run CMD four times, without and with recording in turns.")
 @click.option("--keep-raw", metavar="DIR", type=click.Path(path_type=Path), help="Keep raw trace and snapshot in DIR.")
+@click.option("--emit-script", is_flag=True,
+              help="Print a POSIX sh script that does the recording where nothing may be installed.")  # fmt: skip
 @click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @format_option("table", "json")
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
@@ -67,6 +70,7 @@ def command(
     dry_run: bool,
     measure_overhead: bool,
     keep_raw: Path | None,
+    emit_script: bool,
     output: Path | None,
     format_: str,
     cmd: tuple[str, ...],
@@ -79,6 +83,9 @@ def command(
     from rewake.collectors.capture import events, sizing
     from rewake.collectors.capture.tracefs import Tracefs
 
+    if emit_script:
+        _emit(seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd)
+        return
     if measure_overhead and not cmd:
         raise UsageError("--measure-overhead needs a CMD to run")
     if cmd and shutil.which(cmd[0]) is None:
@@ -104,6 +111,22 @@ def command(
                           bytes_of(max_size) if max_size is not None else None)  # fmt: skip
         outcome = _measured(tracefs, request) if measure_overhead else _record(tracefs, request)
         _finish(outcome, request, output, keep_raw, format_)
+
+
+def _emit(
+    seconds: float, subset: str, buffer: str | None, max_size: str | None, output: Path | None, cmd: tuple[str, ...]
+) -> None:
+    from rewake import __version__
+    from rewake.collectors.capture import events, script
+
+    plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd)
+    options = replace(
+        plain,
+        buffer_kb=bytes_of(buffer) >> 10 if buffer is not None else plain.buffer_kb,
+        max_kb=bytes_of(max_size) >> 10 if max_size is not None else plain.max_kb,
+        output=str(output) if output is not None else plain.output,
+    )
+    click.echo(script.emit(options, __version__), nl=False)
 
 
 def _cpus(given: str | None) -> frozenset[int] | None:

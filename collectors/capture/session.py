@@ -71,6 +71,7 @@ class BackEnd(Protocol):
     name: str
     mode: str
     trace: Path
+    tick_s: float
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:
         """Returns once events are being recorded."""
@@ -86,6 +87,9 @@ class BackEnd(Protocol):
 
     def finish(self) -> None:
         """Puts the trace in its place; the instance is still there, and off."""
+
+    def notes(self) -> dict[str, object]:
+        """More lines for the snapshot's file `capture`."""
 
     def abort(self) -> None:
         """Ends everything at once; what was recorded does not matter."""
@@ -129,6 +133,7 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
         topology, tool=back_end.name, mode=back_end.mode, events=" ".join(request.events), buffer_kb=request.buffer_kb,
         page_bytes=page_bytes, stopped_by=stopped_by, observers=" ".join(map(str, observers)),
         **({"cpus": format_list(request.cpus)} if request.cpus is not None else {}),
+        **back_end.notes(),
         **({"command_status": run.status} if run is not None else {}),
     )  # fmt: skip
     return done
@@ -190,7 +195,7 @@ def _until(
             told = now
             lost = sum(s.get("overrun", 0) + s.get("dropped", 0) for s in instance.stats().values())
             report(Progress(now - began, back_end.written(), lost if back_end.mode == "stream" else 0))
-        wait = TICK_SECONDS if deadline is None else min(TICK_SECONDS, max(deadline - now, 0))
+        wait = back_end.tick_s if deadline is None else min(back_end.tick_s, max(deadline - now, 0))
         if (came := signal.sigtimedwait((*_STOPS, signal.SIGCHLD), wait)) is not None and came.si_signo in _STOPS:
             if pid is not None and came.si_signo != signal.SIGINT:  # a terminal's Ctrl-C has reached it already
                 os.kill(pid, came.si_signo)
@@ -206,8 +211,8 @@ def _space(back_end: BackEnd, request: Request) -> str | None:
     return "disk" if free < written + DISK_RESERVE else None
 
 
-def require_space(directory: Path) -> None:
-    """Raises RewakeError where nothing could be recorded."""
-    free = shutil.disk_usage(directory).free
-    if free < 2 * DISK_RESERVE:
-        raise RewakeError(f"{directory}: {free >> 20} MiB free, {2 * DISK_RESERVE >> 20} MiB are needed to begin with")
+def require_space(directory: Path, trace_bytes: int = 0) -> None:
+    """Raises RewakeError where nothing could be recorded, or not a trace of `trace_bytes` and its second copy."""
+    free, need = shutil.disk_usage(directory).free, 2 * (DISK_RESERVE + trace_bytes)
+    if free < need:
+        raise RewakeError(f"{directory}: {free >> 20} MiB free, {need >> 20} MiB are needed to begin with")

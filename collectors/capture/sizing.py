@@ -66,10 +66,13 @@ def rates(stats: Mapping[int, Mapping[str, int]], seconds: float) -> dict[int, R
     return found
 
 
-def plan(found: Mapping[int, Rate], available_bytes: int, duration_s: float | None) -> Plan:
-    """Buffer and disk for these rates. The buffer is a power of two of KiB, the same on each CPU."""
+def plan(
+    found: Mapping[int, Rate], available_bytes: int, duration_s: float | None, buffer_s: float = BUFFER_SECONDS
+) -> Plan:
+    """Buffer and disk for these rates. The buffer, a power of two of KiB and the same on each CPU, holds `buffer_s` of
+    the busiest CPU."""
     busiest = max((r.bytes for r in found.values()), default=0.0)
-    wanted = power_of_two_kb(busiest * BUFFER_SECONDS)
+    wanted = power_of_two_kb(busiest * buffer_s)
     most = int(available_bytes * MEMORY_SHARE / 1024 / max(len(found), 1))
     buffer_kb = max(64, min(wanted, most, MAX_BUFFER_KB))
     disk = None if duration_s is None else sum(r.bytes for r in found.values()) * duration_s

@@ -18,6 +18,7 @@ class Stream:
 
     name = "trace-cmd"
     mode = "stream"
+    tick_s = 1.0
 
     def __init__(self, request: Request) -> None:
         self.trace = request.directory / "trace.dat"
@@ -48,6 +49,9 @@ class Stream:
         self._tool.stop(FINISH_SECONDS)
         if not self.trace.is_file():
             raise RewakeError(f"trace-cmd left no {self.trace}: {self._tool.said()}")
+
+    def notes(self) -> dict[str, object]:
+        return {}
 
     def abort(self) -> None:
         if self._tool is not None:

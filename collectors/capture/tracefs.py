@@ -23,7 +23,7 @@ PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 CLOCKS = ("mono", "global", "local")
 """By preference: the first is ordered across CPUs and close to what other tools print (4.2+ as of an instance)."""
 MOUNT = "mount -t tracefs nodev /sys/kernel/tracing"
-_NAME = re.compile(r"rewake-(\d{1,9})")
+_NAME = re.compile(r"rewake-(\d{1,9})(?:-watch)?")
 
 
 def put(file: Path, value: str, flags: int = os.O_TRUNC) -> None:

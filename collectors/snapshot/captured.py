@@ -13,7 +13,7 @@ from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files
 from rewake.collectors.snapshot.tasks import escape
 
-_NUMBERS = {"buffer_kb", "page_bytes", "command_status", "overhead_pairs"}
+_NUMBERS = {"buffer_kb", "page_bytes", "command_status", "overhead_pairs", "stop_latency_ns", "stop_tid"}
 _SHARES = {"overhead_wall_pct", "overhead_cpu_pct"}
 _TEXTS = {"tool", "mode", "events", "stopped_by"}
 _COUNTERS = {"entries": "entries", "overrun": "overrun", "commit overrun": "commit_overrun", "bytes": "bytes",

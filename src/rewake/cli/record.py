@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +21,9 @@ from rewake.cli._shared import format_option, print_json, print_rows, progress
 from rewake.errors import RewakeError, UsageError
 
 if TYPE_CHECKING:
-    from rewake.collectors.capture.session import Outcome, Request
+    from rewake.collectors.capture.session import BackEnd, Outcome, Request
     from rewake.collectors.capture.sizing import Plan
+    from rewake.collectors.capture.tracefs import Tracefs
 
 LONG_SECONDS = 30.0
 """From here on, and without any end, the rates are looked at before the recording begins."""
@@ -56,6 +57,10 @@ def bytes_of(value: str) -> int:
 @click.option("--dry-run", is_flag=True, help="Look at the rates for a second; print buffer and disk; record nothing.")
 @click.option("--measure-overhead", is_flag=True, help="Run CMD four times, without and with recording in turns.")
 @click.option("--keep-raw", metavar="DIR", type=click.Path(path_type=Path), help="Keep raw trace and snapshot in DIR.")
+@click.option("--flight-recorder", is_flag=True, help="Keep the last seconds in the kernel's buffers; read at the end.")
+@click.option(
+    "--stop-on", metavar="wakeup-latency=TIME", help="End the flight recorder on the first wakeup that waits."
+)
 @click.option("--emit-script", is_flag=True,
               help="Print a POSIX sh script that does the recording where nothing may be installed.")  # fmt: skip
 @click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
@@ -70,6 +75,8 @@ def command(
     dry_run: bool,
     measure_overhead: bool,
     keep_raw: Path | None,
+    flight_recorder: bool,
+    stop_on: str | None,
     emit_script: bool,
     output: Path | None,
     format_: str,
@@ -95,21 +102,25 @@ def command(
     seconds = seconds_of(duration) if duration is not None else None
     chosen_cpus = _cpus(cpus)
     given_kb = bytes_of(buffer) >> 10 if buffer is not None else None
+    stop_ns = _stop_ns(stop_on)
+    if stop_ns is not None and not flight_recorder:
+        raise UsageError("--stop-on needs --flight-recorder: only its buffers hold what led to the moment")
     tracefs = Tracefs.find()
     choice = events.choose(tracefs.events(), subset)
     plan = None
-    if dry_run or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
-        plan = _look(tracefs, choice.events, seconds, format_ if dry_run else None)
+    if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
+        plan = _look(tracefs, choice.events, seconds, format_ if dry_run else None, flight_recorder)
         if dry_run:
             return
     buffer_kb = given_kb or (plan.buffer_kb if plan is not None else sizing.MIN_BUFFER_KB)
     with _work_directory(output) as directory:
         from rewake.collectors.capture.session import Request, require_space
 
-        require_space(directory)
+        require_space(directory, (buffer_kb << 10) * (os.cpu_count() or 1) if flight_recorder else 0)
         request = Request(choice.events, directory, buffer_kb, chosen_cpus, seconds, cmd,
                           bytes_of(max_size) if max_size is not None else None)  # fmt: skip
-        outcome = _measured(tracefs, request) if measure_overhead else _record(tracefs, request)
+        make = _back_end(tracefs, request, flight_recorder, stop_ns)
+        outcome = _measured(tracefs, request, make) if measure_overhead else _record(tracefs, request, make)
         _finish(outcome, request, output, keep_raw, format_)
 
 
@@ -144,12 +155,16 @@ def _cpus(given: str | None) -> frozenset[int] | None:
     return cpus
 
 
-def _look(tracefs: Any, names: tuple[str, ...], seconds: float | None, format_: str | None) -> Plan:
+def _look(
+    tracefs: Tracefs, names: tuple[str, ...], seconds: float | None, format_: str | None, in_flight: bool
+) -> Plan:
     """The rates of the machine as it is now, told on stderr, or on stdout in the format of a dry run."""
-    from rewake.collectors.capture import sizing
+    from rewake.collectors.capture import flight, sizing
 
     found = sizing.look(tracefs, names)
-    plan = sizing.plan(found, sizing.available_memory(Path("/proc/meminfo").read_text()), seconds)
+    memory = sizing.available_memory(Path("/proc/meminfo").read_text())
+    held = flight.BUFFER_SECONDS if in_flight else sizing.BUFFER_SECONDS
+    plan = sizing.plan(found, memory, None if in_flight else seconds, held)
     told = {
         "events_per_s": round(plan.events_per_s), "bytes_per_s": round(plan.bytes_per_s),
         "buffer_kb_per_cpu": plan.buffer_kb, "buffer_bytes": plan.buffer_kb * 1024 * len(found),
@@ -161,7 +176,7 @@ def _look(tracefs: Any, names: tuple[str, ...], seconds: float | None, format_: 
     rows = [
         ("rate now", f"{plan.events_per_s:,.0f} events/s, {_size(plan.bytes_per_s)}/s"),
         ("buffer", f"{_size(plan.buffer_kb << 10)} on each of {len(found)} CPUs, {_size(told['buffer_bytes'] or 0)}"),
-        ("disk", "grows until it is stopped" if plan.disk is None else f"{_size(plan.disk)} raw"),
+        ("disk", ("the buffer" if in_flight else "grows until stopped") if plan.disk is None else _size(plan.disk)),
     ]
     if plan.short:
         rows.append(("memory", f"short: {_size(plan.wanted_kb << 10)} per CPU would be right; give --events sched"))
@@ -198,19 +213,34 @@ def _work_directory(output: Path | None) -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _record(tracefs: Any, request: Request) -> Outcome:
-    from rewake.collectors.capture import session
+def _stop_ns(given: str | None) -> int | None:
+    if given is None:
+        return None
+    kind, _, limit = given.partition("=")
+    if kind != "wakeup-latency":
+        raise UsageError(f"--stop-on {given[:40]!r}: only wakeup-latency=TIME is known")
+    return round(seconds_of(limit) * 1e9)
+
+
+def _back_end(tracefs: Tracefs, request: Request, flight: bool, stop_ns: int | None) -> Callable[[], BackEnd]:
+    from rewake.collectors.capture.flight import Flight
     from rewake.collectors.capture.stream import Stream
+
+    return (lambda: Flight(tracefs, request, stop_ns)) if flight else (lambda: Stream(request))
+
+
+def _record(tracefs: Tracefs, request: Request, make: Callable[[], BackEnd]) -> Outcome:
+    from rewake.collectors.capture import session
 
     with progress() as show:
 
         def tell(p: session.Progress) -> None:
             show(f"recording {p.seconds:.0f} s  {_size(p.bytes)}  lost {p.lost:,}")
 
-        return session.record(tracefs, Stream(request), request, tell)
+        return session.record(tracefs, make(), request, tell)
 
 
-def _measured(tracefs: Any, request: Request) -> Outcome:
+def _measured(tracefs: Tracefs, request: Request, make: Callable[[], BackEnd]) -> Outcome:
     """A B A B: CMD without, with, without, with. The last is the recording."""
     from rewake.collectors.capture import overhead
 
@@ -218,7 +248,7 @@ def _measured(tracefs: Any, request: Request) -> Outcome:
         for name in ("trace.dat", "topology"):
             left = request.directory / name
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
-        return _record(tracefs, request)
+        return _record(tracefs, request, make)
 
     return overhead.measure(request, once)
 
@@ -268,8 +298,10 @@ def _notes(outcome: Outcome, request: Request, manifest: dict[str, Any]) -> Iter
     for loss in outcome.losses:
         yield (f"CPU {loss.cpu} lost {loss.lost:,} events (buffer {request.buffer_kb} KiB);"
                f" --buffer {loss.enough_kb}K would have held them")  # fmt: skip
-    overhead = manifest["capture"] or {}
-    if "overhead_wall_pct" in overhead:
-        yield (f"overhead of recording on the command: wall {overhead['overhead_wall_pct']:+.1f} %,"
-               f" CPU {overhead['overhead_cpu_pct']:+.1f} % ({overhead['overhead_pairs']} pairs)")  # fmt: skip
+    capture = manifest["capture"] or {}
+    if "stop_latency_ns" in capture:
+        yield f"stopped: thread {capture['stop_tid']} waited {capture['stop_latency_ns'] / 1e6:.3f} ms after its wakeup"
+    if "overhead_wall_pct" in capture:
+        yield (f"overhead of recording on the command: wall {capture['overhead_wall_pct']:+.1f} %,"
+               f" CPU {capture['overhead_cpu_pct']:+.1f} % ({capture['overhead_pairs']} pairs)")  # fmt: skip
     yield from outcome.notes

@@ -70,10 +70,10 @@ def _tracing(tracefs: Tracefs) -> Iterator[Finding]:
         yield Finding("events", OK, f"{len(choice.events)} of {len(events.ALL)}{absent}")
     except RewakeError as error:
         yield Finding("events", MISSING, str(error), "a kernel with CONFIG_FTRACE")
-    stale = tracefs.stale()
-    if stale:
-        remedy = " ".join(f"rmdir {tracefs.root}/instances/{n};" for n in stale)
-        yield Finding("left-overs", LIMITED, f"tracing instances of killed recordings: {' '.join(stale)}", remedy)
+    stale, left = tracefs.stale(), probes.own(tracefs.root / "dynamic_events")
+    if stale or (left and not tracefs.live()):
+        found = " ".join([*stale, *left])
+        yield Finding("left-overs", LIMITED, f"of killed recordings: {found}", "the next rewake record removes them")
     try:
         with Instance(tracefs):
             yield Finding("instance", OK, f"a private trace buffer can be made; clock {tracefs.clock()}")

@@ -45,7 +45,7 @@ class Flight:
         self.tick_s = POLL_SECONDS if stop_ns is not None else 1.0
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:
-        self._instance = instance
+        self._instance, self._events = instance, request.events
         if self._stop_ns is not None:
             self._watch = Watch(self._tracefs, clock, self._stop_ns)
         instance.enable(request.events)

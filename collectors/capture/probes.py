@@ -2,8 +2,8 @@
 """Typed probes on the kernel's placement function, by tracefs alone: what it was given, what it saw, what it chose.
 
 Function probes with BTF-typed arguments (6.6+, CONFIG_FPROBE_EVENTS, /sys/kernel/btf/vmlinux). The shared state of the
-wakee's LLC hangs below its run queue's lowest domain, on SMT machines below that one's parent. A kernel that cannot do
-it says why. The probes are removed whatever happens.
+wakee's LLC hangs below the LLC's domain, which is some levels above the lowest one of its run queue. A kernel that
+cannot do it says why. The probes are removed whatever happens.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rewake.collectors.capture.tracefs import Tracefs, put
+from rewake.collectors.snapshot.domains import SHARE_LLC
 from rewake.errors import RewakeError
+from rewake.forms import Columns
 
 FUNCTION = "select_task_rq_fair"
 BTF = Path("/sys/kernel/btf/vmlinux")
 _CONFIG = "a kernel of 6.6 or later with CONFIG_FPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF"
 
 # Fields of probe select_in, as decode knows them: of the wakee, its run queue, and its LLC.
-_FIELDS = (
+_WAKEE = (
     "pid=p->pid prev=prev_cpu flags=wake_flags recent=p->recent_used_cpu flips=p->wakee_flips util=p->se.avg.util_avg"
-    " load=p->se.avg.load_avg nallowed=p->nr_cpus_allowed nis={llc}->shared->nr_idle_scan"
-    " hic={llc}->shared->has_idle_cores qload=p->se.cfs_rq->avg.load_avg qnr=p->se.cfs_rq->rq->nr_running"
+    " load=p->se.avg.load_avg nallowed=p->nr_cpus_allowed"
 )
+_LLC = " nis={0}->shared->nr_idle_scan hic={0}->shared->has_idle_cores"
+_QUEUE = " qload=p->se.cfs_rq->avg.load_avg qnr=p->se.cfs_rq->rq->nr_running"
 _DOMAIN = "p->se.cfs_rq->rq->sd"
 
 
@@ -40,23 +43,28 @@ class Plan:
     remedy: str = ""
 
 
-def definitions(smt: bool, group: str = "rewake") -> tuple[str, str]:
-    """The two probes. The LLC's domain is the lowest of a CPU, or its parent on an SMT machine."""
-    llc = f"{_DOMAIN}->parent" if smt else _DOMAIN
+def definitions(llc_level: int | None) -> tuple[str, str]:
+    """The two probes. `llc_level`: of the LLC's domain above the lowest of a CPU; None: not the same on all CPUs, so
+    the LLC's fields are left out."""
+    llc = "" if llc_level is None else _LLC.format(_DOMAIN + "->parent" * llc_level)
     return (
-        f"f:{group}/select_in {FUNCTION} {_FIELDS.format(llc=llc)}",
-        f"f:{group}/select_out {FUNCTION}%return cpu=$retval",
+        f"f:rewake/select_in {FUNCTION} {_WAKEE}{llc}{_QUEUE}",
+        f"f:rewake/select_out {FUNCTION}%return cpu=$retval",
     )
 
 
-def is_smt(root: Path = Path("/")) -> bool:
-    with suppress(OSError):
-        return (root / "sys/devices/system/cpu/smt/active").read_text().strip() == "1"
-    return False
+def llc_level(domain: Columns) -> int | None:
+    """Level of the highest domain that shares a cache, from the snapshot's table; None: CPUs differ, or have none."""
+    top: dict[int, int] = {}
+    for cpu, level, flags in zip(domain["cpu"], domain["level"], domain["flags"], strict=True):
+        if not SHARE_LLC.isdisjoint(str(flags).split()):
+            top[int(cpu)] = max(top.get(int(cpu), 0), int(level))
+    levels = {top.get(int(cpu)) for cpu in domain["cpu"]}
+    return levels.pop() if len(levels) == 1 else None
 
 
-def examine(tracefs: Tracefs, btf: Path = BTF) -> Plan:
-    """Whether the kernel can; nothing is changed."""
+def examine(tracefs: Tracefs, level: int | None = 0, btf: Path = BTF) -> Plan:
+    """Whether the kernel can, and with which definitions; nothing is changed. `level`: see `llc_level`."""
     readme = ""
     with suppress(OSError):
         readme = (tracefs.root / "README").read_text()
@@ -67,7 +75,7 @@ def examine(tracefs: Tracefs, btf: Path = BTF) -> Plan:
         return Plan((), "the kernel has no function probes (CONFIG_FPROBE_EVENTS)", _CONFIG)
     if not btf.exists() or "->field" not in readme:
         return Plan((), "the kernel has no BTF types for probe arguments (CONFIG_DEBUG_INFO_BTF)", _CONFIG)
-    return Plan(definitions(is_smt()))
+    return Plan(definitions(level))
 
 
 @contextmanager
@@ -77,9 +85,10 @@ def installed(tracefs: Tracefs, plan: Plan) -> Iterator[Sequence[str]]:
     if plan.reason is not None:
         raise RewakeError(f"--probes: {plan.reason}: it needs {plan.remedy}")
     file = tracefs.root / "dynamic_events"
-    present = _own(file)
+    # Those of a killed recording go; those in use stay.
+    present = remove(tracefs)
     if present:
-        raise RewakeError(f"{file}: another recording's probes are there: {' '.join(present)}; end it, or remove them")
+        raise RewakeError(f"{file}: another recording uses {' '.join(present)}: wait for its end")
     try:
         for line in plan.definitions:
             _append(tracefs, file, line)
@@ -91,13 +100,13 @@ def installed(tracefs: Tracefs, plan: Plan) -> Iterator[Sequence[str]]:
 def remove(tracefs: Tracefs) -> list[str]:
     """Removes the probes of rewake; the names of those that stay because somebody uses them."""
     file = tracefs.root / "dynamic_events"
-    for name in _own(file):
+    for name in own(file):
         with suppress(OSError):
             put(file, f"-:{name}\n", os.O_APPEND)
-    return _own(file)
+    return own(file)
 
 
-def _own(file: Path) -> list[str]:
+def own(file: Path) -> list[str]:
     with suppress(OSError):
         return re.findall(r"^[a-z]\d*:(rewake/\w+) ", file.read_text(), re.MULTILINE)
     return []

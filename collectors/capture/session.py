@@ -13,14 +13,14 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from rewake.collectors.capture import process, sizing
+from rewake.collectors.capture import probes, process, sizing
 from rewake.collectors.capture.tracefs import Instance, Tracefs
-from rewake.collectors.snapshot import take
+from rewake.collectors.snapshot import load, take
 from rewake.collectors.snapshot.cpulist import format_list
 from rewake.errors import RewakeError
 
@@ -42,6 +42,7 @@ class Request:
     cpus: frozenset[int] | None = None
     duration_s: float | None = None
     command: tuple[str, ...] = ()
+    probes: bool = False
     max_bytes: int | None = None
 
 
@@ -102,8 +103,17 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
     take.take(topology)
     take.take_moving(topology / "before")
     clock = tracefs.clock()
-    with _signals_held(), Instance(tracefs) as instance:
-        instance.set_buffer(request.buffer_kb, len(instance.stats()))
+    with ExitStack() as stack:
+        stack.enter_context(_signals_held())
+        if request.probes:
+            plan = probes.examine(tracefs, probes.llc_level(load(topology).domain))
+            added = stack.enter_context(probes.installed(tracefs, plan))
+            request = replace(request, events=(*request.events, *added))
+        elif not tracefs.live():
+            probes.remove(tracefs)
+        instance = stack.enter_context(Instance(tracefs))
+        if back_end.mode != "perf":  # which has buffers of its own
+            instance.set_buffer(request.buffer_kb, len(instance.stats()))
         instance.write("trace_clock", clock)
         if request.cpus is not None:
             instance.write("tracing_cpumask", cpu_mask(request.cpus))
@@ -119,7 +129,7 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
         except BaseException:
             back_end.abort()
             raise
-        texts, stats = instance.stats_text(), instance.stats()
+        texts, stats = (instance.stats_text(), instance.stats()) if back_end.mode != "perf" else ({}, {})
     page_bytes = tracefs.page_bytes()
     for cpu, text in texts.items():
         (topology / "stats").mkdir(exist_ok=True)

@@ -89,11 +89,18 @@ class Tracefs:
 
     def stale(self) -> list[str]:
         """Instances that were left behind: their process has ended."""
+        return [name for name, pid in self._instances() if not Path(f"/proc/{pid}").exists()]
+
+    def live(self) -> list[str]:
+        """Instances of recordings that run, ours left out."""
+        return [n for n, pid in self._instances() if Path(f"/proc/{pid}").exists() and int(pid) != os.getpid()]
+
+    def _instances(self) -> list[tuple[str, str]]:
         try:
             names = sorted(os.listdir(self.root / "instances"))
         except OSError:
             return []
-        return [n for n in names if (m := _NAME.fullmatch(n)) and not Path(f"/proc/{m[1]}").exists()]
+        return [(n, m[1]) for n in names if (m := _NAME.fullmatch(n))]
 
     def clean(self) -> list[str]:
         """Removes what was left behind; the names of instances that could not be removed."""

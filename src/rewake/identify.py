@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rewake.errors import TraceError
 
+IMPORTABLE = ("trace.dat", "capture")
 _HEAD_BYTES = 4096
 _PACKED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"))
 _FTRACE_TEXT = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")

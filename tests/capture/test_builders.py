@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rewake.cli.record import bytes_of, seconds_of
-from rewake.collectors.capture import events, overhead, sizing, trace_cmd
+from rewake.collectors.capture import events, overhead, perf, perfetto, sizing, trace_cmd
 from rewake.collectors.capture.session import cpu_mask
 from rewake.collectors.capture.sizing import Rate
 from rewake.collectors.snapshot.cpulist import parse_mask
@@ -25,6 +26,29 @@ def test_trace_cmd_arguments() -> None:
         " -e sched:sched_switch -e sched:sched_waking"
     )
     assert "--compression" not in trace_cmd.arguments(OPTIONS, (2, 9))
+
+
+def test_perf_arguments() -> None:
+    o = perf.Options(OPTIONS.events, "mono", 6000, Path("/r/perf.data"), Path("/r/control"), Path("/r/ack"))
+    assert " ".join(perf.arguments(o)) == (
+        "perf record -q -o /r/perf.data -a -k CLOCK_MONOTONIC -R -c 1 --no-buildid --no-buildid-cache -m 8192K -D -1"
+        " --control=fifo:/r/control,/r/ack -e sched:sched_switch,sched:sched_waking"
+    )
+    some = perf.arguments(replace(o, cpus=frozenset({0, 1, 2, 5}), clock="local", buffer_kb=4096))
+    assert " ".join(some[4:11]) == "/r/perf.data -C 0-2,5 -R -c 1 --no-buildid" and "4096K" in some
+
+
+def test_perfetto_config() -> None:
+    assert perfetto.config(perfetto.Options(OPTIONS.events, 8192, 2.5, 1 << 20)) == (
+        "write_into_file: true\nfile_write_period_ms: 1000\nduration_ms: 2500\nmax_file_size_bytes: 1048576\n"
+        "buffers { size_kb: 32768 fill_policy: RING_BUFFER }\n"
+        'data_sources { config { name: "linux.ftrace" ftrace_config {\n'
+        "  buffer_size_kb: 8192\n  drain_period_ms: 250\n  compact_sched { enabled: true }\n"
+        '  ftrace_events: "sched/sched_switch"\n  ftrace_events: "sched/sched_waking"\n'
+        "} } }\n"
+    )
+    endless = perfetto.config(perfetto.Options(OPTIONS.events, 8192))
+    assert "duration" not in endless and "max_file" not in endless
 
 
 def test_trace_cmd_version() -> None:

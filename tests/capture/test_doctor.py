@@ -7,13 +7,16 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tracing import Machine
 
 from rewake.collectors.capture import doctor, probes
 from rewake.collectors.capture.doctor import Finding
 from rewake.collectors.capture.tracefs import Tracefs
+from rewake.collectors.snapshot import load
 from rewake.errors import RewakeError
+from rewake.forms import Recording
 
 
 def test_it_agrees_with_what_record_needs(tracing: Machine, work: Path) -> None:
@@ -65,7 +68,7 @@ def fake(root: Path, readme: str = README, present: str = "") -> Tracefs:
 
 
 def test_probe_definitions() -> None:
-    plain, back = probes.definitions(smt=False)
+    plain, back = probes.definitions(0)
     assert plain == (
         "f:rewake/select_in select_task_rq_fair pid=p->pid prev=prev_cpu flags=wake_flags recent=p->recent_used_cpu"
         " flips=p->wakee_flips util=p->se.avg.util_avg load=p->se.avg.load_avg nallowed=p->nr_cpus_allowed"
@@ -73,39 +76,65 @@ def test_probe_definitions() -> None:
         " qload=p->se.cfs_rq->avg.load_avg qnr=p->se.cfs_rq->rq->nr_running"
     )
     assert back == "f:rewake/select_out select_task_rq_fair%return cpu=$retval"
-    assert "nis=p->se.cfs_rq->rq->sd->parent->shared->nr_idle_scan" in probes.definitions(smt=True)[0]
+    assert "nis=p->se.cfs_rq->rq->sd->parent->parent->shared->nr_idle_scan" in probes.definitions(2)[0]
+    assert "nis=" not in probes.definitions(None)[0] and "qnr=" in probes.definitions(None)[0]
+
+
+def test_the_llc_is_found_by_the_domains_flags() -> None:
+    """An SMT machine, one with an odd CPU, one without domains."""
+    demo = load(Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "topology.tar.gz").domain
+    assert probes.llc_level(demo) == 1
+    odd = {k: np.concatenate([v, v[:1]]) for k, v in demo.items() if k in ("cpu", "level", "flags")}
+    odd["cpu"][-1] = 99
+    odd["level"][-1] = 0
+    assert probes.llc_level(odd) is None
+    none = np.array([], np.int64)
+    assert probes.llc_level({"cpu": none, "level": none, "flags": none}) is None
 
 
 def test_kernels_that_cannot_probe_say_why(tmp_path: Path) -> None:
     btf = tmp_path / "btf"
-    reason = probes.examine(Tracefs(tmp_path), btf).reason
-    assert reason == "the kernel has no dynamic events"
-    assert "no function probes" in str(probes.examine(fake(tmp_path, "p[:GRP/]"), btf).reason)
-    assert "no BTF types" in str(probes.examine(fake(tmp_path), btf).reason)
+    assert probes.examine(Tracefs(tmp_path), 0, btf).reason == "the kernel has no dynamic events"
+    assert "no function probes" in str(probes.examine(fake(tmp_path, "p[:GRP/]"), 0, btf).reason)
+    assert "no BTF types" in str(probes.examine(fake(tmp_path), 0, btf).reason)
     btf.touch()
-    assert probes.examine(fake(tmp_path), btf).definitions == probes.definitions(probes.is_smt())
-    with (
-        pytest.raises(RewakeError, match="--probes: why: it needs this"),
-        probes.installed(fake(tmp_path), probes.Plan((), "why", "this")),
-    ):
+    assert probes.examine(fake(tmp_path), 1, btf).definitions == probes.definitions(1)
+    nothing = probes.Plan((), "why", "this")
+    with pytest.raises(RewakeError, match="--probes: why: it needs this"), probes.installed(fake(tmp_path), nothing):
         pass
 
 
 def test_probes_come_and_go(tmp_path: Path) -> None:
     tracefs = fake(tmp_path)
-    with probes.installed(tracefs, probes.Plan(probes.definitions(False))) as names:
+    with probes.installed(tracefs, probes.Plan(probes.definitions(0))) as names:
         assert list(names) == ["rewake:select_in", "rewake:select_out"]
-        assert (tmp_path / "dynamic_events").read_text() == "\n".join(probes.definitions(False)) + "\n"
+        assert (tmp_path / "dynamic_events").read_text() == "\n".join(probes.definitions(0)) + "\n"
     # The file of a kernel would be empty now; this one keeps what was appended.
     removed = (tmp_path / "dynamic_events").read_text().splitlines()[2:]
     assert removed == ["-:rewake/select_in", "-:rewake/select_out"]
 
 
-def test_probes_of_another_recording_stay(tmp_path: Path) -> None:
+def test_probes_in_use_stay(tmp_path: Path) -> None:
+    """This file, unlike a kernel's, keeps the probe although its removal was written: as if it were in use."""
     tracefs = fake(tmp_path, present="f:rewake/select_in select_task_rq_fair pid=p->pid\np:other/x y\n")
-    with (
-        pytest.raises(RewakeError, match="another recording's probes are there: rewake/select_in"),
-        probes.installed(tracefs, probes.Plan(probes.definitions(False))),
-    ):
+    plan = probes.Plan(probes.definitions(0))
+    with pytest.raises(RewakeError, match="another recording uses rewake/select_in"), probes.installed(tracefs, plan):
         pass
-    assert "-:" not in (tmp_path / "dynamic_events").read_text()
+    assert (tmp_path / "dynamic_events").read_text().splitlines()[2:] == ["-:rewake/select_in"]
+
+
+def test_probes_here(tracing: Machine, work: Path) -> None:
+    """Recorded where this kernel can, refused with the reason where not; gone afterwards either way."""
+    told = json.loads(tracing.rewake("doctor", "--format", "json", ok=False).stdout)
+    able = next(f for f in told["findings"] if f["name"] == "probes")
+    before = tracing.settings()
+    done = tracing.rewake(
+        "record", "--probes", "--flight-recorder", "-o", work / "a.rewake", "--", "sh", "-c", "sleep 0.1; true",
+        ok=False,
+    )  # fmt: skip
+    assert tracing.settings() == before
+    if able["status"] == "ok":
+        assert done.returncode == 0 and Recording(work / "a.rewake").manifest["events"]["select_in"] > 0
+    else:
+        reason = able["found"].removeprefix("--probes is refused: ")
+        assert done.returncode == 1 and f"--probes: {reason}: it needs" in done.stderr

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -198,6 +199,42 @@ def test_without_trace_cmd_it_says_how_to_get_it(tracing: Machine, work: Path) -
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1 and "trace-cmd is not installed: install trace-cmd" in done.stderr
+
+
+def test_perf_records_a_load(tracing: Machine, work: Path) -> None:
+    """The runner alone, for what it writes has no importer of ours: perf itself reads it back."""
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    code = f"""
+from pathlib import Path
+from rewake.collectors.capture import events, session
+from rewake.collectors.capture.perf import Perf
+from rewake.collectors.capture.tracefs import Tracefs
+request = session.Request(events.SCHED, Path({str(work)!r}), 4096, command={LOAD!r})
+done = session.record(Tracefs.find(), Perf(request), request, print)
+assert done.stopped_by == "command" and done.run.status == 0, done
+"""
+    done = subprocess.run([*tracing.prefix, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0 and "ended before it recorded" in done.stderr:
+        pytest.skip(f"perf cannot record here: {done.stderr.strip().splitlines()[-1][-200:]}")
+    assert done.returncode == 0, done.stderr
+    shown = subprocess.run(["perf", "script", "-i", work / "perf.data", "-F", "event,comm"], capture_output=True,
+                           text=True, check=True).stdout  # fmt: skip
+    assert shown.count("sched:sched_waking") > 1000
+    assert "mode=perf\n" in (work / "topology" / "capture").read_text()
+
+
+def test_tools_whose_files_cannot_be_imported_are_refused_before(work: Path) -> None:
+    for tool in ("perf", "perfetto"):
+        done = Machine([]).rewake("record", "--tool", tool, "--duration", "1s", ok=False)
+        assert done.returncode == 1
+        assert any(
+            s in done.stderr for s in ("is not installed: see", "does not import perf.data", "does not run traced")
+        )
+    done = Machine([]).rewake("record", "--tool", "perf", "--flight-recorder", ok=False)
+    assert done.returncode == 2 and "not with --flight-recorder" in done.stderr
+    shown = Machine([]).rewake("record", "--tool", "perfetto", "--emit-script", "--duration", "2s").stdout
+    assert "duration_ms: 2000\n" in shown and 'ftrace_events: "sched/sched_switch"' in shown
 
 
 def test_a_tool_that_fails_is_quoted(tracing: Machine, work: Path) -> None:

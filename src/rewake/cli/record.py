@@ -48,6 +48,8 @@ def bytes_of(value: str) -> int:
 
 
 @click.command(short_help="Record this machine.", context_settings={"ignore_unknown_options": False})
+@click.option("--tool", type=click.Choice(("trace-cmd", "perf", "perfetto")), default="trace-cmd", show_default=True,
+              help="What records.")  # fmt: skip
 @click.option("--duration", metavar="TIME", help="Stop after this time (500ms, 10s, 2m).")
 @click.option("--cpus", metavar="LIST", help="Record these CPUs only (0-7,16-23).")
 @click.option("--events", "subset", type=click.Choice(("all", "sched")), default="all", show_default=True,
@@ -57,16 +59,19 @@ def bytes_of(value: str) -> int:
 @click.option("--dry-run", is_flag=True, help="Look at the rates for a second; print buffer and disk; record nothing.")
 @click.option("--measure-overhead", is_flag=True, help="Run CMD four times, without and with recording in turns.")
 @click.option("--keep-raw", metavar="DIR", type=click.Path(path_type=Path), help="Keep raw trace and snapshot in DIR.")
+@click.option("--probes", is_flag=True, help="Also what the placement function was given and chose (6.6+, BTF).")
 @click.option("--flight-recorder", is_flag=True, help="Keep the last seconds in the kernel's buffers; read at the end.")
 @click.option(
     "--stop-on", metavar="wakeup-latency=TIME", help="End the flight recorder on the first wakeup that waits."
 )
 @click.option("--emit-script", is_flag=True,
-              help="Print a POSIX sh script that does the recording where nothing may be installed.")  # fmt: skip
+              help="Print a POSIX sh script that records where nothing may be installed; with --tool perfetto, the"
+              " configuration for traced.")  # fmt: skip
 @click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @format_option("table", "json")
 @click.argument("cmd", nargs=-1, type=click.UNPROCESSED)
 def command(
+    tool: str,
     duration: str | None,
     cpus: str | None,
     subset: str,
@@ -75,6 +80,7 @@ def command(
     dry_run: bool,
     measure_overhead: bool,
     keep_raw: Path | None,
+    probes: bool,
     flight_recorder: bool,
     stop_on: str | None,
     emit_script: bool,
@@ -91,8 +97,9 @@ def command(
     from rewake.collectors.capture.tracefs import Tracefs
 
     if emit_script:
-        _emit(seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd)
+        _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd)
         return
+    _refuse_tool(tool, flight_recorder)
     if measure_overhead and not cmd:
         raise UsageError("--measure-overhead needs a CMD to run")
     if cmd and shutil.which(cmd[0]) is None:
@@ -117,26 +124,30 @@ def command(
         from rewake.collectors.capture.session import Request, require_space
 
         require_space(directory, (buffer_kb << 10) * (os.cpu_count() or 1) if flight_recorder else 0)
-        request = Request(choice.events, directory, buffer_kb, chosen_cpus, seconds, cmd,
+        request = Request(choice.events, directory, buffer_kb, chosen_cpus, seconds, cmd, probes,
                           bytes_of(max_size) if max_size is not None else None)  # fmt: skip
-        make = _back_end(tracefs, request, flight_recorder, stop_ns)
+        make = _back_end(tracefs, request, "flight" if flight_recorder else tool, stop_ns)
         outcome = _measured(tracefs, request, make) if measure_overhead else _record(tracefs, request, make)
         _finish(outcome, request, output, keep_raw, format_)
 
 
 def _emit(
-    seconds: float, subset: str, buffer: str | None, max_size: str | None, output: Path | None, cmd: tuple[str, ...]
-) -> None:
+    tool: str, seconds: float, subset: str, buffer: str | None, max_size: str | None, output: Path | None,
+    cmd: tuple[str, ...],
+) -> None:  # fmt: skip
     from rewake import __version__
-    from rewake.collectors.capture import events, script
+    from rewake.collectors.capture import events, perfetto, script
 
+    if tool == "perf" or (tool == "perfetto" and cmd):
+        raise UsageError(f"--emit-script with --tool {tool}: only trace-cmd, or perfetto without CMD")
     plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd)
-    options = replace(
-        plain,
-        buffer_kb=bytes_of(buffer) >> 10 if buffer is not None else plain.buffer_kb,
-        max_kb=bytes_of(max_size) >> 10 if max_size is not None else plain.max_kb,
-        output=str(output) if output is not None else plain.output,
-    )
+    buffer_kb = bytes_of(buffer) >> 10 if buffer is not None else plain.buffer_kb
+    max_bytes = bytes_of(max_size) if max_size is not None else plain.max_kb << 10
+    if tool == "perfetto":
+        click.echo(perfetto.config(perfetto.Options(plain.events, buffer_kb, seconds, max_bytes)), nl=False)
+        return
+    name = str(output) if output is not None else plain.output
+    options = replace(plain, buffer_kb=buffer_kb, max_kb=max_bytes >> 10, output=name)
     click.echo(script.emit(options, __version__), nl=False)
 
 
@@ -222,11 +233,34 @@ def _stop_ns(given: str | None) -> int | None:
     return round(seconds_of(limit) * 1e9)
 
 
-def _back_end(tracefs: Tracefs, request: Request, flight: bool, stop_ns: int | None) -> Callable[[], BackEnd]:
+def _refuse_tool(tool: str, flight: bool) -> None:
+    """Before anything is recorded that could not be imported."""
+    from rewake.identify import IMPORTABLE
+
+    if tool == "trace-cmd":
+        return
+    if flight:
+        raise UsageError(f"--tool {tool}: not with --flight-recorder, which uses the kernel's own files")
+    program = {"perf": "perf", "perfetto": "traced"}[tool]
+    if shutil.which(program) is None:
+        raise RewakeError(f"--tool {tool}: {program} is not installed: see rewake doctor")
+    if tool == "perfetto":
+        raise RewakeError("--tool perfetto: rewake does not run traced; --emit-script prints the configuration for it")
+    if "perf.data" not in IMPORTABLE:
+        raise RewakeError("--tool perf: this rewake does not import perf.data: use trace-cmd")
+
+
+def _back_end(tracefs: Tracefs, request: Request, kind: str, stop_ns: int | None) -> Callable[[], BackEnd]:
     from rewake.collectors.capture.flight import Flight
+    from rewake.collectors.capture.perf import Perf
     from rewake.collectors.capture.stream import Stream
 
-    return (lambda: Flight(tracefs, request, stop_ns)) if flight else (lambda: Stream(request))
+    makers: dict[str, Callable[[], BackEnd]] = {
+        "trace-cmd": lambda: Stream(request),
+        "perf": lambda: Perf(request),
+        "flight": lambda: Flight(tracefs, request, stop_ns),
+    }
+    return makers[kind]
 
 
 def _record(tracefs: Tracefs, request: Request, make: Callable[[], BackEnd]) -> Outcome:

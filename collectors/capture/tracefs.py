@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -132,20 +133,27 @@ class Instance:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.remove()
+        self.remove(patience_s=10.0)
 
-    def remove(self) -> None:
-        """Raises RewakeError while a reader still holds it."""
+    def remove(self, patience_s: float = 0.0) -> None:
+        """Raises RewakeError when a reader still holds it after `patience_s`."""
+        limit = time.monotonic() + patience_s
         with suppress(RewakeError):
             self.write("tracing_on", "0")
             self.write("events/enable", "0")
-        try:
-            self.root.rmdir()
-        except FileNotFoundError:
+        while True:
+            try:
+                self.root.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                busy = error.errno == errno.EBUSY
+                if busy and time.monotonic() < limit:
+                    time.sleep(0.1)
+                    continue
+                hint = "a reader still has it open" if busy else str(error.strerror)
+                raise RewakeError(f"{self.root}: cannot remove the tracing instance ({hint}): rmdir it") from error
             return
-        except OSError as error:
-            hint = "a reader still has it open" if error.errno == errno.EBUSY else str(error.strerror)
-            raise RewakeError(f"{self.root}: cannot remove the tracing instance ({hint}): rmdir it") from error
 
     def write(self, file: str, value: str) -> None:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,9 @@ def _copy_tree(root: Path, tree: str, target: Path) -> None:
     for folder, names in _walk(root / tree):
         for name in names:
             file = folder / name
-            if not file.is_symlink() and file.stat().st_mode & 0o444:
-                _copy(root, str(file.relative_to(root)), target)
+            with suppress(OSError):  # a CPU may go away meanwhile
+                if not file.is_symlink() and file.stat().st_mode & 0o444:
+                    _copy(root, str(file.relative_to(root)), target)
 
 
 def _copy(root: Path, file: str, target: Path) -> None:

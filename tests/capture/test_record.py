@@ -18,6 +18,7 @@ import pytest
 from tracing import PING_PONG, Machine
 
 from rewake.analysis.quality import decisions_by_class
+from rewake.collectors._decode import TraceDat
 from rewake.collectors.capture import tracefs
 from rewake.errors import RewakeError
 from rewake.forms import Recording
@@ -77,6 +78,23 @@ def test_losses_equal_the_kernels_own_counters(trace_cmd: Machine, work: Path) -
     for cpu, a in advice.items():
         assert f"CPU {cpu} lost {counted[cpu]:,} events (buffer 8 KiB); --buffer {a['enough_kb']}K would" in done.stderr
         assert a["enough_kb"] > 8
+
+
+@pytest.mark.parametrize("version", ["6", "7"])
+def test_a_file_of_an_instance_is_decoded(trace_cmd: Machine, work: Path, version: str) -> None:
+    """As older versions of trace-cmd write it; the clock is the instance's, not the main buffer's."""
+    script = (
+        'i=/sys/kernel/tracing/instances/$2; trap "rmdir $i" EXIT; trace-cmd record -o "$1" -B "$2" -d -k --no-filter'
+        f" -C mono -e sched:sched_switch --file-version {version} sleep 0.3 >&2; cat $i/per_cpu/cpu*/stats"
+    )
+    stats = trace_cmd.sh(script, work / "t.dat", f"rewake-{os.getpid()}")
+    read = sum(int(line.partition(": ")[2]) for line in stats.splitlines() if line.startswith("read events"))
+    reader = TraceDat(str(work / "t.dat"))
+    while reader.next_batch():
+        pass
+    end = reader.finish()
+    assert end["event_counts"] == {"sched_switch": read} and read > 0 and end["problems"] == []
+    assert (reader.header["version"], reader.header["clock"]) == (int(version), "mono")
 
 
 def test_duration_cpus_and_dry_run(trace_cmd: Machine, work: Path) -> None:

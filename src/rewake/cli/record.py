@@ -47,7 +47,7 @@ def bytes_of(value: str) -> int:
     return int(match[1]) << _SIZES[match[2]]
 
 
-@click.command(short_help="Record this machine.", context_settings={"ignore_unknown_options": False})
+@click.command(short_help="Record this machine.")
 @click.option("--tool", type=click.Choice(("trace-cmd", "perf", "perfetto")), default="trace-cmd", show_default=True,
               help="What records.")  # fmt: skip
 @click.option("--duration", metavar="TIME", help="Stop after this time (500ms, 10s, 2m).")

@@ -245,8 +245,8 @@ def _distinct(column: Any) -> int | None:
 
 
 def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[str, Any]]:
-    """Losses per CPU. A full page has no room for the number that it lost, and a buffer that is full and not overwritten
-    marks nothing: the kernel's own counters know."""
+    """Losses per CPU. A full page has no room for the number that it lost, a full buffer that is not overwritten marks
+    nothing: the kernel's own counters know."""
     losses = [dict(c) for c in marks]
     if capture.get("mode") != "flight":  # what a flight recorder overwrote lies before its window
         for counted in capture.get("kernel") or []:

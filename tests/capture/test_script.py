@@ -144,7 +144,7 @@ def test_it_records_and_the_tar_is_imported(tracing: Machine, work: Path, shell:
     assert {c["name"] for c in json.loads(checked.stdout)["checks"] if c["passed"] is None} == set()
 
 
-def test_a_full_buffer_ends_it_without_a_loss(tracing: Machine, work: Path) -> None:
+def test_a_full_buffer_ends_it_and_what_did_not_fit_is_counted(tracing: Machine, work: Path) -> None:
     file = emit(tracing, work, "--max-size", "256K", "--duration", "60s")
     load = subprocess.Popen([sys.executable, "-c", PING_PONG, "20"])
     try:
@@ -154,6 +154,11 @@ def test_a_full_buffer_ends_it_without_a_loss(tracing: Machine, work: Path) -> N
         load.kill()
         load.wait()
     assert done.returncode == 0 and "stopped by size" in done.stderr, done.stderr
+    tracing.rewake("import", work / "o.tar", "-o", work / "a.rewake")
+    manifest = Recording(work / "a.rewake").manifest
+    counted = {c["cpu"]: c["dropped"] + c["overrun"] for c in manifest["capture"]["kernel"]}
+    assert {c["cpu"]: c["lost"] for c in manifest["loss"]} == counted
+    assert sum(c["read"] for c in manifest["capture"]["kernel"]) == manifest["events_total"] > 1000
 
 
 @pytest.mark.parametrize("flags", [["--no-trace-cmd"], []])

@@ -48,7 +48,9 @@ done
 [ -w "$tracing/instances" ] || die "$tracing: no right to trace: run as root"
 case $output in /*) ;; *) output=$(pwd)/$output ;; esac
 [ ! -e "$output" ] || die "$output: exists already"
-work=$output.$$.part
+# Made by mkdir, which follows no link that somebody put there; everything is written inside, and renamed at the end.
+stage=$output.$$.part
+work=$stage/data
 instance=$tracing/instances/rewake-$$
 free_kb=$(df -Pk "$(dirname "$output")" | awk 'NR == 2 { print $4 }')
 
@@ -95,7 +97,7 @@ restore() {
         wait "$recorder" 2>/dev/null || :
     fi
     remove_instance "$instance"
-    rm -rf "$work"
+    rm -rf "$stage"
     exit "$status"
 }
 stopped_by=
@@ -109,6 +111,7 @@ for old in "$tracing"/instances/rewake-*; do
     [ -d "/proc/$pid" ] || remove_instance "$old"
 done
 
+mkdir "$stage"
 mkdir "$work"
 
 # --- snapshot
@@ -302,8 +305,8 @@ cd "$work"
 # Its first member says what the archive is.
 set -- capture
 for name in *; do [ "$name" = capture ] || set -- "$@" "$name"; done
-tar cf "$output.tmp" "$@"
-mv "$output.tmp" "$output"
+tar cf "$stage/tar" "$@"
+mv "$stage/tar" "$output"
 cd /
 say "left $output; rewake import reads it"
 printf '%s\n' "$output"

@@ -54,7 +54,8 @@ PLACEMENT_FEATURES = ("SIS_UTIL", "SIS_PROP", "WA_IDLE", "WA_WEIGHT", "WA_BIAS")
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _ABSENT_IS_OFF = ("SIS_UTIL", "SIS_PROP")
-_TRUE = ("1", "true", "on", "yes")
+TRUE = ("1", "true", "on", "yes")
+"""Words for a parameter that is on."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def column_of(
             if recorded is None and features and feature in _ABSENT_IS_OFF:
                 recorded = False  # the kernel lists its features, and does not have this one
                 notes.append(f"recorded without the feature {feature}: {name} is taken without it")
-            if recorded is not None and recorded != (known[feature].lower() in _TRUE):
+            if recorded is not None and recorded != (known[feature].lower() in TRUE):
                 carried.append(f"{feature}={int(recorded)}")
         elif recorded is False and feature not in _ABSENT_IS_OFF:
             notes.append(f"recorded with NO_{feature}, for which {name} has no parameter")

@@ -44,6 +44,8 @@ class Fidelity:
     policy_moved: int
     moved_precision: float | None
     llc_agreement: float | None
+    inputs_assumed_pct: dict[str, float]
+    """Share in per cent of its decisions that rest on each inferred or modelled input, and `any`."""
     branches: tuple[Branch, ...]
 
     def plain(self) -> dict[str, Any]:
@@ -59,4 +61,24 @@ def measure(
     if not found:
         raise FidelityError(f"{policy} decided nothing in this recording: no wakeup reached the fair class's placement")
     rows = [row for row in sql.run(con, "fidelity/branches").dicts() if row.pop("policy") == policy]
-    return Fidelity(asked=asked, notes=notes, branches=tuple(Branch(**row) for row in rows), **found[0])
+    inputs = [row for row in sql.run(con, "population/inputs").dicts() if row["policy"] == policy]
+    return Fidelity(
+        asked=asked,
+        notes=notes,
+        inputs_assumed_pct={"any": 0.0} | {row["input"]: row["share_pct"] for row in inputs},
+        branches=tuple(Branch(**row) for row in rows),
+        **found[0],
+    )
+
+
+def enforce(measured: Fidelity | None, refusal: str | None, min_skill: float | None) -> None:
+    """FidelityError when the skill is below `min_skill` (None: any will do), or there is none to compare."""
+    if min_skill is None:
+        return
+    if measured is None:
+        raise FidelityError(
+            f"{refusal or 'the kernel column was not replayed'}: no skill, at least {min_skill:g} was asked for"
+        )
+    if measured.skill is None or measured.skill < min_skill:
+        figure = "not defined (the kernel moved nothing)" if measured.skill is None else f"{measured.skill:.3f}"
+        raise FidelityError(f"{measured.policy}: skill {figure}, at least {min_skill:g} was asked for")

@@ -124,5 +124,5 @@ def build(
         migrations=sql.run(con, "migrations/by_cause").dicts(),
         recorded_latency=sql.run(con, "latency/recorded").dicts(),
         max_exposure=max_exposure,
-        run={key: manifest.get(key) for key in ("seed", "assume", "auto", "sync")},
+        run={key: manifest.get(key) for key in ("seed", "assume", "auto", "sync", "hints", "hardirq", "notes")},
     )

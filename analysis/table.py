@@ -24,6 +24,7 @@ from rewake.analysis.grid import (
     share,
     wrap,
 )
+from rewake.analysis.identify import LEVEL, RESAMPLES, SEED, Candidate, Identification
 from rewake.analysis.metrics import PolicyFigures
 from rewake.analysis.quality import QualityCard
 from rewake.analysis.report import Machine, Report
@@ -45,6 +46,14 @@ _RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("stacked_per_1k", "stacked on waker", ("stacked", "on", "waker")),
 )
 """Rates per 1,000 decisions, fewer is better: figure, row label, column header."""
+
+
+LABELS = {
+    "hybrid": "a seed on a kernel that it was not posted for; no vectors prove it",
+    "proposal": "follows WAKE_WIDE, which the posting only describes; what it does is our reading",
+    "variant": "a constant of the kernel or the posting is changed",
+}
+"""Labels of policies that stand for no kernel and no posting as it is."""
 
 
 def _p99(p: PolicyFigures) -> str:
@@ -92,7 +101,8 @@ def fidelity_line(measured: fid.Fidelity | None, refusal: str | None) -> list[st
     skill = NOTHING if measured.skill is None else f"{measured.skill:.2f}"
     lines = wrap(
         f"fidelity of {name}{asked}: agreement {share(measured.agreement)}, skill over prev {skill}, "
-        f"moved: recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}"
+        f"moved: recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}, "
+        f"decisions on assumed inputs {percent(measured.inputs_assumed_pct['any'])}"
     )
     return lines + [line for note in measured.notes for line in wrap(f"  {terminal(note, None)}")]
 
@@ -164,23 +174,41 @@ def _footer(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r)
+    lines += _inputs(r) + _sync(r) + _machine(r) + _hints(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
-    hybrids = [terminal(p.policy, _NAME) for p in r.policies if p.label == "hybrid"]
-    if hybrids:
-        lines += wrap(f"hybrid (base and parts of different kernels): {', '.join(hybrids)}.")
+    for name, meaning in LABELS.items():
+        labelled = _instances([p.policy for p in r.policies if p.label == name])
+        if labelled:
+            lines += wrap(f"{name} ({meaning}): {', '.join(labelled)}.")
     return lines + _uncounted(r)
 
 
+def _instances(policies: Sequence[str]) -> list[str]:
+    """The instances by name; of one policy several only as their number."""
+    by_policy: dict[str, list[str]] = {}
+    for instance in policies:
+        by_policy.setdefault(instance.partition(":")[0], []).append(instance)
+    return [
+        terminal(some[0], _NAME) if len(some) == 1 else f"{terminal(policy, _NAME)} ({len(some)} instances)"
+        for policy, some in by_policy.items()
+    ]
+
+
 def _inputs(r: Report) -> list[str]:
-    told = []
+    by_inputs: dict[str, list[str]] = {}
     for p in r.policies:
         if p.reference or not p.inputs.get("any"):
             continue
-        names = sorted((n for n in p.inputs if n != "any"), key=lambda n: (-p.inputs[n], n))
-        told.append(f"{terminal(p.policy, _NAME)} {percent(p.inputs['any'])} ({', '.join(names)})")
+        names = ", ".join(name for name, _ in _by_share(p.inputs))
+        by_inputs.setdefault(f"{percent(p.inputs['any'])} ({names})", []).append(p.policy)
+    told = [f"{', '.join(_instances(policies))} {inputs}" for inputs, policies in by_inputs.items()]
     return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
+
+
+def _by_share(inputs: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Assumed inputs and their shares, the largest first."""
+    return sorted(((n, x) for n, x in inputs.items() if n != "any"), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _sync(r: Report) -> list[str]:
@@ -193,6 +221,29 @@ def _sync(r: Report) -> list[str]:
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
     return wrap(text) if text else []
+
+
+def _machine(r: Report) -> list[str]:
+    """What this recording and its machine leave the policies to show."""
+    source = r.run.get("hardirq")
+    lines = wrap(f"Hardirq time: {terminal(str(source), None)}.") if source else []
+    return lines + [line for note in r.run.get("notes") or () for line in wrap(f"{terminal(str(note), None)}.")]
+
+
+def _hints(r: Report) -> list[str]:
+    """What the rules of --hints came to, rule by rule."""
+    given = r.run.get("hints")
+    if not isinstance(given, dict):
+        return []
+    lines = wrap(f"Hints of {terminal(str(given['file']), _NAME)}, by rule:")
+    for i, rule in enumerate(given["rules"], 1):
+        told = f"{count(rule['tasks'])} task{'s' if rule['tasks'] != 1 else ''}"
+        told += f", {count(rule['inherited'])} more by fork"
+        told += f", {count(rule['decisions'])} decisions"
+        if not rule["tasks"]:
+            told = "applies to no task of this recording"
+        lines += wrap(f"  {i}  {' '.join(rule['hints']) or 'none'}: {told}", indent="     ")
+    return lines
 
 
 def _uncounted(r: Report) -> list[str]:
@@ -217,6 +268,8 @@ def fidelity(machine: Machine, quality: QualityCard, measured: fid.Fidelity) -> 
         f"staying on prev alone agrees {share(measured.prev_agreement)}; the kernel moved {count(measured.moved)}, the "
         f"policy {count(measured.policy_moved)}; LLC agreement {share(measured.llc_agreement)}"
     )
+    inputs = ", ".join(f"{name} {percent(x)}" for name, x in _by_share(measured.inputs_assumed_pct))
+    lines += wrap(f"assumed (inferred or modelled) inputs, by decisions that look at them: {inputs or 'none'}")
     b = measured.branches
     grid = [
         Column(("branch",), [terminal(x.branch, _NAME) for x in b], left=True),
@@ -230,6 +283,96 @@ def fidelity(machine: Machine, quality: QualityCard, measured: fid.Fidelity) -> 
         Column(("elsewhere",), [count(x.recorded_elsewhere) for x in b]),
     ]
     return "\n".join([*lines, "", *render(grid)]) + "\n"
+
+
+_VERDICTS = {
+    "named": "one column does what was recorded best",
+    "ambiguous": "the recording does not tell these columns apart",
+    "inconclusive": "too little in this recording to tell the columns apart",
+}
+
+
+def identification(machine: Machine, quality: QualityCard, found: Identification) -> str:
+    """The set that cannot be told apart, what it was measured on, and the candidates in order."""
+    ranking = found.ranking
+    lines = head(machine, quality, found.decisions)
+    lines += wrap(f"{found.verdict}: {_VERDICTS[found.verdict]}: {_short(ranking.columns)}")
+    lines += _identical(found)
+    if found.settings:
+        told = "; ".join(f"{f} {' or '.join(values)}" for f, values in found.settings.items())
+        lines += wrap(f"features over that set: {told}")
+    lines += _recorded_column(found)
+    lines += wrap(
+        f"Agreement on {count(found.telling)} wakeups that the kernel ({count(found.moved)}) or some candidate moves; "
+        "at all others every candidate agrees."
+    )
+    lines += wrap(_SYNCS[ranking.sync])
+    lines += [
+        line
+        for r in found.under
+        for line in wrap(f"With sync={r.sync}: best {terminal(r.candidates[0].policy, _NAME)}; {_short(r.columns)}.")
+    ]
+    shown = [c for i, c in enumerate(ranking.candidates) if c.in_set or i < _SHOWN]
+    grid = [
+        Column(("candidate",), [terminal(c.policy) for c in shown], left=True),
+        Column(("others", "alike"), [count(len(c.same)) for c in shown]),
+        Column(("agreement",), [share(c.agreement) for c in shown]),
+        Column(("bursts", "capped"), [share(c.score) for c in shown]),
+        Column(("moved:", "recall"), [_ratio(c.recall) for c in shown]),
+        Column(("", "precision"), [_ratio(c.precision) for c in shown]),
+        Column(("behind the best", "by points"), [_behind(c) if i else NOTHING for i, c in enumerate(shown)]),
+        Column(("in the", "set"), [cell(c.in_set) for c in shown]),
+    ]
+    lines += ["", *render(grid, spill=True), ""]
+    if len(shown) < len(ranking.candidates):
+        lines += wrap(f"{count(len(ranking.candidates) - len(shown))} more are further behind (--format json or csv).")
+    lines += wrap(
+        f"Intervals: {100 * LEVEL:g} %, simultaneous, from {count(RESAMPLES)} draws of {count(found.blocks)} blocks of "
+        f"{number(found.block_ns / 1e6)} ms (seed {SEED}); no block counts for more wakeups than the median one. They "
+        "hold the sampling error, not what the model gets wrong of its inputs."
+    )
+    if found.left_out:
+        lines += wrap(f"Cannot be replayed on this machine: {', '.join(terminal(p, _NAME) for p in found.left_out)}.")
+    return "\n".join(lines) + "\n"
+
+
+_SHOWN = 12
+"""Candidates of which at least so many are listed, whether they are in the set or not."""
+_SYNCS = {
+    "0": "WF_SYNC is in no event: taken as clear (--assume sync=0).",
+    "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
+    "auto": "WF_SYNC is in no event: inferred for each candidate apart, per pair of waker and wakee from its other "
+    "wakeups.",
+}
+
+
+def _short(columns: Sequence[str], between: str = ", ") -> str:
+    """`linux-6.0, 6.1`: the name once."""
+    return terminal(between.join(c if i == 0 else c.removeprefix("linux-") for i, c in enumerate(columns)), None)
+
+
+def _identical(found: Identification) -> list[str]:
+    """Columns that decide identically as they are."""
+    lines = []
+    for c in found.ranking.candidates:
+        plain = [column for column in found.ranking.columns if column in c.members]
+        if c.in_set and len(plain) > 1:
+            lines += wrap(f"identical decisions on this recording: {_short(plain, ' = ')}")
+    return lines
+
+
+def _recorded_column(found: Identification) -> list[str]:
+    if found.recorded is None:
+        return wrap(f"recorded kernel: {terminal('; '.join(found.recorded_notes), None)}")
+    where = "in the set" if found.column_in_set else "not in the set"
+    if found.column_in_set and found.instance_in_set is False:
+        where = "its column is in the set, its features are not"
+    lines = wrap(f"recorded kernel, which took no part in this: {terminal(found.recorded, _NAME)}: {where}")
+    return lines + [line for note in found.recorded_notes for line in wrap(f"  {terminal(note, None)}")]
+
+
+def _behind(c: Candidate) -> str:
+    return f"{100 * c.behind:.2f} [{100 * c.low:.2f}, {100 * c.high:.2f}]"
 
 
 def rows(answer: Rows) -> str:
@@ -264,19 +407,30 @@ def contract(query: Query) -> str:
     return "\n".join([*lines, *defined(list(query.columns.items()))]) + "\n"
 
 
+def kind(about: Mapping[str, Any]) -> str:
+    """What a policy is: reference, column, seed (an idea and the column that it was posted for) or hybrid."""
+    if about["reference"]:
+        return "reference"
+    if about["hybrid"]:
+        return "hybrid"
+    return "seed" if about["base"] else "column"
+
+
 def policies(found: Sequence[Mapping[str, Any]]) -> str:
     """What `policies list` prints."""
     told = []
     for p in found:
-        kind = "reference" if p["reference"] else f"vectors {p['oracle_column'] or 'none'}"
-        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({kind})"))
-    return "\n".join(defined(told)) + "\n"
+        what = kind(p) if p["reference"] else f"{kind(p)}, vectors {p['oracle_column'] or 'none'}"
+        told.append((terminal(p["name"], _NAME), f"{terminal(p['summary'], None)} ({what})"))
+    lines = [*defined(told), "", *wrap("SEED@COLUMN puts a seed on another kernel, for instance irq-aware@linux-6.12.")]
+    return "\n".join(lines) + "\n"
 
 
 def policy(about: Mapping[str, Any]) -> str:
     """What `policies show` prints."""
     vectors = about["oracle_column"] or "none"
-    lines = [about["name"], *wrap(about["summary"]), *wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
+    lines = [about["name"], *wrap(about["summary"]), f"kind: {kind(about)}"]
+    lines += [*wrap(f"source: {about['source']}"), f"vectors: {vectors}"]
     for title, items in (
         ("parameters", [f"{p['name']}={p['value']}  {p['meaning']}" for p in about["params"]]),
         ("steps, in order", about["steps"]),

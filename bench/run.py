@@ -12,107 +12,41 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from measuring import Row, cpu_seconds, measure
+from replays import MACHINES, ROOT, Replays, generated, make_trace
+
 PROGRAMS = ROOT / "build" / "Release" / "bench"
 POLICIES = (
     "recorded", "prev", "waker", "random-idle", "oracle-idle", "linux-6.1", "linux-4.5", "idle-thread-scan",
 )  # fmt: skip
-TOPOLOGY = "pack:1 l3:2 core:4 pu:2"
 CPUS = 16
+SPEED_CPUS = (16, 40, 256)
+"""Machines on which each policy's decisions per second are given."""
+GROWTH_POLICIES = ("linux-6.1", "linux-4.12")
+"""Row 9c: a bounded scan of the LLC, and one that searches all of it."""
 
 
-@dataclass
-class Row:
-    """One comparison: median of a/b over the pairs."""
+def decision_costs(replays: Replays, times: int) -> dict[str, float]:
+    """ns a decision takes: each policy alone, and `all` of them in one pass; medians."""
+    from rewake.cli import _answers
 
-    number: str
-    what: str
-    a_seconds: float
-    b_seconds: float
-    ratio: float
-    must: float
-    goal: float
-
-    @property
-    def verdict(self) -> str:
-        return "goal" if self.ratio <= self.goal else "must" if self.ratio <= self.must else "MISSED"
-
-
-def cpu_seconds(argv: list[str], env: dict[str, str] | None = None) -> float:
-    """User and system time of a command and its children, output thrown away."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, check=False)
-    if done.returncode:
-        sys.exit(f"bench: {' '.join(argv)} failed: {done.stderr.decode(errors='replace').strip()[-400:]}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def paired(pairs: int, a: Callable[[], float], b: Callable[[], float]) -> tuple[float, float, float]:
-    """Medians of a, b and a/b over alternating runs, after one warm-up of each."""
-    a(), b()
-    runs = [(a(), b()) for _ in range(pairs)]
-    return (
-        statistics.median(x for x, _ in runs),
-        statistics.median(y for _, y in runs),
-        statistics.median(x / y for x, y in runs),
-    )
-
-
-def measure(
-    number: str, what: str, must: float, goal: float, pairs: int, a: Callable[[], float], b: Callable[[], float]
-) -> Row:
-    row = Row(number, what, *paired(pairs, a, b), must, goal)
-    if row.verdict == "MISSED":  # once more before it counts
-        row = Row(number, what, *paired(pairs, a, b), must, goal)
-    print(f"  {number}: {row.ratio:.3f} ({row.verdict})", file=sys.stderr)
-    return row
-
-
-def make_trace(folder: Path, events: int, compression: str) -> Path:
-    sys.path.insert(0, str(ROOT / "tests"))
-    import tracedat
-
-    path = folder / f"bench-{compression}.dat"
-    columns = tracedat.schedule(events, CPUS)
-    tracedat.write(path, columns, version=7, compression=compression, machine=tracedat.Machine(CPUS))
-    return path
-
-
-class Replays:
-    """The open loop in this process, over one recording held in memory."""
-
-    def __init__(self, trace: Path, topology: str | None, folder: Path) -> None:
-        from rewake import importing
-        from rewake.replay import driver
-
-        self.recording = importing.import_trace(trace, topology, folder / "bench.rewake")
-        self.batches = [driver._batch(self.recording, k) for k in range(self.recording.n_parts)]
-        self.decisions = [
-            self.recording.read_part("decision", k, driver._DECISION_COLUMNS) for k in range(self.recording.n_parts)
-        ]
-        self.loop = driver.Loop(self.recording, seed=1)
-        self.wakeups = sum(len(d["event_id"]) for d in self.decisions)
-
-    def seconds(self, *policies: str) -> float:
-        from rewake.replay.spec import PolicySpec
-
-        engine = self.loop.engine([PolicySpec(name) for name in policies], sync=False)
-        start = time.process_time()
-        for k, batch in enumerate(self.batches):
-            engine.run(batch, self.batches[k + 1] if k + 1 < len(self.batches) else None, self.decisions[k])
-        return time.process_time() - start
+    names = list(_answers.policies())
+    groups = {**{name: (name,) for name in names}, "all": tuple(names)}
+    for group in groups.values():
+        replays.seconds(*group)
+    return {
+        name: statistics.median(replays.per_decision(*group) for _ in range(times)) for name, group in groups.items()
+    }
 
 
 def main() -> int:
@@ -130,7 +64,7 @@ def main() -> int:
         folder = Path(name)
         print("preparing the input", file=sys.stderr)
         trace = args.trace or make_trace(folder, args.events, "none")
-        topology = args.topology if args.trace else TOPOLOGY
+        topology = args.topology if args.trace else MACHINES[CPUS].topology
         zstd = None if args.trace else make_trace(folder, args.events, "zstd")
         events = int(
             subprocess.run(
@@ -158,10 +92,6 @@ def main() -> int:
         if zstd is not None:
             row("1c", "zstd / uncompressed, decode to columns", 3, 2, program("decode_columns", zstd), columns)
         replays = Replays(trace, topology, folder)
-        alone: dict[str, float] = {}
-        for policy in POLICIES:
-            replays.seconds(policy)
-            alone[policy] = statistics.median(replays.seconds(policy) for _ in range(args.pairs))
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
             lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip
         row("6d", "8 policies / linux-6.1 alone, in process", 2.5, 1.7, lambda: replays.seconds(*POLICIES),
@@ -182,21 +112,27 @@ def main() -> int:
             shutil.rmtree(cache)
             return spent
 
+        small, large = (generated(folder, args.events // 2, cpus) for cpus in (64, 1024))
+        for policy in GROWTH_POLICIES:
+            row("9c", f"{policy}, a decision on 1024 CPUs / on 64", 1.6, 1.25,
+                partial(large.per_decision, policy), partial(small.per_decision, policy))  # fmt: skip
+        costs = {cpus: decision_costs(generated(folder, args.events // 4, cpus), 3) for cpus in SPEED_CPUS}
         row("7", "rewake replay, 8 policies, all written / trace-cmd report", 1.0, 0.6, whole, trace_cmd)
     if args.format == "json":
-        print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "alone_seconds": alone,
+        print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "decision_ns": costs,
                           "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
     else:
         print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
-        print(f"cpu-seconds, median of {args.pairs} pairs")
+        print(f"cpu-seconds (9c: ns a decision), median of {args.pairs} pairs")
         print(f"{'row':4} {'what':58} {'A':>8} {'B':>8} {'A/B':>7} {'must':>7} {'goal':>7}")
         for r in rows:
             figures = f"{r.a_seconds:8.3f} {r.b_seconds:8.3f} {r.ratio:7.3f} {r.must:7.3f} {r.goal:7.3f}"
             print(f"{r.number:4} {r.what:58} {figures}  {r.verdict}")
-        print(
-            "replay alone, ns per decision: "
-            + ", ".join(f"{p} {s / replays.wakeups * 1e9:.0f}" for p, s in alone.items())
-        )
+        print("\nreplay, a policy alone and all in one pass, on machines of so many CPUs")
+        print(f"{'':20} " + " ".join(f"{f'{c} CPUs':>22}" for c in costs))
+        for name in next(iter(costs.values())):
+            cells = (f"{1e3 / of[name]:8.2f} M/s {of[name]:6.0f} ns" for of in costs.values())
+            print(f"{name:20} " + " ".join(f"{cell:>22}" for cell in cells))
     return int(any(r.verdict == "MISSED" for r in rows))
 
 

@@ -7,7 +7,7 @@ Both read the event tables part by part and look one part ahead, so memory does 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, RunWriter
+from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, infer
 
@@ -220,11 +221,80 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
     return ranges(True), ranges(False)
 
 
+def _tick_at(recording: Recording, hz: int) -> int:
+    """When some tick was: the commonest phase of the local timer's interrupts; 0 where none are recorded."""
+    if not recording.n_parts:
+        return 0
+    irq = recording.read_part("irq", 0, ("ts_ns", "kind", "entry"))
+    ts, kind, entry = irq["ts_ns"], irq["kind"], irq["entry"]
+    assert isinstance(ts, np.ndarray)
+    assert isinstance(kind, np.ndarray)
+    assert isinstance(entry, np.ndarray)
+    timer = ts[(kind == ENUMS["irq_kind"].index("local_timer")) & entry]
+    if not len(timer):
+        return 0
+    phase, n = np.unique(timer % (1_000_000_000 // hz) // 1000, return_counts=True)
+    return int(phase[n.argmax()]) * 1000
+
+
 def _inferred(recording: Recording, topology_known: bool) -> int:
     """INPUTS that this recording leaves to inference or to a model, as bits."""
     always = {"sync", "load", "util", "has_idle_cores", "nr_idle_scan", "cfs_nr", "hot_clock", "capacity", "irq_load"}
     names = always if topology_known else always | {"domains"}
     return sum(1 << INPUTS.index(name) for name in names)
+
+
+def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:
+    """What an instance stands for: reference, proposal (it follows a hint that no patch implements), hybrid (a seed on
+    a column that is not its own), variant (a constant changed) or faithful (the kernel or the posting as it is)."""
+    if about["reference"]:
+        return "reference"
+    followed = (hints | int(spec.params.get("hint", 0))) & int(about["hints"])
+    if any(followed & HINTS[name] for name in PROPOSED):
+        return "proposal"
+    if about["hybrid"]:
+        return "hybrid"
+    fixed = {p["name"]: p["value"] for p in about["params"] if p["constant"]}
+    return "variant" if any(spec.params.get(name, value) != value for name, value in fixed.items()) else "faithful"
+
+
+def _check_hints(rules: Rules, specs: Sequence[PolicySpec], info: Sequence[Mapping[str, Any]]) -> None:
+    followers = [(spec, int(about["hints"])) for spec, about in zip(specs, info, strict=True) if about["hints"]]
+    if not followers:
+        raise UsageError(f"{rules.name}: none of these policies follows hints; add --policy userspace-hints")
+    for spec, follows in followers:
+        lost = [name for name, bit in HINTS.items() if rules.used & bit & ~follows]
+        if lost:
+            raise UsageError(
+                f"{rules.name}: {spec} cannot follow {', '.join(lost)}; rewake policies show {spec.policy}"
+            )
+
+
+def machine_notes(recording: Recording, specs: Sequence[PolicySpec], hints: int = 0) -> list[str]:
+    """What these policies cannot show on this machine; `hints`: of a rules file."""
+    cpus = _rows(recording.read("cpu", ("core", "capacity")))
+    cores = [c["core"] for c in cpus if c["core"] is not None]
+    seeds = {s.name: hints | int(s.params.get("hint", 0)) for s in specs}
+    notes = []
+    if seeds.get("userspace-hints", 0) & (HINTS["WAKE_AFFINE"] | HINTS["WAKE_HOLD"]) and len(set(cores)) == len(cores):
+        notes.append(
+            "no SMT: has_idle_cores is never set here, and without it no kernel follows WAKE_AFFINE or WAKE_HOLD"
+        )
+    if "asym-prefer-prev" in seeds and len({c["capacity"] for c in cpus}) == 1:
+        notes.append("all CPUs have one capacity: asym-prefer-prev decides as its column")
+    return notes
+
+
+def hardirq_source(events: Mapping[str, int]) -> str:
+    """Where the hardirq time of this recording comes from; `events`: the manifest's counts by event name."""
+    vectors = [k for k in ENUMS["irq_kind"] if k != "device" and events.get(f"{k}_entry")]
+    if events.get("irq_handler_entry"):
+        if vectors:
+            return "device handlers (irq_handler_entry, exit) and irq_vectors"
+        return "device handlers only, a lower bound: no timer and no IPIs; record irq_vectors too"
+    if vectors:
+        return "irq_vectors only, a lower bound: no device interrupts; record irq:irq_handler_entry and exit too"
+    return "none recorded, so no CPU is heavy; record irq:irq_handler_entry, irq_handler_exit and irq_vectors"
 
 
 def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:
@@ -236,28 +306,29 @@ class Loop:
 
     def __init__(self, recording: Recording, seed: int) -> None:
         self._recording, self._seed = recording, seed
-        self._info: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
         self._recorded = recorded_machine(recording)
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
+        hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
         self.options = {
             "sync": False,
-            "hz": int(recording.manifest.get("hz") or DEFAULT_HZ),
+            "hz": hz,
+            "tick_at": _tick_at(recording, hz),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self._recorded.topology_known),
         }
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
-        """Its description; UsageError when there is no such policy."""
-        if spec.name not in self._info:
-            raise UsageError(f"no policy {spec.name}; there are {', '.join(self._info)}")
-        if spec.column is not None:
-            raise UsageError(f"{spec}: hybrids (NAME@COLUMN) do not exist yet")
-        return self._info[spec.name]
+        """Its description; UsageError when there is no such policy, or the seed has no meaning on that column."""
+        try:
+            found: dict[str, Any] = _engine.policy(spec.policy)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        return found
 
     def engine(self, specs: Sequence[PolicySpec], sync: bool) -> _engine.OpenLoop:
-        wanted = [(s.name, dict(s.params)) for s in specs]
+        wanted = [(s.policy, dict(s.params)) for s in specs]
         self.options["sync"] = sync
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, self.options, *self._ranges, self._running)
@@ -265,9 +336,14 @@ class Loop:
             raise UsageError(str(error)) from error
 
     def run(
-        self, engines: Sequence[_engine.OpenLoop], irq: bool, sync: Bools | None = None
+        self,
+        engines: Sequence[_engine.OpenLoop],
+        irq: bool,
+        sync: Bools | None = None,
+        hints: TaskHints | None = None,
     ) -> Iterator[tuple[int, Columns]]:
-        """Runs the engines part by part; yields the part and its decisions. `sync`: WF_SYNC per decision."""
+        """Runs the engines part by part; yields the part and its decisions. `sync`: WF_SYNC per decision; `hints`: of
+        the tasks."""
         recording = self._recording
         batches = (_batch(recording, k, irq) for k in range(recording.n_parts))
         first = 0
@@ -277,6 +353,8 @@ class Loop:
             if sync is not None:
                 decisions = {**decisions, "sync": sync[first : first + n]}
             first += n
+            if hints is not None:
+                decisions = {**decisions, "hint": hints.of(decisions)}
             for engine in engines:
                 try:
                     engine.run(batch, following, decisions)
@@ -294,17 +372,18 @@ class Loop:
             for engine in engines:
                 known, undecided = engine.ledger(0)["known"]
                 agrees.append(known & ~undecided)
-            waker, no_waker = _with_null(decisions["waker_task"])
-            context, no_context = _with_null(decisions["irq_ctx"])
+            waker, no_waker = with_null(decisions["waker_task"])
+            context, no_context = with_null(decisions["irq_ctx"])
             from_task = (context == 0) & ~no_context & ~no_waker
-            wakee, _ = _with_null(decisions["task"])
+            wakee, _ = with_null(decisions["task"])
             found.append((waker.copy(), wakee.copy(), from_task, *agrees))
         if not found:
             return np.zeros(0, np.bool_)
         return infer(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def _with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+    """Values and NULL mask of a column, which has no mask where nothing is NULL."""
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
@@ -316,13 +395,15 @@ def replay(
     seed: int = 0,
     sync: str = "0",
     auto: PolicySpec | None = None,
+    hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
-    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`. Returns the manifest entries.
-    UsageError for an unknown policy or parameter.
+    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it, which needs `auto`; `hints` are for the policies that
+    follow them. Returns the manifest entries. UsageError for an unknown policy or parameter, and for hints that none of
+    the policies follows, or one of them cannot.
     """
     names = [str(s) for s in specs]
     if len(set(names)) != len(names):
@@ -331,9 +412,13 @@ def replay(
     info = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
         raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
+    if hints is not None:
+        _check_hints(hints, specs, info)
+    given = None if hints is None else TaskHints(recording, hints)
     flags = loop.infer_sync(auto) if sync == "auto" and auto is not None else None
     engine = loop.engine(specs, sync == "1")
-    for k, _ in loop.run([engine], any(about["reads_irq"] for about in info), flags):
+    reads_irq = any(about["reads_irq"] for about in info)
+    for k, _ in loop.run([engine], reads_irq, flags, given):
         for i, name in enumerate(names):
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:
@@ -347,8 +432,9 @@ def replay(
             {
                 "name": name,
                 "base": spec.name,
+                "column": spec.column,
                 "params": spec.params,
-                "label": "reference" if about["reference"] else "faithful",
+                "label": label(spec, about, 0 if hints is None else hints.used),
                 "reference": about["reference"],
                 "decided": decided,
                 "exposure": total["exposed"] / decided if decided else None,
@@ -373,6 +459,9 @@ def replay(
         "sync": sync,
         "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
         "auto": None if auto is None else str(auto),
+        "hints": None if given is None else given.summary(),
+        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
+        "hardirq": hardirq_source(recording.manifest.get("events") or {}) if reads_irq else None,
         "options": loop.options,
     }
     writer.manifest |= summary

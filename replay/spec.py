@@ -27,8 +27,13 @@ class PolicySpec:
     params: dict[str, str] = field(default_factory=dict)
     column: str | None = None
 
+    @property
+    def policy(self) -> str:
+        """The policy without its parameters, as the engine knows it: NAME or NAME@COLUMN."""
+        return self.name if self.column is None else f"{self.name}@{self.column}"
+
     def __str__(self) -> str:
-        text = self.name if self.column is None else f"{self.name}@{self.column}"
+        text = self.policy
         if self.params:
             text += ":" + ",".join(f"{k}={v}" for k, v in sorted(self.params.items()))
         return text

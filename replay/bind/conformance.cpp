@@ -3,9 +3,11 @@
 // that its scope names, and hands back what it decided and left behind. Comparing is Python's (replay/conformance.py).
 #include "replay/bind/conformance.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string_view.h>
 
 #include <map>
+#include <tuple>
 
 #include "replay/bind/fields.hpp"
 #include "replay/bind/sequences.hpp"
@@ -250,12 +252,12 @@ class Oracle {
 
     Oracle(const Oracle&) = delete;
 
-    nb::dict run(const std::string& policy, nb::dict vector) {
+    nb::dict run(const std::string& policy, nb::dict vector, const PolicyParams& params) {
         const Fields f(std::move(vector));
         const auto scope = f.get<std::string>("scope");
         if (scope == "wake" || scope == "sis" || scope == "wake_affine" || scope == "fork_exec" ||
             scope == "idlest_cpu")
-            return decision(policy, scope, f);
+            return decision(policy, params, scope, f);
         const auto what = f.get<std::string>("what", "");
         if (what == "record_wakee") return wakee_sequence(f);
         if (what == "has_idle_cores") return idle_core_sequence(policy, f);
@@ -268,19 +270,20 @@ class Oracle {
 
   private:
     /// The policy on that machine, made once.
-    Composed& composed(const std::string& policy, const std::string& name) {
+    Composed& composed(const std::string& policy, const PolicyParams& params, const std::string& name) {
         const auto t = topologies_.find(name);
         if (t == topologies_.end()) throw std::invalid_argument("no topology '" + name + "'");
-        auto& made = policies_[{policy, name}];
-        if (!made) made = make_policy(policy, {}, t->second, 0);
+        auto& made = policies_[{policy, params, name}];
+        if (!made) made = make_policy(policy, params, t->second, 0);
         auto* c = dynamic_cast<Composed*>(made.get());
         if (!c) throw Unsupported(policy + " has no parts");
         return *c;
     }
 
-    nb::dict decision(const std::string& policy, const std::string& scope, const Fields& f) {
+    nb::dict decision(const std::string& policy, const PolicyParams& params, const std::string& scope,
+                      const Fields& f) {
         const auto name = f.get<std::string>("topo");
-        Composed& c = composed(policy, name);
+        Composed& c = composed(policy, params, name);
         const Topology& t = topologies_.at(name);
         View v = read_view(f, t);
         const SlowInputs slow = read_slow(f, t, v);
@@ -314,7 +317,7 @@ class Oracle {
     }
 
     std::map<std::string, Topology> topologies_;
-    std::map<std::pair<std::string, std::string>, std::unique_ptr<Policy>> policies_;
+    std::map<std::tuple<std::string, PolicyParams, std::string>, std::unique_ptr<Policy>> policies_;
 };
 
 }  // namespace
@@ -327,7 +330,7 @@ void bind_conformance(nb::module_& m) {
     nb::exception<Unsupported>(m, "Unsupported");
     nb::class_<Oracle>(m, "Oracle", "Runs conformance vectors on the machines of topologies.json.")
         .def(nb::init<const std::vector<nb::dict>&>(), nb::arg("topologies"))
-        .def("run", &Oracle::run, nb::arg("policy"), nb::arg("vector"),
+        .def("run", &Oracle::run, nb::arg("policy"), nb::arg("vector"), nb::arg("params") = rewake::PolicyParams{},
              "What the policy decides and leaves behind, in the fields of the vector's `out` (sequences: `steps`). "
              "Raises Unsupported\n"
              "when the policy has no such scope, ValueError for a malformed vector.");

@@ -35,6 +35,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
     d.low_confidence = column<bool>(t, "low_confidence", d.n);
     if (t.contains("sync")) d.sync = column<bool>(t, "sync", d.n);
+    if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
         if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||
@@ -80,6 +81,17 @@ class PyOpenLoop {
         return d;
     }
 
+    static nb::dict inputs(nb::handle_t<PyOpenLoop> self) {
+        InputColumns& o = nb::cast<PyOpenLoop&>(self).loop_.inputs();
+        nb::dict d;
+        d["util"] = lend(o.util, self);
+        d["load"] = lend(o.load, self);
+        d["rq_load"] = lend(o.rq_load, self);
+        d["rq_nr"] = lend(o.rq_nr, self);
+        d["nr_idle_scan"] = lend(o.nr_idle_scan, self);
+        return d;
+    }
+
     PyOpenLoop(const PyOpenLoop&) = delete;
     PyOpenLoop& operator=(const PyOpenLoop&) = delete;
 
@@ -110,13 +122,7 @@ class PyOpenLoop {
     static std::vector<std::unique_ptr<Policy>> make(const std::vector<Spec>& specs, const Topology& topo,
                                                      uint64_t seed) {
         std::vector<std::unique_ptr<Policy>> all;
-        for (const auto& [name, params] : specs) {
-            all.push_back(make_policy(name, params, topo, seed));
-            if (topo.balance_wake && !all.back()->replays_balance_wake())
-                throw std::invalid_argument(name +
-                                            " cannot be replayed: a domain of this machine sets BALANCE_WAKE, and "
-                                            "the recording does not give what its slow path reads");
-        }
+        for (const auto& [name, params] : specs) all.push_back(make_policy(name, params, topo, seed));
         return all;
     }
     static ReplayOptions read_options(const nb::dict& o) {
@@ -125,6 +131,8 @@ class PyOpenLoop {
         r.hz = nb::cast<uint32_t>(o["hz"]);
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
+        if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
+        if (o.contains("audit")) r.audit = nb::cast<bool>(o["audit"]);
         if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
         return r;
     }
@@ -242,13 +250,18 @@ void bind_open_loop(nb::module_& m) {
                       const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
              nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
              nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits); same_llc, "
+             "policies: (name, params); options: sync, hz, migration_cost (ns), inferred (Input bits), tick_at (ns, "
+             "when some tick was; 0), audit (keep inputs()); same_llc, "
              "cross_llc: (lo, hi) "
              "ns of recorded wakeups on idle targets by idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
              "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
+        .def(
+            "inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
+            "With option audit: what the model gave the decisions of the part just run (wakee's util_avg and load_avg, "
+            "load_avg and nr of prev's run queue, nr_idle_scan of prev's LLC); overwritten by the next run().")
         .def("recorded_buckets", &PyOpenLoop::recorded_buckets, "(bucket or None for zero, n) of the recorded latency.")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, exposed, self_collision, and the buckets of lo and hi.");

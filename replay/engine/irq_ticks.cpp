@@ -7,9 +7,15 @@
 namespace rewake {
 
 IrqTicks::IrqTicks(const Topology& topo, uint32_t hz)
-    : cpus_(static_cast<size_t>(topo.n_cpus)), estimator_(topo.n_cpus, hz), period_(1'000'000'000 / hz) {
+    : cpus_(static_cast<size_t>(topo.n_cpus)), hz_(hz), period_(1'000'000'000 / hz) {
     next_threshold_ = kWarmUp / period_;
     threshold_every_ = 5 * int64_t{hz} + 1;
+}
+
+const IrqLoad& IrqTicks::estimate(const IrqSettings& settings) {
+    for (const IrqEstimator& e : estimators_)
+        if (e.settings() == settings) return e.load();
+    return estimators_.emplace_back(static_cast<int>(cpus_.size()), hz_, settings).load();
 }
 
 void IrqTicks::tick(Ns at) {
@@ -20,11 +26,15 @@ void IrqTicks::tick(Ns at) {
             c.since = at;
         }
         if (c.idle && at - c.idle_since > period_) continue;  // the tick is stopped
-        estimator_.tick(Cpu(static_cast<uint16_t>(i)), c.spent);
+        for (IrqEstimator& e : estimators_) e.tick(Cpu(static_cast<uint16_t>(i)), c.spent, c.entries);
         c.spent = 0;
+        c.entries = 0;
     }
-    if (++ticks_ >= next_threshold_) {
-        estimator_.recompute();
+    const bool due = ++ticks_ >= next_threshold_;
+    for (IrqEstimator& e : estimators_)
+        if (due || (e.settings().warm && !computed_)) e.recompute();
+    if (due) {
+        computed_ = true;
         next_threshold_ = ticks_ + threshold_every_;
     }
 }
@@ -49,7 +59,10 @@ void IrqTicks::irq(Cpu c, bool entry, Ns ts) {
     advance(ts);
     CpuState& s = cpus_[c.v];
     if (entry) {
-        if (s.depth++ == 0) s.since = ts;
+        if (s.depth++ == 0) {
+            s.since = ts;
+            ++s.entries;
+        }
     } else if (s.depth > 0 && --s.depth == 0) {
         s.spent += ts - s.since;
     }

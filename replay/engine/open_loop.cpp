@@ -20,6 +20,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       table_(tasks),
       opt_(options),
       idle_latency_(std::move(idle_latency)),
+      irq_(topo, options.hz),
       divergence_(policies.size(), topo.n_cpus),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
@@ -29,11 +30,11 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
-        for (size_t kind = 0; kind < in.has.size(); ++kind) in.has[kind] = in.policy->has(static_cast<Kind>(kind));
         in.load = in.policy->load_kind();
-        if (in.policy->reads_irq_load() && !irq_) machine_.set_irq_load(&irq_.emplace(topo, opt_.hz).load());
+        if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back(in.policy.get());
     }
+    machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
     for (size_t nr = 0; nr < slice_.size(); ++nr)
@@ -77,6 +78,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     }
     segments(b, next);
     for (Instance& in : instances_) in.out.resize(d.n);
+    if (opt_.audit) inputs_.resize(d.n);
     size_t row = flushed_ = 0;
     auto opening = [&](int64_t id) {
         if (row >= d.n || d.event_id[row] != id) return;
@@ -97,7 +99,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
-                if (irq_) irq_->idle(c, idle, b.sw.ts[i]);
+                if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
                 if (idle && !idle_cores_.empty() && machine_.core_idle_but(c))
                     for (Policy* p : idle_cores_) p->cpu_idle(machine_.view(), c, true);
@@ -108,7 +110,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                     in.policy->fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]), Cpu(b.fork.cpu[i]));
                 break;
             case Event::irq:
-                if (irq_) irq_->irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
+                if (!irq_.empty()) irq_.irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
                 break;
             default: break;
         }
@@ -161,6 +163,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
     const Cpu chosen(d.chosen_cpu[row]);
     const Machine::Task before = machine_.task(p);
     divergence_.forget(p);
+    if (opt_.audit) audit(row, before, d.ts[row], null(d.prev_cpu_null) ? Cpu(0) : Cpu(d.prev_cpu[row]));
     if (!decidable) {
         for (Instance& in : instances_) in.block->clear(slot);
     } else {
@@ -171,7 +174,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
         machine_.advance(d.ts[row], w.prev, w.waker);
-        if (irq_) irq_->advance(d.ts[row]);
+        if (!irq_.empty()) irq_.advance(d.ts[row]);
         const TaskTable::Allowed& allowed = table_.allowed(p);
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
@@ -186,11 +189,18 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         w.curr_kthread = curr.kthread || w.curr_is_idle;
         w.curr_one_cpu = table_.allowed(w.curr).n == 1;
         w.curr_exiting = machine_.task(w.curr).exiting;
+        w.hint = d.hint ? d.hint[row] : 0;
         w.p_idle_policy = table_.info(p).idle_policy;
         w.hz = opt_.hz;
         w.jiffies = static_cast<uint64_t>(d.ts[row]) / (1'000'000'000 / opt_.hz);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
+        const bool slow = kind != Kind::wake || topo_.balance_wake;
+        if (slow || topo_.asym) {
+            const Machine::TaskUtil u = machine_.task_util(before, w.prev);
+            w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
+        }
+        if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w);
         ++decision_;
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
@@ -198,16 +208,13 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
         std::optional<LoadKind> kind_now;
         for (size_t k = 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
-            if (!in.has[static_cast<size_t>(kind)]) {
-                in.block->clear(slot);
-                continue;
-            }
             if (in.load != kind_now) {
                 kind_now = in.load;
                 machine_.select_load(in.load);
                 w.p_load = machine_.task_load(before, w.prev, in.load);
                 w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
             }
+            if (in.irq) machine_.set_irq_load(in.irq);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (cls == DecisionClass::pinned) {  // result forced: bookkeeping only, no ledger row
                 in.block->clear(slot);
@@ -219,6 +226,16 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row) {
     }
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
+}
+
+void OpenLoop::audit(size_t row, const Machine::Task& p, Ns now, Cpu prev) {
+    machine_.advance(now, prev, prev);
+    machine_.select_load(LoadKind::average);
+    inputs_.util[row] = p.pelt.util_avg;
+    inputs_.load[row] = p.pelt.load_avg;
+    inputs_.rq_load[row] = machine_.view().load[prev.v];
+    inputs_.nr_idle_scan[row] = machine_.view().nr_idle_scan[topo_.llc[prev.v].v];
+    inputs_.rq_nr[row] = machine_.view().nr[prev.v];
 }
 
 const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {

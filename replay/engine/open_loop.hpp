@@ -41,6 +41,7 @@ struct DecisionColumns {
     const int64_t* latency = nullptr;
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
+    const uint8_t* hint = nullptr;  ///< hints of the task (seed 5); nullptr: none
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: ReplayOptions::sync
 };
 
@@ -74,6 +75,15 @@ struct LedgerColumns {
     Buffer<bool> undecided;  ///< the columns above are NULL
     Buffer<bool> lo_null, hi_null;
     void resize(size_t n);
+};
+
+/// What the model gave the decisions of one part, for comparison with probes; 0 in rows that are nobody's decision.
+struct InputColumns {
+    Buffer<int32_t> util, nr_idle_scan, rq_nr;  ///< util_avg of the wakee as of its sleep
+    Buffer<int64_t> load, rq_load;  ///< load_avg of the wakee, of the run queue of its previous CPU
+    void resize(size_t n) {
+        util.resize(n), nr_idle_scan.resize(n), rq_nr.resize(n), load.resize(n), rq_load.resize(n);
+    }
 };
 
 /// Ledger rows on their way into the columns: rows of all policies are collected in blocks that stay in the cache, because
@@ -113,9 +123,11 @@ struct IdleLatency {
 struct ReplayOptions {
     bool sync = false;        ///< --assume sync
     uint32_t hz = 250;
+    Ns tick_at = 0;           ///< when some tick was
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
+    bool audit = false;       ///< keep InputColumns
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
@@ -126,7 +138,7 @@ class OpenLoop {
         std::unique_ptr<Policy> policy;
         LedgerColumns out;
         LoadKind load{};
-        std::array<bool, 3> has{};  ///< by Kind: the policy decides it
+        const IrqLoad* irq = nullptr;        ///< what it reads as View::irq
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
         int64_t decided = 0, exposed = 0, self_collisions = 0;
@@ -140,6 +152,7 @@ class OpenLoop {
     void run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d);
 
     std::vector<Instance>& instances() { return instances_; }
+    InputColumns& inputs() { return inputs_; }
     const Histogram& recorded() const { return recorded_; }  ///< recorded latency of the decisions above
 
   private:
@@ -147,6 +160,7 @@ class OpenLoop {
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row);
     void flush(size_t end);
+    void audit(size_t row, const Machine::Task& p, Ns now, Cpu prev);
     /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
     struct Verdict {
         int64_t decision = -1;  ///< number of the decision that it belongs to
@@ -168,7 +182,8 @@ class OpenLoop {
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
     std::vector<Policy*> idle_cores_;  ///< policies that keep has_idle_cores
-    std::optional<IrqTicks> irq_;      ///< when a policy reads View::irq
+    IrqTicks irq_;
+    InputColumns inputs_;
     Histogram recorded_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     Divergence divergence_;

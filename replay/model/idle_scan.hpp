@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Model of sd_llc_shared->nr_idle_scan (SIS_UTIL, policies.md A7): what load balancing would have written from the LLC's
-// utilisation. Modelled: utilisation is the PELT average of each CPU's busy time, not the sum of its tasks' averages, and
-// the balancer is assumed to run every llc_size milliseconds.
+// utilisation. Modelled: the balancer is assumed to run every llc_size milliseconds, and to have brought the averages of
+// idle CPUs up to date.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "replay/model/ids.hpp"
@@ -18,32 +20,31 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size);
 class IdleScanModel {
   public:
     explicit IdleScanModel(const Topology& topo);
-    /// CPU `c` starts (`busy`) or stops running something other than its idle task at `ts`.
-    void set_busy(Cpu c, bool busy, Ns ts) {
-        Cell& cell = cells_[c.v];
-        if (cell.busy == busy) return;
-        if (cell.busy) cell.busy_ns += ts - cell.since;
-        cell.since = ts;
-        cell.busy = busy;
-    }
-    /// Recomputes the LLCs whose balance interval has passed; writes into `out` (per dense LLC).
-    void advance(Ns ts, std::vector<int32_t>& out) {
-        if (ts >= next_) update(ts, out);
+    /// Recomputes the LLCs whose balance interval has passed; writes into `out` (per dense LLC). `cpu_util(c)`: max of
+    /// util_avg and util_est of its run queue, at most its capacity.
+    template <class CpuUtil>
+    void advance(Ns ts, std::vector<int32_t>& out, CpuUtil cpu_util) {
+        if (ts < next_) return;
+        const bool first = next_ == 0;
+        next_ = std::numeric_limits<Ns>::max();
+        for (size_t l = 0; l < groups_.size(); ++l) {
+            Group& g = groups_[l];
+            if (first) g.due = ts + g.interval;
+            if (ts >= g.due) {
+                int64_t sum = 0;
+                for (Cpu c : g.cpus) sum += cpu_util(c);
+                out[l] = nr_idle_scan_of(sum, static_cast<int>(g.cpus.size()));
+                g.due = ts + g.interval;
+            }
+            next_ = std::min(next_, g.due);
+        }
     }
 
   private:
-    struct Cell {
-        bool busy = false;
-        Ns since = 0, busy_ns = 0;
-        double util = 0;
-    };
     struct Group {
         std::vector<Cpu> cpus;
-        Ns interval = 0, last = 0;
-        bool started = false, warm = false;
+        Ns interval = 0, due = 0;
     };
-    void update(Ns ts, std::vector<int32_t>& out);
-    std::vector<Cell> cells_;
     std::vector<Group> groups_;
     Ns next_ = 0;
 };

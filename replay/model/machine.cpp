@@ -7,8 +7,9 @@
 namespace rewake {
 
 namespace {
+constexpr Ns kSkip = 20'000;  // a wakeup longer ago was not what the switch followed
 constexpr Ns kUnsure = 10'000'000;  // policies.md C4: decisions of the last 10 ms on a resynchronised CPU are doubtful
-}
+}  // namespace
 
 Machine::Machine(const Topology& topo, const TaskTable& tasks)
     : topo_(topo), table_(tasks), cpus_(static_cast<size_t>(topo.n_cpus)), idle_scan_(topo) {
@@ -28,6 +29,13 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     for (size_t l = 0; l < topo.llc_span.size(); ++l) view_.nr_idle_scan[l] = topo.llc_weight[l];
     counts_.throttled_by_cpu.assign(n, 0);
     tasks_.resize(n);
+    slow_.blocked_load.resize(n), slow_.util.resize(n), slow_.util_est.resize(n), slow_.runnable.resize(n);
+    slow_.exit_latency.resize(n), slow_.idle_stamp.resize(n);
+    view_.slow = &slow_;
+    for (size_t c = 0; c < n; ++c) {
+        cpus_[c].speed = view_.cap[c] / 1024.0;
+        scaled_ = scaled_ || view_.cap[c] != 1024;
+    }
     for (int c = 0; c < topo.n_cpus; ++c) cpus_[static_cast<size_t>(c)].curr = TaskId(static_cast<uint32_t>(c));
 }
 
@@ -60,7 +68,8 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     if (fair) {
         attach(t, c);
         accrue(c);
-        cpus_[c.v].pelt.runnable += t.pelt.load;
+        cpus_[c.v].pelt.waiting += t.pelt.load_avg;
+        cpus_[c.v].util_est += t.util_est;
         load(LoadKind::weight)[c.v] += t.weight;
         publish(c);
     }
@@ -76,10 +85,11 @@ void Machine::uncount(Task& t) {
     view_.nr[c.v] -= 1;
     if (t.weight) {
         accrue(c);
-        t.pelt.accrue(now_, t.weight);
+        accrue(t, t.state == State::running);
         const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
-        double& runnable = cpus_[c.v].pelt.runnable;
-        runnable = left == 0 ? 0 : std::max(0.0, runnable - t.pelt.load);
+        double& waiting = cpus_[c.v].pelt.waiting;
+        waiting = left == 0 ? 0 : std::max(0.0, waiting - t.pelt.load_avg);
+        cpus_[c.v].util_est -= t.util_est;
         publish(c);
     }
     cpus_[c.v].idle_h -= t.sidle;
@@ -94,43 +104,120 @@ void Machine::drop_pending(Task& t) {
     refresh(t.cpu);
 }
 
+/// The averages of a throttled group's tasks stand still.
+void Machine::thaw(Task& t) {
+    if (t.state != State::throttled || !t.is_attached) return;
+    const Ns still = std::max<Ns>(0, pelt_clock(t.attached) - t.pelt.at);
+    t.pelt.at += still;
+    t.pelt.edge += still;
+}
+
 /// Puts the task on the run queue of `c`, waiting.
 void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     if (t.state == State::queued || t.state == State::throttled) unlink(id, t);
+    thaw(t);
     drop_pending(t);
+    moved_queued_ = t.counted;
     uncount(t);
     t.state = State::queued;
     count(id, t, c);
+    moved_queued_ = false;
     link(id, t);
+}
+
+/// rq_clock_pelt: slower than time while a CPU of less capacity is busy, set right when it goes idle.
+Ns Machine::pelt_clock(Cpu c) {
+    if (!scaled_) return now_;
+    CpuState& s = cpus_[c.v];
+    if (!s.curr_known || is_idle_task(s.curr))
+        s.clock = std::max(s.clock, now_);
+    else if (now_ > s.clock_at)
+        s.clock += static_cast<Ns>(static_cast<double>(now_ - s.clock_at) * s.speed);
+    s.clock_at = now_;
+    return s.clock;
 }
 
 /// Brings the averages of `c` to the time of the event at hand.
 void Machine::accrue(Cpu c) {
-    cpus_[c.v].pelt.accrue(now_, static_cast<double>(load(LoadKind::weight)[c.v]));
+    CpuState& s = cpus_[c.v];
+    s.updated = now_;
+    s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), view_.cfs_nr[c.v], s.runs_fair);
     publish(c);
 }
 
 void Machine::publish(Cpu c) {
-    load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.runnable);
+    load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.waiting);
     load(LoadKind::average)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.average);
+}
+
+/// Averages of a task that queues for the first time (post_init_entity_util_avg for a new one).
+void Machine::start(Task& t, Cpu c) {
+    const QueuePelt& queue = cpus_[c.v].pelt;
+    t.pelt.load = t.weight;
+    if (t.born) {
+        const double room = std::max(0.0, (1024 * cpus_[c.v].speed - queue.util) / 2);
+        t.pelt.util = queue.util < 1 ? room : std::min(room, queue.util * t.weight / (queue.average + 1));
+        t.pelt.runnable = t.pelt.util;
+    }
+    t.pelt.show();
+}
+
+/// As accrue(), to what the kernel's last update of a CPU without an event since can have been: a tick, if it is busy.
+void Machine::catch_up(Cpu c) {
+    const Ns tick = now_ - (now_ - tick_phase_) % tick_;
+    if (view_.nr[c.v] == 0 || tick <= cpus_[c.v].updated) return;
+    const Ns now = std::exchange(now_, tick);
+    accrue(c);
+    now_ = now;
 }
 
 /// Moves what a fair task carries to the CPU where it now queues.
 void Machine::attach(Task& t, Cpu c) {
-    t.pelt.accrue(now_, 0);
-    if (t.is_attached && t.attached == c) return;
+    if (t.is_attached && t.attached == c) {
+        t.pelt.accrue(pelt_clock(c), 0, false);
+        return;
+    }
+    if (!t.is_attached) start(t, c);
     accrue(c);
     if (!t.is_attached) {
-        t.pelt.load = t.weight;  // as the kernel starts a new task; for others the start is not known
-    } else {
-        accrue(t.attached);
-        double& from = cpus_[t.attached.v].pelt.average;
-        from = std::max(0.0, from - t.pelt.load);
+        // nothing to take it from
+    } else if (moved_queued_) {
+        cpus_[t.attached.v].pelt.detach(t.pelt);
         publish(t.attached);
+    } else {  // a sleeper decays as far as its old CPU's averages did, or to now where that CPU is idle (6.0+)
+        catch_up(t.attached);
+        CpuState& from = cpus_[t.attached.v];
+        const bool idle = from.curr_known && is_idle_task(from.curr);
+        t.pelt.accrue(idle ? pelt_clock(t.attached) : from.pelt.at, 0, false);
+        from.pelt.detach_later(t.pelt);
     }
-    cpus_[c.v].pelt.average += t.pelt.load;
+    t.pelt.move(pelt_clock(c), cpus_[c.v].pelt.edge);
+    cpus_[c.v].pelt.attach(t.pelt);
     t.attached = c;
     t.is_attached = true;
+}
+
+Machine::TaskUtil Machine::task_util(const Task& t, Cpu prev) const {
+    Pelt own = t.pelt;
+    if (!t.is_attached) return {};
+    // The kernel's last update of prev's averages: an idle CPU has had none since.
+    if (t.attached == prev) own.accrue(cpus_[prev.v].pelt.at, t.counted ? t.weight : 0, t.state == State::running);
+    return {own.util_avg, t.util_est, own.runnable_avg};
+}
+
+void Machine::look_at_all() {
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        const CpuState& s = cpus_[i];
+        catch_up(c);
+        slow_.pending.assign(c, s.pending > 0);
+        slow_.blocked_load[i] = static_cast<int64_t>(s.pelt.average);
+        slow_.util[i] = static_cast<int32_t>(s.pelt.util);
+        slow_.util_est[i] = s.util_est;
+        slow_.runnable[i] = static_cast<int32_t>(s.pelt.runnable);
+        slow_.exit_latency[i] = s.has_idle_state ? static_cast<int32_t>(s.idle_state) : -1;
+        slow_.idle_stamp[i] = s.idle_stamp;
+    }
 }
 
 int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
@@ -139,8 +226,8 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
     const double queue = cpus_[c.v].pelt.average;
     Pelt own = t.pelt;
-    if (t.counted) own.accrue(now_, t.weight);
-    return static_cast<int64_t>(own.load * queue / (queue + 1));
+    if (t.counted) own.accrue(cpus_[c.v].pelt.at, t.weight, t.state == State::running);
+    return static_cast<int64_t>(own.load_avg * queue / (queue + 1));
 }
 
 void Machine::refresh(Cpu c) {
@@ -190,9 +277,14 @@ void Machine::prime(const Batch& b, const EventOrder& order,
         if (t.counted) return;
         first(task.v);
         set_prio(t, prio);
-        t.state = State::running;
         count(task, t, c);
+        t.state = State::running;
+        cpus_[c.v].runs_fair = t.weight > 0;
     };
+    for (const HeadColumns& h :
+         {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
+        if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
+    for (CpuState& c : cpus_) c.clock = c.clock_at = c.pelt.at = now_;
     order.walk([&](Event e, size_t i) {
         switch (e) {
             case Event::sw: {
@@ -234,7 +326,6 @@ void Machine::prime(const Batch& b, const EventOrder& order,
         const Cpu cpu(static_cast<uint16_t>(c));
         if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0)
             cpus_[c].curr_known = true;  // silent: idle throughout
-        if (view_.nr[c] > 0) idle_scan_.set_busy(cpu, true, b.sw.n ? b.sw.ts[0] : 0);
         refresh(cpu);
     }
 }
@@ -252,6 +343,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
             on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i]);
             break;
         }
+        case Event::fork: on_fork(TaskId(b.fork.child[i])); break;
         case Event::exit: on_exit(TaskId(b.exit.task[i])); break;
         case Event::idle: {
             const bool leaves = b.idle.state_null && b.idle.state_null[i];
@@ -265,12 +357,16 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
 
 void Machine::on_switch(const SwitchColumns& s, size_t i) {
     const Cpu c(s.cpu[i]);
-    const Ns ts = now_ = s.ts[i];
+    const Ns ts = s.ts[i];
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
     CpuState& cpu = cpus_[c.v];
+    // A switch to a task that just woke on an idle CPU skips the clock update: it runs since its wakeup (rq_clock_skip_update).
+    now_ = is_idle_task(prev) && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
+    cpu.woken = TaskId(kNoTask);
     ++counts_.switches;
     grow(prev);
     grow(next);
+    accrue(c);
     if (cpu.curr_known && cpu.curr != prev) {
         resync(c, ts);
         if (!is_idle_task(cpu.curr)) {  // what the model thought to run here cannot; leave it waiting until next seen
@@ -289,30 +385,41 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             if (!t.counted || t.cpu != c) {
                 uncount(t);
                 count(prev, t, c);
+            } else if (t.weight) {
+                accrue(t, t.state == State::running);
             }
             t.state = State::queued;
             link(prev, t);
         } else {
             uncount(t);
+            if (t.weight)
+                t.util_est =
+                    util_est_after_sleep(t.util_est, t.pelt.util_avg, t.pelt.runnable_avg, topo_.cap_orig[c.v]);
             if (!t.pending) t.cpu = c;
             t.state = is_dead(s.prev_state[i]) ? State::dead : t.pending ? State::waking : State::sleeping;
             t.ever_blocked = true;
             t.blocked_at = ts;
+            if (t.state == State::dead && std::exchange(t.is_attached, false))
+                cpus_[t.attached.v].pelt.detach_later(t.pelt);
         }
     }
     cpu.curr = next;
     cpu.curr_known = true;
+    cpu.runs_fair = false;
     view_.clock_task[c.v] = ts;
     if (!is_idle_task(next)) {
         Task& t = tasks_[next.v];
         set_prio(t, s.next_prio[i]);
         if (t.state == State::queued || t.state == State::throttled) {
             if (t.cpu != c) resync(c, ts);  // it moved here unseen
+            thaw(t);
             unlink(next, t);
             drop_pending(t);
             if (!t.counted || t.cpu != c) {
                 uncount(t);
                 count(next, t, c);
+            } else if (t.weight) {
+                accrue(t, false);
             }
         } else {
             // Waking: its sched_wakeup is still to come (clocks of two CPUs differ). Unknown: first sight. Else a miss.
@@ -322,8 +429,8 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             count(next, t, c);
         }
         t.state = State::running;
+        cpu.runs_fair = t.weight > 0;
         t.exiting = t.exiting && t.state != State::dead;
-        idle_scan_.set_busy(c, true, ts);
     } else {
         // Nothing runnable is eligible here: whoever still waits is throttled (cpu.max) or forced out (core scheduling).
         for (uint32_t q = cpu.head; q != kNoTask;) {
@@ -343,7 +450,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             q = after;
         }
         cpu.head = kNoTask;
-        idle_scan_.set_busy(c, false, ts);
+        cpu.idle_stamp = ts;
     }
     refresh(c);
 }
@@ -371,6 +478,14 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
     view_.clock_task[target.v] = ts;
     if (t.state == State::running) return;  // woken before it blocked, or its switch came first
     if (t.state == State::queued && t.cpu == target) return;  // still on the run queue
+    CpuState& cpu = cpus_[target.v];
+    if (cpu.idle_stamp > 1 && cpu.curr_known && is_idle_task(cpu.curr)) {  // rq::avg_idle
+        int64_t& avg = view_.avg_idle[target.v];
+        avg = std::min<int64_t>(avg + (ts - cpu.idle_stamp - avg) / 8, 1'000'000);
+        cpu.idle_stamp = 0;
+    }
+    cpu.woken = p;
+    cpu.woken_at = ts;
     enqueue(p, t, target);
 }
 
@@ -398,6 +513,11 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
     view_.clock_task[orig.v] = view_.clock_task[dest.v] = ts;
 }
 
+void Machine::on_fork(TaskId child) {
+    grow(child);
+    tasks_[child.v].born = true;
+}
+
 void Machine::on_exit(TaskId p) {
     grow(p);
     tasks_[p.v].exiting = true;
@@ -411,10 +531,14 @@ void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
 
 void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     view_.now = now_ = ts;
-    for (Cpu c : {prev, waker})
-        if (view_.nr[c.v] > 0) accrue(c);
+    catch_up(prev);
+    catch_up(waker);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
-    idle_scan_.advance(ts, view_.nr_idle_scan);
+    idle_scan_.advance(ts, view_.nr_idle_scan, [this](Cpu c) {
+        accrue(c);
+        const CpuState& s = cpus_[c.v];
+        return std::min(std::max(static_cast<int32_t>(s.pelt.util), s.util_est), view_.cap[c.v]);
+    });
 }
 
 bool Machine::core_idle_but(Cpu c) const {

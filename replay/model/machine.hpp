@@ -40,9 +40,11 @@ class Machine {
         bool sidle = false;  ///< counted as an idle-policy task
         bool ever_blocked = false;
         Ns blocked_at = 0;  ///< last switch-out into sleep
-        Pelt pelt;  ///< load_avg as of its last change of state
-        Cpu attached{};  ///< CPU whose load_avg holds it
+        Pelt pelt;  ///< as of its last change of state, on the PELT clock of `attached`
+        int32_t util_est = 0;  ///< as of its last sleep
+        Cpu attached{};  ///< CPU whose averages hold it
         bool is_attached = false;
+        bool born = false;  ///< its fork is in the recording
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
     };
 
@@ -62,6 +64,7 @@ class Machine {
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen);
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts);
+    void on_fork(TaskId child);
     void on_exit(TaskId p);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
     /// Events of `c` were lost: what ran, waited or was expected there is unknown until seen again.
@@ -72,6 +75,8 @@ class Machine {
     void advance(Ns ts, Cpu prev, Cpu waker);
 
     const View& view() const { return view_; }
+    /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
+    void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
     /// Gives view() a hardirq load to point at; nullptr: not known.
     void set_irq_load(const IrqLoad* load) { view_.irq = load; }
     /// Makes view().load what a policy of that kind reads.
@@ -80,6 +85,13 @@ class Machine {
         std::swap(view_.load, loads_[static_cast<size_t>(kind)]);
         selected_ = kind;
     }
+    /// Utilisation of a task as a kernel sees it that places the task: as of its sleep, decayed on the clock of `prev`.
+    struct TaskUtil {
+        int32_t util = 0, util_est = 0, runnable = 0;
+    };
+    TaskUtil task_util(const Task& t, Cpu prev) const;
+    /// Brings View::slow to the time of the last advance(): before a decision that takes the fork and exec path.
+    void look_at_all();
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
     int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
     const Topology& topo() const { return topo_; }
@@ -113,9 +125,17 @@ class Machine {
         bool curr_known = false;
         bool has_idle_state = false;
         uint32_t idle_state = 0;
+        bool runs_fair = false;  ///< curr is a fair task
         int32_t pending = 0;
-        QueuePelt pelt;  ///< of the root cfs queue, as of its last change
+        QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
+        Ns updated = 0;  ///< last update of `pelt`
+        int32_t util_est = 0;  ///< sum over the queued fair tasks
         int32_t idle_h = 0;
+        Ns idle_stamp = 1;  ///< last entry into idle; idle since before the recording comes before all others
+        TaskId woken{kNoTask};  ///< last task that woke here, until the next switch
+        Ns woken_at = 0;
+        double speed = 1;  ///< of the PELT clock while busy: capacity / 1024
+        Ns clock = 0, clock_at = 0;  ///< PELT clock, at that time
         Ns unsure_until = 0;
         uint32_t head = kNoTask;  ///< queued, not running tasks
     };
@@ -131,9 +151,14 @@ class Machine {
     void drop_pending(Task& t);
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
+    Ns pelt_clock(Cpu c);
     void accrue(Cpu c);
+    void catch_up(Cpu c);
+    void accrue(Task& t, bool ran) { t.pelt.accrue(pelt_clock(t.attached), t.weight, ran); }
     void publish(Cpu c);
     void attach(Task& t, Cpu c);
+    void thaw(Task& t);
+    void start(Task& t, Cpu c);
     void resync(Cpu c, Ns ts);
 
     const Topology& topo_;
@@ -148,6 +173,10 @@ class Machine {
     std::array<std::vector<int64_t>, 3> loads_;  ///< by LoadKind, per CPU; the selected one lies in view_
     LoadKind selected_ = LoadKind::average;
     IdleScanModel idle_scan_;
+    SlowInputs slow_;
+    Ns tick_ = 4'000'000, tick_phase_ = 0;
+    bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
+    bool scaled_ = false;  ///< some CPU has less than full capacity
     MachineCounts counts_;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Per-entity load tracking (PELT) of load: weight times the time a task is runnable, decayed by half every 32 periods of
-// 1024 us. Reconstructed from the events: what a task or CPU carried before the recording is not known and fades in some
-// 200 ms. Frequency, cgroup weights and the kernel's whole-period rounding are left out.
+// Per-entity load tracking (PELT, kernel/sched/pelt.c of 5.1 - 7.2): averages of what a task or a run queue did, decayed
+// by half every 32 periods of 1024 us. Reconstructed from the events: what lies before the recording is not known and
+// fades in some 200 ms. cgroup weights and the kernel's whole-period rounding are left out.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -11,44 +13,114 @@
 
 namespace rewake {
 
-/// What remains of an average after `dt` ns: 2^(-dt / 32.768 ms). Plain arithmetic, so that every machine agrees.
+/// What remains of an average after `dt` ns: 2^(-dt / 32.768 ms), to 1e-9. Plain arithmetic, so that every machine agrees.
 inline double pelt_decay(Ns dt) {
-    constexpr double kHalfLife = 32 * 1024 * 1000.0;
+    constexpr double kPerNs = 1 / (32 * 1024 * 1000.0);
+    constexpr int kSteps = 64;
+    static constexpr auto kStep = [] {
+        std::array<double, kSteps> t{};
+        t[0] = 1;
+        for (size_t i = 1; i < kSteps; ++i) t[i] = t[i - 1] * 0.98922801319397548413;  // 2^(-1/64)
+        return t;
+    }();
     if (dt <= 0) return 1.0;
-    const double x = static_cast<double>(dt) / kHalfLife;
+    const double x = static_cast<double>(dt) * kPerNs;
     if (x >= 60) return 0.0;
-    const auto whole = static_cast<int>(x);
-    const double f = (x - whole) * 0.6931471805599453;  // e^-f, f in [0, ln 2)
-    const double e = 1 - f * (1 - f / 2 * (1 - f / 3 * (1 - f / 4 * (1 - f / 5 * (1 - f / 6 * (1 - f / 7))))));
-    return e / static_cast<double>(uint64_t{1} << whole);
+    const auto steps = static_cast<unsigned>(x * kSteps);
+    const double r = (x - steps * (1.0 / kSteps)) * 0.6931471805599453;  // in [0, ln 2 / 64)
+    const double e = kStep[steps % kSteps] * (1 - r * (1 - r * (0.5 - r * (1.0 / 6))));
+    return e / static_cast<double>(uint64_t{1} << (steps / kSteps));
 }
 
-/// The average of a task's weight while it is runnable.
+constexpr Ns kPeltPeriod = 1024 * 1024;
+
+/// The averages of one task. Capacities and times of 1024 are full. The kernel's visible averages (…_avg) are worked out
+/// only when a period ends, and a task that changes CPU takes nothing but them along.
 struct Pelt {
-    double load = 0;
-    Ns at = 0;
-    /// Brings the average to `now`; `weight` was on since `at` (0: nothing was).
-    void accrue(Ns now, double weight) {
+    double load = 0;  ///< its weight while it is queued
+    double util = 0;  ///< 1024 while it runs
+    double runnable = 0;  ///< 1024 while it is queued
+    Ns at = 0;  ///< on the PELT clock of its CPU
+    Ns edge = 0;  ///< end of the period that holds `at`
+    int32_t load_avg = 0, util_avg = 0, runnable_avg = 0;
+    /// Brings the averages to `now`. Since `at` the task was queued with `weight` (0: it slept), and ran or not.
+    void accrue(Ns now, double weight, bool ran) {
         if (now <= at) return;
-        const double keep = pelt_decay(now - at);
-        load = load * keep + weight * (1 - keep);
+        const double keep = pelt_decay(now - at), add = 1 - keep;
+        load = load * keep + weight * add;
+        util = util * keep + (ran ? 1024 * add : 0);
+        runnable = runnable * keep + (weight > 0 ? 1024 * add : 0);
         at = now;
+        if (now < edge) return;
+        edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
+        show();
+    }
+    void show() {
+        load_avg = static_cast<int32_t>(load);
+        util_avg = static_cast<int32_t>(util);
+        runnable_avg = static_cast<int32_t>(runnable);
+    }
+    /// Goes over to the clock and the periods of another CPU.
+    void move(Ns now, Ns its_edge) {
+        load = load_avg, util = util_avg, runnable = runnable_avg;
+        at = now;
+        edge = its_edge;
     }
 };
 
-/// The sums of these averages over the tasks of a run queue.
+/// The averages of a root cfs run queue: sums over the tasks attached to it, those that sleep included.
 struct QueuePelt {
-    double average = 0;  ///< load_avg: tasks that went to sleep here included
-    double runnable = 0;  ///< runnable_load_avg: queued tasks only
+    double average = 0;  ///< load_avg
+    double waiting = 0;  ///< runnable_load_avg (until 5.4): load_avg of the queued tasks only
+    double util = 0;  ///< util_avg
+    double runnable = 0;  ///< runnable_avg (5.7+)
     Ns at = 0;
-    /// As Pelt::accrue; `weight`: sum of the queued weights.
-    void accrue(Ns now, double weight) {
+    Ns edge = 0;  ///< end of the period that holds `at`
+    Pelt gone;  ///< of tasks that were placed elsewhere: still counted until the next update
+    bool any_gone = false;
+    /// As Pelt::accrue; `weight`: sum of the queued weights, `queued`: their number, `ran`: a fair task did.
+    void accrue(Ns now, double weight, int queued, bool ran) {
+        if (any_gone) settle();
         if (now <= at) return;
-        const double keep = pelt_decay(now - at), on = weight * (1 - keep);
-        average = average * keep + on;
-        runnable = runnable * keep + on;
+        const double keep = pelt_decay(now - at), add = 1 - keep;
+        average = average * keep + weight * add;
+        waiting = waiting * keep + weight * add;
+        util = util * keep + (ran ? 1024 * add : 0);
+        runnable = runnable * keep + 1024 * queued * add;
         at = now;
+        if (now >= edge) edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
+    }
+    void attach(const Pelt& p) {
+        average += p.load_avg;
+        util += p.util_avg;
+        runnable += p.runnable_avg;
+    }
+    void detach(const Pelt& p) {
+        average = std::max(0.0, average - p.load_avg);
+        util = std::max(0.0, util - p.util_avg);
+        runnable = std::max(0.0, runnable - p.runnable_avg);
+    }
+    /// Takes a task off at the next update (cfs_rq::removed).
+    void detach_later(const Pelt& p) {
+        gone.load_avg += p.load_avg, gone.util_avg += p.util_avg, gone.runnable_avg += p.runnable_avg;
+        any_gone = true;
+    }
+
+  private:
+    void settle() {
+        detach(gone);
+        gone = {};
+        any_gone = false;
     }
 };
+
+/// util_est of a task that goes to sleep with `util`: rises at once, falls by a quarter (6.8; before, the same but for
+/// the margins). `capacity`: of its CPU.
+inline int32_t util_est_after_sleep(int32_t est, int32_t util, int32_t runnable, int32_t capacity) {
+    constexpr int32_t kMargin = 1024 / 100;
+    if (est <= util) return util;
+    if (est - util < kMargin || util > capacity || util + kMargin < runnable) return est;
+    return (est * 4 - (est - util)) / 4;
+}
 
 }  // namespace rewake

@@ -13,7 +13,7 @@
 
 namespace rewake {
 
-/// What only the fork and exec path reads (policies.md A8), per CPU. A recording does not give it.
+/// What only the fork and exec path reads (policies.md A8), per CPU.
 struct SlowInputs {
     CpuMask pending;                    ///< a remote wakeup is pending
     std::vector<int64_t> blocked_load;  ///< cfs load_avg, blocked tasks included (4.12 - 5.4)
@@ -53,7 +53,7 @@ struct View {
     // Per dense LLC.
     std::vector<int32_t> nr_idle_scan;  ///< as the balancer last wrote it (SIS_UTIL)
 
-    const SlowInputs* slow = nullptr;  ///< nullptr: not known
+    const SlowInputs* slow = nullptr;  ///< up to date for forks, execs and BALANCE_WAKE only
     const IrqLoad* irq = nullptr;      ///< nullptr: not known
     /// Whether interrupts take more of `c` than the threshold allows (seed 3).
     bool heavy(Cpu c) const { return irq->intrload[c.v] > irq->threshold; }

@@ -3,10 +3,11 @@
 // which places as 5.9 does (policies.md B4).
 #pragma once
 
-#include "replay/policies/composed.hpp"
+#include "replay/policies/columns.hpp"
 
 namespace rewake {
 
-PolicyEntry asym_prefer_prev_entry();
+/// On `on`: its own column gives the posting, another one a hybrid.
+PolicyEntry asym_prefer_prev_entry(const Column& on);
 
 }  // namespace rewake

@@ -173,9 +173,6 @@ void append(Steps& s, Steps more) {
     for (auto& step : more) s.push_back(std::move(step));
 }
 
-/// Loads and capacities are all that the slow path reads; later kernels also read utilisation and cpuidle states.
-bool slow_known(const Column& c) { return c.slow.group == GroupRule::gl && !c.slow.idle_states; }
-
 /// What the kernel calls the load of a CPU (policies.md A5).
 LoadKind load_kind(const Column& c) {
     if (c.affine_rule == AffineRule::a38) return LoadKind::weight;
@@ -185,34 +182,29 @@ LoadKind load_kind(const Column& c) {
 
 void add_gate(Steps& s, const Column& c, const Topology& t) {
     if (c.gate == WakeGate::allowed) return add<GateAllowed>(s);
-    add<Gate>(s, c.exiting_no_sync);
+    add<Gate>(s, c.exiting_no_sync, c.wide_factor);
     if (!t.asym || c.gate == WakeGate::wide) return;
-    add<WakeCap>(s, c.gate == WakeGate::wide_cap_avg ? WakeCap::Rule::util_avg : WakeCap::Rule::util_est, t);
+    add<WakeCap>(s, c.gate == WakeGate::wide_cap_avg ? WakeCap::Rule::util_avg : WakeCap::Rule::util_est, t,
+                 c.fit_margin);
 }
 
-void add_affine(Steps& s, const Column& c, const PolicyParams& params, const Topology& t) {
-    switch (c.affine_rule) {
-        case AffineRule::a38: return add<Affine38>(s, t, c.imbalance);
-        case AffineRule::a45_task_cpu: return add<Affine45>(s, t, c.imbalance, true);
-        case AffineRule::a45: return add<Affine45>(s, t, c.imbalance, false);
-        case AffineRule::a412: return add<Affine412>(s, t, c.imbalance);
-        case AffineRule::a414: break;
-    }
-    WakeAffineRules rules = c.affine;
-    rules.idle = flag_param(params, "WA_IDLE");
-    rules.weight = flag_param(params, "WA_WEIGHT");
-    rules.bias = flag_param(params, "WA_BIAS");
-    add<Affine414>(s, t, c.imbalance, rules);
+bool reads_fit(const Column& c) {
+    return c.asym != Asym::none || c.gate == WakeGate::wide_cap_avg || c.gate == WakeGate::wide_cap_est;
 }
+
+std::string release(const Column& c) { return "Linux " + std::string(c.name).substr(std::string("linux-").size()); }
 
 void add_probes(Steps& s, const Column& c, const Topology& t, const Filters& clean) {
     const bool asym = t.asym && c.asym != Asym::none, clusters = t.clusters_active && c.scan_u.clusters;
     Filters fit;
-    if (asym && c.asym != Asym::first) fit.push_back(std::make_shared<Fit>(c.fit, c.ranked_asym));
+    if (asym && c.asym != Asym::first) fit.push_back(std::make_shared<Fit>(c.fit, c.fit_margin, c.ranked_asym));
     Filters first = fit;
     first.insert(first.end(), clean.begin(), clean.end());
-    AsymScan::Rules scan{
-        .exit = Branch::x5, .fit = c.fit, .bounded = c.ranked_asym && c.scan_u.sis_util, .ranks_cores = c.ranked_asym};
+    AsymScan::Rules scan{.exit = Branch::x5,
+                         .fit = c.fit,
+                         .margin = c.fit_margin,
+                         .bounded = c.ranked_asym && c.scan_u.sis_util,
+                         .ranks_cores = c.ranked_asym};
     if (asym && c.asym == Asym::first) {
         scan.exit = Branch::x0;
         add<AsymScan>(s, scan);
@@ -223,15 +215,15 @@ void add_probes(Steps& s, const Column& c, const Topology& t, const Filters& cle
         add<KthreadWaker>(s, c.asym == Asym::last_x3 ? fit : Filters{}, c.x3_kthread == X3::in_task);
     switch (c.x4_recent) {
         case X4::none: break;
-        case X4::old: add<RecentIdleOld>(s, fit); break;
-        case X4::unchecked: add<RecentIdleUnchecked>(s, fit); break;
-        case X4::checked: add<RecentIdle>(s, fit, clusters); break;
+        case X4::old: add<RecentIdleOld>(s, first); break;
+        case X4::unchecked: add<RecentIdleUnchecked>(s, first); break;
+        case X4::checked: add<RecentIdle>(s, first, clusters); break;
     }
     if (asym && c.asym != Asym::first) add<AsymScan>(s, scan);
     if (c.x6_no_llc) add<NoLlc>(s);
 }
 
-void add_scan(Steps& s, const Column& c, const Topology& t) {
+void add_scan(Steps& s, const Column& c) {
     switch (c.scan) {
         case Scan::ring_all: return add<ScanRing>(s, true);
         case Scan::ring: return add<ScanRing>(s, false);
@@ -242,7 +234,6 @@ void add_scan(Steps& s, const Column& c, const Topology& t) {
         case Scan::u: break;
     }
     add<ScanU>(s, c.scan_u);
-    if (t.clusters_active && c.scan_u.clusters) add<KeptAffine>(s);
 }
 
 }  // namespace
@@ -252,8 +243,24 @@ std::span<const Column> columns() { return kColumns; }
 const Column& column(const std::string& name) {
     for (const Column& c : kColumns)
         if (name == c.name) return c;
-    throw std::invalid_argument("no mainline column '" + name + "'");
+    std::string names;
+    for (const Column& c : kColumns) names += (names.empty() ? "" : ", ") + std::string(c.name);
+    throw std::invalid_argument("no mainline column '" + name + "'; there are " + names);
 }
+
+std::unique_ptr<Affine> affine_step(const Column& c, const Topology& t) {
+    const Imbalance& imb = c.imbalance;
+    switch (c.affine_rule) {
+        case AffineRule::a38: return std::make_unique<Affine38>(t, imb, c.walk_at_prev);
+        case AffineRule::a45_task_cpu: return std::make_unique<Affine45>(t, imb, true);
+        case AffineRule::a45: return std::make_unique<Affine45>(t, imb, false);
+        case AffineRule::a412: return std::make_unique<Affine412>(t, imb);
+        case AffineRule::a414: break;
+    }
+    return std::make_unique<Affine414>(t, imb, c.affine);
+}
+
+bool keeps_idle_cores(const Column& c) { return c.scan == Scan::three || c.scan == Scan::u; }
 
 std::vector<PolicyInfo::Param> column_params(const Column& c) {
     std::vector<PolicyInfo::Param> p;
@@ -262,42 +269,79 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
         p.push_back({"WA_WEIGHT", "1", "scheduler feature: the affine step compares loads"});
         p.push_back({"WA_BIAS", "1", "scheduler feature: prev's load counts more, by imbalance_pct"});
     }
-    if (c.scan == Scan::u && c.scan_u.sis_util)
+    auto constant = [&](const char* name, int value, const char* meaning) {
+        p.push_back({name, std::to_string(value), meaning, true});
+    };
+    if (c.scan == Scan::u && c.scan_u.sis_util) {
         p.push_back({"SIS_UTIL", "1", "scheduler feature: the idle scan is bounded by nr_idle_scan"});
-    if (c.scan == Scan::three && c.scan_3.sis_prop)
+        constant(
+            "sis_util_pct", c.scan_u.util_pct,
+            "weight of the utilisation in the bound of the LLC's scan; another value is worked back from nr_idle_scan");
+    }
+    if (c.scan == Scan::three && c.scan_3.sis_prop) {
         p.push_back({"SIS_PROP", "1", "scheduler feature: the idle scan is bounded by avg_idle and its average cost"});
+        constant("sis_prop_divisor", c.scan_3.idle_divisor, "part of avg_idle that a scan may cost");
+        constant("sis_prop_least", c.scan_3.least, "smallest bound; one CPU less is examined");
+    }
+    if (c.gate != WakeGate::allowed)
+        p.push_back(
+            {"wake_wide_factor", "llc_size", "flips that make wake_wide; llc_size: CPUs of the waker's LLC", true});
+    constant("imbalance_pct_smt", c.imbalance.smt, "imbalance_pct of domains of one core");
+    constant("imbalance_pct_llc", c.imbalance.llc, "imbalance_pct of domains within an LLC");
+    constant("imbalance_pct_pkg", c.imbalance.pkg, "imbalance_pct of domains above");
+    if (reads_fit(c))
+        constant("fit_margin", c.fit_margin, "p fits a CPU when its utilisation x fit_margin < capacity x 1024");
     return p;
+}
+
+Column configured(Column c, const PolicyParams& params) {
+    auto number = [&](const char* name, int& value, int least, int most) {
+        if (params.contains(name)) value = static_cast<int>(int_param(params, name, least, most));
+    };
+    auto feature = [&](const char* name, bool& value) {
+        if (params.contains(name)) value = flag_param(params, name);
+    };
+    feature("WA_IDLE", c.affine.idle);
+    feature("WA_WEIGHT", c.affine.weight);
+    feature("WA_BIAS", c.affine.bias);
+    feature("SIS_UTIL", c.scan_u.sis_util);
+    feature("SIS_PROP", c.scan_3.sis_prop);
+    number("sis_util_pct", c.scan_u.util_pct, 0, 10'000);
+    number("sis_prop_divisor", c.scan_3.idle_divisor, 1, 1'000'000);
+    number("sis_prop_least", c.scan_3.least, 1, kMaxCpus);
+    number("imbalance_pct_smt", c.imbalance.smt, 100, 10'000);
+    number("imbalance_pct_llc", c.imbalance.llc, 100, 10'000);
+    number("imbalance_pct_pkg", c.imbalance.pkg, 100, 10'000);
+    number("fit_margin", c.fit_margin, 1, 1'000'000);
+    if (params.contains("wake_wide_factor") && params.at("wake_wide_factor") != "llc_size")
+        c.wide_factor = static_cast<int>(int_param(params, "wake_wide_factor", 1, 1'000'000, "llc_size"));
+    return c;
 }
 
 std::vector<std::string> column_deviations(const Column& c) {
     std::vector<std::string> d{
-        slow_known(c)
-            ? "forks and execs: decided by load alone, as 3.8 does"
-            : "forks, execs and BALANCE_WAKE: proven by conformance, but not replayed, as a recording does not give "
-              "the utilisation and cpuidle states that they read",
         "energy-aware placement and core scheduling are not modelled",
         "prev is the task's CPU: wake_cpu set by affinity or NUMA changes during the sleep is not known"};
-    if (c.asym != Asym::none || c.gate == WakeGate::wide_cap_avg || c.gate == WakeGate::wide_cap_est)
-        d.push_back("asymmetric machines: p's utilisation is taken as 0 in replay, so p fits every CPU");
+    if (reads_fit(c))
+        d.push_back(
+            "asymmetric machines: uclamp is taken as unset, and capacities as not reduced by RT and interrupts");
     if (c.ranked_asym)
         d.push_back("machines with SMT and different capacities: ranks by description only, no vector has one");
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
     if (c.scan == Scan::three && c.scan_3.sis_prop)
-        d.push_back("SIS_PROP: avg_idle is taken as 1 ms, and a scan to cost 1 us and 40 ns per CPU examined");
+        d.push_back("SIS_PROP: a scan is taken to cost 1 us and 40 ns per CPU examined");
     return d;
 }
 
-Composition compose(const Column& row, const PolicyParams& params, const Topology& t, Parts parts) {
-    Column c = row;
+Composition compose(Column c, const Topology& t, Parts parts) {
     c.slow.imbalance = c.imbalance;
     c.slow.fit = c.fit;
-    if (params.contains("SIS_UTIL")) c.scan_u.sis_util = flag_param(params, "SIS_UTIL");
-    if (params.contains("SIS_PROP")) c.scan_3.sis_prop = flag_param(params, "SIS_PROP");
+    c.slow.fit_margin = c.fit_margin;
+    c.slow.walk_at_prev = c.slow.walk_at_prev || c.walk_at_prev;
     Composition out{.steps = {},
                     .slow = {},
-                    .slow_known = slow_known(c),
                     .idle = c.idle_pred,
-                    .idle_cores = c.scan == Scan::three || c.scan == Scan::u,
+                    .idle_cores = keeps_idle_cores(c),
                     .load = load_kind(c),
                     .fork_recent = c.x4_recent != X4::none};
     Steps& s = out.steps;
@@ -309,21 +353,23 @@ Composition compose(const Column& row, const PolicyParams& params, const Topolog
     if (t.balance_wake)
         add<SlowWalk>(s, c.slow);
     else if (c.search_without_affine)
-        add<DomainWalk>(s, c.stop_unbalanced);
+        add<DomainWalk>(s, c.stop_unbalanced, c.walk_at_prev);
     else
         add<DomainWalk38>(s);
-    if (c.x4_recent == X4::old) add<WakerRecent>(s);
     append(s, std::move(parts.hint));
     if (parts.affine.empty())
-        add_affine(s, c, params, t);
+        s.push_back(affine_step(c, t));
     else
         append(s, std::move(parts.affine));
     if (t.balance_wake) add<SlowPath>(s, c.slow, t);
+    if (c.x4_recent == X4::old) add<WakerRecent>(s);
     add_probes(s, c, t, parts.clean);
     if (parts.scan.empty())
-        add_scan(s, c, t);
+        add_scan(s, c);
     else
         append(s, std::move(parts.scan));
+    if (t.clusters_active && c.scan == Scan::u && c.scan_u.clusters) add<KeptAffine>(s);
+    append(s, std::move(parts.last));
     add<ReturnTarget>(s);
     add<CoreCheck>(s);
 
@@ -345,7 +391,32 @@ PolicyEntry column_entry(const Column& c) {
                     .steps = {},
                     .deviations = column_deviations(c),
                     .reads_irq = false};
-    return composed_entry(std::move(info), [&c](const PolicyParams& p, const Topology& t) { return compose(c, p, t); });
+    return composed_entry(std::move(info),
+                          [&c](const PolicyParams& p, const Topology& t) { return compose(configured(c, p), t); });
+}
+
+PolicyInfo seed_info(PolicyInfo own, const Column& c, std::vector<std::string> port) {
+    PolicyInfo info = std::move(own);
+    info.hybrid = info.base != c.name;
+    info.summary = release(c) + " " + info.summary;
+    std::vector<PolicyInfo::Param> params = column_params(c);
+    params.insert(params.end(), info.params.begin(), info.params.end());
+    info.params = std::move(params);
+    std::vector<std::string> deviations = column_deviations(c);
+    deviations.insert(deviations.end(), info.deviations.begin(), info.deviations.end());
+    info.deviations = std::move(deviations);
+    if (!info.hybrid) return info;
+    info.deviations.insert(info.deviations.begin(), "hybrid: the posting is for " + release(column(info.base)) +
+                                                        "; no vectors prove it on " + release(c));
+    info.deviations.insert(info.deviations.end(), port.begin(), port.end());
+    info.name += std::string("@") + c.name;
+    info.source += "; the rest: Linux " + std::string(c.kernel);
+    info.oracle_column.clear();
+    return info;
+}
+
+void refuse_column(const std::string& seed, const Column& c, const std::string& reason) {
+    throw std::invalid_argument(seed + " has no meaning on " + c.name + ": " + reason);
 }
 
 }  // namespace rewake

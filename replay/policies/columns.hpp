@@ -42,7 +42,9 @@ struct Column {
     Pinned pinned = Pinned::any_allowed;
     bool exiting_no_sync = true;   ///< sync is forced off while curr exits (4.19+)
     WakeGate gate = WakeGate::wide;
+    int wide_factor = 0;           ///< flips that make wake_wide; 0: size of the waker's LLC
     bool stop_unbalanced = false;  ///< the domain walk ends at a level without LOAD_BALANCE
+    bool walk_at_prev = false;     ///< seed 2: the affine step is also for wakeups on prev itself
     bool search_without_affine = true;  ///< wakeups without an affine level are searched too (not in 3.8 and 3.10)
     AffineRule affine_rule = AffineRule::a414;
     WakeAffineRules affine{};      ///< of a414
@@ -53,6 +55,7 @@ struct Column {
     X4 x4_recent = X4::checked;
     Asym asym = Asym::last_x3;
     FitRule fit = FitRule::boost;
+    int fit_margin = kFitMargin;
     bool ranked_asym = false;      ///< 7.2's bound and ranks in X5, whole cores in the fit filter
     bool x6_no_llc = true;
     IdlePred idle_pred = IdlePred::avail_or_sidle;
@@ -73,17 +76,31 @@ struct Parts {
     Steps slow_gate;  ///< before the domain walk of a fork or exec
     Steps hint;       ///< before the affine step
     Steps affine;     ///< replaces the affine step
-    Filters clean;    ///< filters added to X1 and X2
+    Filters clean;    ///< filters added to the probes that look for an idle CPU (X1, X2, X4)
     Steps scan;       ///< replaces the scan steps
+    Steps last;       ///< when nothing was found, before target is returned
 };
 
-/// Policy parameters of a column: its scheduler features.
+/// Policy parameters of a column: its scheduler features and its constants.
 std::vector<PolicyInfo::Param> column_params(const Column& c);
+/// The column with its parameters applied; `params` has all of column_params() and may have more.
+Column configured(Column c, const PolicyParams& params);
 /// Composes the column for machine `t`.
-Composition compose(const Column& c, const PolicyParams& params, const Topology& t, Parts parts = {});
+Composition compose(Column c, const Topology& t, Parts parts = {});
+/// The column's own affine step.
+std::unique_ptr<Affine> affine_step(const Column& c, const Topology& t);
+/// Whether the column keeps has_idle_cores (4.8+).
+bool keeps_idle_cores(const Column& c);
 /// What of the kernel is not modelled.
 std::vector<std::string> column_deviations(const Column& c);
 
 PolicyEntry column_entry(const Column& c);
+
+/// The description of a seed put on column `c`: `own` has its name, base, vectors, parameters and deviations, and its
+/// summary says what the seed makes of a kernel ("that ..."). On another column than its base it becomes a hybrid, and
+/// `port` says what putting it there took.
+PolicyInfo seed_info(PolicyInfo own, const Column& c, std::vector<std::string> port = {});
+/// Refuses a column on which the seed has no meaning.
+[[noreturn]] void refuse_column(const std::string& seed, const Column& c, const std::string& reason);
 
 }  // namespace rewake

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/policies/composed.hpp"
 
+#include <charconv>
 #include <stdexcept>
 
 #include "replay/policies/steps/scan_u.hpp"
@@ -152,6 +153,16 @@ bool flag_param(const PolicyParams& params, const std::string& name) {
     const std::string& value = params.at(name);
     if (value != "0" && value != "1") throw std::invalid_argument(name + "=" + value + ": 0 or 1 expected");
     return value == "1";
+}
+
+int64_t int_param(const PolicyParams& params, const std::string& name, int64_t least, int64_t most,
+                  const std::string& or_else) {
+    const std::string& text = params.at(name);
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most) return value;
+    throw std::invalid_argument(name + "=" + text + ": a whole number of " + std::to_string(least) + " to " +
+                                std::to_string(most) + (or_else.empty() ? "" : ", or " + or_else) + " expected");
 }
 
 }  // namespace rewake

@@ -20,10 +20,9 @@ enum class IdlePred : uint8_t {
 struct Composition {
     Steps steps;
     Steps slow;                ///< forks and execs
-    bool slow_known = false;   ///< a recording gives all that `slow` reads
     IdlePred idle = IdlePred::idle;
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
-    bool irq_load = false;     ///< reads View::irq
+    std::optional<IrqSettings> irq{};  ///< reads View::irq, estimated so
     LoadKind load = LoadKind::average;
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
@@ -35,10 +34,8 @@ class Composed final : public Policy {
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
-    bool reads_irq_load() const override { return c_.irq_load; }
+    const IrqSettings* irq_settings() const override { return c_.irq ? &*c_.irq : nullptr; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
-    bool has(Kind kind) const override { return kind == Kind::wake || c_.slow_known; }
-    bool replays_balance_wake() const override { return c_.slow_known; }
 
     /// select-idle-sibling alone, without the core's check.
     Decision select_idle_sibling(const View& v, const Wakeup& w, Cpu target);
@@ -71,5 +68,9 @@ PolicyEntry composed_entry(PolicyInfo info, Compose compose);
 PolicyParams with_defaults(const PolicyInfo& info, const PolicyParams& given);
 /// `value` of parameter `name` as 0 or 1. Throws std::invalid_argument otherwise.
 bool flag_param(const PolicyParams& params, const std::string& name);
+/// Parameter `name` as a whole number of `least`..`most`. Throws std::invalid_argument otherwise; `or_else` names the
+/// words that are allowed besides.
+int64_t int_param(const PolicyParams& params, const std::string& name, int64_t least, int64_t most,
+                  const std::string& or_else = {});
 
 }  // namespace rewake

@@ -3,19 +3,21 @@
 // (policies.md B1).
 #pragma once
 
-#include "replay/policies/composed.hpp"
+#include "replay/policies/columns.hpp"
 
 namespace rewake {
 
 /// Inputs of should_scan_idle. Times in ns; migration_cost -1 and 0 are the kernel's special values.
 struct ShouldScan {
-    int cfs_nr = 0;  ///< entities on the root cfs queue of the target CPU
+    int cfs_nr = 0;    ///< entities on the root cfs queue of the target CPU
+    int most_cfs = 1;  ///< with which it scans
     bool fair = true, idle_policy = false;
     int64_t migration_cost = 500000;
     Ns clock = 0, exec_start = 0;
 };
 bool should_scan(const ShouldScan& in);
 
-PolicyEntry idle_thread_scan_entry();
+/// On `on`: its own column gives the posting, another one a hybrid. Throws std::invalid_argument where it has no meaning.
+PolicyEntry idle_thread_scan_entry(const Column& on);
 
 }  // namespace rewake

@@ -2,173 +2,123 @@
 #include "replay/policies/irq_aware.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
-#include <stdexcept>
 
-#include "replay/policies/columns.hpp"
+#include "replay/policies/irq_aware_scan.hpp"
 
 namespace rewake {
 namespace {
 
-/// Whether interrupts take more of a CPU than the threshold allows; a fixed one is the control for the patch's other rules.
-struct Heavy {
-    std::optional<int32_t> fixed;
-    bool operator()(const Ctx& x, Cpu c) const { return fixed ? x.v.irq->intrload[c.v] > *fixed : x.v.heavy(c); }
-};
-
 class Clean : public Filter {
   public:
-    explicit Clean(Heavy heavy) : Filter("not interrupt-heavy"), heavy_(heavy) {}
+    Clean() : Filter("not interrupt-heavy") {}
     bool passes(Ctx& x, Cpu c) const override {
         x.look(kIrqLoad);
-        return !heavy_(x, c);
+        return !x.v.heavy(c);
     }
-
-  private:
-    Heavy heavy_;
 };
 
-/// The same cores in the same order, but of an idle core the last sibling that is not heavy, allowed or not; the one
-/// met first when all are.
-class CleanCorePass : public CorePass {
-  public:
-    explicit CleanCorePass(Heavy heavy) : CorePass(", its last sibling that is not interrupt-heavy"), heavy_(heavy) {}
+IrqSettings settings_of(const PolicyParams& params) {
+    constexpr int64_t kMost = 1'000'000;
+    auto number = [&](const char* name, int64_t least, const char* or_else = "") {
+        return static_cast<int32_t>(int_param(params, name, least, kMost, or_else));
+    };
+    IrqSettings s;
+    if (params.at("threshold") != "auto") s.fixed = number("threshold", 0, "auto");
+    s.warm = params.at("initial_threshold") == "warm";
+    if (!s.warm) s.initial = number("initial_threshold", 0, "warm");
+    s.share = number("share", 0);
+    s.decay = number("decay", 1);
+    s.entry_overhead = number("irq_entry_overhead_ns", 0);
+    return s;
+}
 
-  protected:
-    Cpu pick(const Ctx& x, Cpu core) const override {
-        Cpu last = core;
-        for (uint16_t s : x.t.siblings(core))
-            if (!heavy_(x, Cpu(s))) last = Cpu(s);
-        return last;
-    }
-
-  private:
-    Heavy heavy_;
-};
-
-/// A heavy idle CPU is only the backup, each later one in place of the one before.
-class CleanCpuPass : public Step {
-  public:
-    explicit CleanCpuPass(Heavy heavy)
-        : Step(Stage::scan,
-               "CPU pass: idle CPUs of target's LLC from target that are not interrupt-heavy, else the last heavy "
-               "one"),
-          heavy_(heavy) {}
-
-    bool run(Ctx& x) const override {
-        if (!x.t.has_llc_domain[x.w.waker.v]) return false;
-        const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
-        auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
-        x.look(kDomains | kAllowed | kIrqLoad);
-        std::optional<Cpu> backup;
-        const bool found = for_each_in_wrap(
-            x.t.words, x.target.v, [&](unsigned i) { return cpus(i) & x.idle.w[i]; },
-            [&](Cpu c) {
-                backup = c;
-                return !heavy_(x, c);
-            });
-        if (found)
-            x.scanned(x.target.v, *backup, cpus);
-        else
-            x.scanned_all(cpus);
-        count_scan_cost(x, x.d.scanned);
-        return backup && x.decide(*backup, Branch::cpu);
-    }
-
-  private:
-    Heavy heavy_;
-};
-
-class CleanSiblingPass : public Step {
-  public:
-    explicit CleanSiblingPass(Heavy heavy)
-        : Step(Stage::scan,
-               "sibling pass: idle siblings of target that are not interrupt-heavy, else the last heavy one"),
-          heavy_(heavy) {}
-
-    bool run(Ctx& x) const override {
-        if (!x.t.smt_active) return false;
-        std::optional<Cpu> backup;
-        for (uint16_t s : x.t.siblings(x.target)) {
-            const Cpu c(s);
-            if (!x.w.allowed->test(c)) continue;
-            ++x.d.scanned;
-            if (!x.usable(c)) continue;
-            backup = c;
-            if (!heavy_(x, c)) break;
-        }
-        x.look(kIrqLoad);
-        return backup && x.decide(*backup, Branch::smt);
-    }
-
-  private:
-    Heavy heavy_;
-};
-
-Composition compose_seed(const PolicyParams& params, const Topology& t) {
-    Column row = column("linux-4.12");
+Composition compose_seed(const Column& on, const PolicyParams& params, const Topology& t) {
+    Column row = configured(on, params);
     row.slow.avoids_heavy = true;
-    Heavy heavy;
-    if (const std::string& text = params.at("threshold"); text != "auto") {
-        int32_t value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-            throw std::invalid_argument("threshold=" + text + ": auto or a number expected");
-        heavy.fixed = value;
-    }
     Parts parts;
-    parts.clean.push_back(std::make_shared<Clean>(heavy));
-    parts.scan.push_back(std::make_unique<CleanCorePass>(heavy));
-    parts.scan.push_back(std::make_unique<CleanCpuPass>(heavy));
-    parts.scan.push_back(std::make_unique<CleanSiblingPass>(heavy));
-    Composition c = compose(row, params, t, std::move(parts));
-    c.irq_load = true;
+    parts.clean.push_back(std::make_shared<Clean>());
+    if (row.scan == Scan::u) {
+        parts.scan.push_back(std::make_unique<CleanScanU>(row.scan_u));
+    } else {
+        parts.scan.push_back(std::make_unique<CleanCorePass>());
+        parts.scan.push_back(std::make_unique<CleanCpuPass>(row.scan_3));
+        parts.scan.push_back(std::make_unique<CleanSiblingPass>(row.scan_3));
+    }
+    Composition c = compose(row, t, std::move(parts));
+    c.irq = settings_of(params);
     return c;
 }
 
 }  // namespace
 
-IrqEstimator::IrqEstimator(int n_cpus, uint32_t hz) : hz_(hz) {
+IrqEstimator::IrqEstimator(int n_cpus, uint32_t hz, const IrqSettings& settings) : hz_(hz), settings_(settings) {
     load_.intrload.assign(static_cast<size_t>(n_cpus), 0);
+    load_.threshold = settings.fixed.value_or(settings.initial);
     buckets_[0] = n_cpus;
 }
 
-void IrqEstimator::tick(Cpu c, Ns hardirq) {
-    const int64_t used = std::min<int64_t>(hardirq, 1'000'000'000 / hz_ - 1);
+void IrqEstimator::tick(Cpu c, Ns hardirq, int entries) {
+    const int64_t used = std::min<int64_t>(hardirq + entries * settings_.entry_overhead, 1'000'000'000 / hz_ - 1);
     const auto now = static_cast<int32_t>((100 * int64_t{hz_} * used) >> 30);  // a GiB is not 10^9: at most 93
     int32_t& load = load_.intrload[c.v];
     int32_t& before = buckets_[static_cast<size_t>(load / 10)];
     before = std::max(before - 1, 0);
-    load = load < now ? now : load - (load - now + 3) / 4;
+    load = load < now ? now : load - (load - now + settings_.decay - 1) / settings_.decay;
     ++buckets_[static_cast<size_t>(load / 10)];
 }
 
-int32_t IrqEstimator::threshold(const Buckets& buckets, int n_cpus) {
-    int32_t count = 0, b = 0;
-    while (count <= n_cpus * 800 / 1000 && b < kBuckets) count += buckets[static_cast<size_t>(b++)];
+void IrqEstimator::recompute() {
+    if (settings_.fixed) return;
+    load_.threshold = threshold(buckets_, static_cast<int>(load_.intrload.size()), settings_.share);
+}
+
+int32_t IrqEstimator::threshold(const Buckets& buckets, int n_cpus, int share) {
+    int32_t b = 0;
+    for (int64_t count = 0; count <= int64_t{n_cpus} * share / 1000 && b < kBuckets;)
+        count += buckets[static_cast<size_t>(b++)];
     return 10 * b;
 }
 
-PolicyEntry irq_aware_entry() {
-    const Column& base = column("linux-4.12");
+PolicyEntry irq_aware_entry(const Column& on) {
     PolicyInfo info{
         .name = "irq-aware",
-        .summary = "Linux 4.12 that passes over idle CPUs which interrupts keep busy",
+        .summary = "that passes over idle CPUs which interrupts keep busy",
         .source = "Rohit Jain, [PATCH 1/2] sched: Interrupt Aware Scheduler, 2017-05-12",
         .oracle_column = "v4.12.0+seed3",
         .reference = false,
         .params = {{"threshold", "auto",
-                    "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)"}},
+                    "load above which a CPU is heavy: auto as the patch computes it, or fixed (1000: never)", true},
+                   {"initial_threshold", "1000",
+                    "before it is computed for the first time, 100 ms into the recording; warm: computed at every "
+                    "tick until then",
+                    true},
+                   {"share", "800", "per mille of the CPUs; the threshold is above as many of them", true},
+                   {"decay", "4", "a falling load falls by 1/decay of the difference in a tick, rounded up", true},
+                   {"irq_entry_overhead_ns", "0", "time of an interrupt outside its recorded handler (model)"}},
         .steps = {},
-        .deviations = column_deviations(base),
-        .reads_irq = true};
-    info.deviations.insert(
-        info.deviations.end(),
-        {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a lower bound",
-         "ticks: 1/HZ apart, none on a CPU idle for longer than one; threshold 1000 for 100 ms, then computed, then "
-         "every 5 s"});
-    return composed_entry(std::move(info), compose_seed);
+        .deviations = {"hardirq time: between recorded entries and exits of interrupts; without irq_vectors events a "
+                       "lower bound",
+                       "ticks: 1/HZ apart, none on a CPU idle for longer than one; threshold 1000 for 100 ms, then "
+                       "computed, then every 5 s"},
+        .reads_irq = true,
+        .base = "linux-4.12"};
+    if (on.scan == Scan::ring || on.scan == Scan::ring_all)
+        refuse_column(info.name, on,
+                      "the patch changes the core, CPU and sibling passes of 4.8 and later; this kernel searches whole "
+                      "groups");
+    std::vector<std::string> port = {
+        "X4 passes over heavy CPUs as X1 and X2 do; X3 and the capacity scan of "
+        "asymmetric machines do not"};
+    if (on.scan == Scan::three)
+        port.push_back("a CPU pass whose bound runs out loses its backup, the heavy idle CPUs that it met");
+    else
+        port.insert(
+            port.end(),
+            {"a scan that nr_idle_scan ends loses its backup, the heavy idle CPUs that it met",
+             "the siblings of prev come first here: a heavy one of them wins over clean CPUs elsewhere",
+             "without a whole idle core the thread that is remembered is a clean one, else the last heavy one"});
+    return composed_entry(seed_info(std::move(info), on, std::move(port)),
+                          [&on](const PolicyParams& p, const Topology& t) { return compose_seed(on, p, t); });
 }
 
 }  // namespace rewake

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "replay/model/view.hpp"
+#include "replay/policies/irq_settings.hpp"
 
 namespace rewake {
 
@@ -41,6 +42,7 @@ enum class Branch : uint8_t {
     nosearch,
     pinned,
     fallback,  // A8, A4, A2
+    wide,      // the wide search that seed 5 proposes (B5)
     count_
 };
 std::string_view branch_name(Branch b);
@@ -120,14 +122,10 @@ class Policy {
     virtual bool keeps_idle_cores() const { return false; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
     virtual LoadKind load_kind() const { return LoadKind::average; }
-    /// Whether it reads View::irq.
-    virtual bool reads_irq_load() const { return false; }
+    /// How View::irq is to be estimated for it; nullptr: it does not read it.
+    virtual const IrqSettings* irq_settings() const { return nullptr; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
-    /// Whether it has the path of that kind of decision (a policy without fork path gives NULL there).
-    virtual bool has(Kind) const = 0;
-    /// Whether a recording gives what it needs for wakeups where domains set BALANCE_WAKE.
-    virtual bool replays_balance_wake() const { return true; }
     PolicyState state;
 };
 
@@ -137,18 +135,26 @@ struct PolicyInfo {
     bool reference = false;                            ///< recorded, prev, waker, random-idle, oracle-idle
     struct Param {
         std::string name, value, meaning;
+        bool constant = false;  ///< the kernel or the posting fixes it: another value is another policy
     };
     std::vector<Param> params;
     std::vector<std::string> steps;  ///< the composition, in order
     std::vector<std::string> deviations;
     bool reads_irq = false;  ///< reads View::irq: replay has to follow the interrupts
+    std::string base;        ///< of a seed: the column that it changes; empty: not a seed
+    bool hybrid = false;     ///< a seed on a column that is not its own: proven by nothing but its two halves
+    uint8_t hints = 0;       ///< bits of Wakeup::hint that it acts on
 };
 
 using PolicyParams = std::map<std::string, std::string>;
 
 /// All policies that exist, by name. One file per policy registers itself in registry.cpp's table.
 std::span<const PolicyInfo> all_policies();
-/// Throws std::invalid_argument (message for the user) for an unknown name, parameter or value.
+/// One of them, or SEED@COLUMN: the seed's change on another column. Throws std::invalid_argument (message for the user)
+/// for an unknown name and for an idea that has no meaning on that column.
+PolicyInfo policy_info(const std::string& name);
+/// `name` as in policy_info. Throws std::invalid_argument (message for the user) for an unknown name, parameter or
+/// value.
 std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyParams& params, const Topology& topo,
                                     uint64_t seed);
 

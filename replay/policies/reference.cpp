@@ -4,11 +4,10 @@
 namespace rewake {
 namespace {
 
-/// A rule without state: has every kind of decision.
+/// A rule without state.
 class Reference : public Policy {
   public:
     explicit Reference(const Topology& t) : t_(t) {}
-    bool has(Kind) const override { return true; }
 
   protected:
     static Decision at(Cpu c, Branch b, uint32_t looked = 0) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/policies/userspace_hints.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <stdexcept>
-
-#include "replay/policies/columns.hpp"
 
 namespace rewake {
 namespace {
@@ -34,48 +32,125 @@ class WakeHint : public Step {
     uint8_t hint_;
 };
 
-/// A hint mask that prctl accepts: at most one of each pair.
-uint8_t hint_param(const std::string& value) {
-    unsigned hint = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), hint);
-    const bool both = (hint & 3) == 3 || (hint & 12) == 12;
-    if (error != std::errc{} || end != value.data() + value.size() || hint > 10 || both)
-        throw std::invalid_argument(
-            "hint=" + value + ": a sum of FORK_AFFINE 1 or FORK_SPREAD 2, and WAKE_AFFINE 4 or WAKE_HOLD 8 expected");
-    return static_cast<uint8_t>(hint);
-}
+/// How many CPUs the wide search may examine.
+struct WideBound {
+    enum class Rule : uint8_t { none, column, most } rule = Rule::none;
+    int most = 0;
+};
 
-Composition compose_seed(const PolicyParams& params, const Topology& t) {
-    Column row = column("linux-6.0");
-    row.slow.fork_hints = true;
-    row.slow.hint = hint_param(params.at("hint"));
+/// The posting's future WAKE_WIDE, in our reading (policies.md B5): nothing idle in target's LLC, so the rest of the
+/// domain above it.
+class WakeWide : public Step {
+  public:
+    WakeWide(uint8_t hint, WideBound bound, const Column& c)
+        : Step(Stage::scan, "WAKE_WIDE (proposal): usable CPUs of the domain above target's LLC, from target + 1"),
+          hint_(hint),
+          bound_(bound),
+          scan_(c.scan),
+          scan_3_(c.scan_3),
+          scan_u_(c.scan_u) {}
+
+    bool run(Ctx& x) const override {
+        if (!((x.w.hint | hint_) & kWakeWide)) return false;
+        const std::vector<int>& stack = x.t.stack[x.target.v];
+        const auto above = static_cast<size_t>(x.t.llc_level[x.target.v] + 1);
+        if (x.t.llc_level[x.target.v] == Topology::kNone || above >= stack.size()) return false;
+        const Domain& d = x.t.domains[stack[above]];
+        const CpuMask& llc = x.t.llc_span[x.t.llc[x.target.v].v];
+        x.look(kDomains | kAllowed);
+        int left = most(x, d.weight - llc.count(x.t.words));
+        std::optional<Cpu> found;
+        for_each_in_wrap(
+            x.t.words, x.target.v + 1u, [&](unsigned i) { return d.span.w[i] & ~llc.w[i] & x.w.allowed->w[i]; },
+            [&](Cpu c) {
+                if (left-- <= 0) return true;
+                ++x.d.scanned;
+                if (x.usable(c)) found = c;
+                return found.has_value();
+            });
+        return found && x.decide(*found, Branch::wide);
+    }
+
+  private:
+    int most(Ctx& x, int weight) const {
+        if (bound_.rule == WideBound::Rule::most) return bound_.most;
+        if (bound_.rule == WideBound::Rule::column) {
+            if (scan_ == Scan::three && scan_3_.sis_prop) return sis_prop_bound(x, scan_3_, weight) - 1;
+            if (scan_ == Scan::u && scan_u_.sis_util) return sis_util_bound(x, scan_u_, weight);
+        }
+        return kMaxCpus;
+    }
+    uint8_t hint_;
+    WideBound bound_;
+    Scan scan_;
+    Scan3Rules scan_3_;
+    ScanURules scan_u_;
+};
+
+bool has_fork_hints(const Column& c) { return c.slow.group == GroupRule::gt; }
+
+Composition compose_seed(const Column& on, const PolicyParams& params, const Topology& t) {
+    Column row = configured(on, params);
+    const std::string& text = params.at("hint");
+    const auto hint = static_cast<uint8_t>(int_param(params, "hint", 0, kAllHints));
+    if ((hint & (kForkAffine | kForkSpread)) == (kForkAffine | kForkSpread) ||
+        (hint & (kWakeAffine | kWakeHold)) == (kWakeAffine | kWakeHold))
+        throw std::invalid_argument("hint=" + text +
+                                    ": a sum of FORK_AFFINE 1 or FORK_SPREAD 2, WAKE_AFFINE 4 or WAKE_HOLD 8, and "
+                                    "WAKE_WIDE 16 expected");
+    if (!has_fork_hints(on) && (hint & (kForkAffine | kForkSpread)))
+        throw std::invalid_argument("hint=" + text + ": " + on.name +
+                                    " compares groups by load and cannot follow fork hints; 5.5 and later can");
+    row.slow.fork_hints = has_fork_hints(on);
+    row.slow.hint = hint;
+    row.slow.affine_divisor = static_cast<int>(int_param(params, "fork_affine_divisor", 1, kMaxCpus));
+    WideBound bound;
+    if (params.at("wide_bound") == "column")
+        bound.rule = WideBound::Rule::column;
+    else if (params.at("wide_bound") != "none")
+        bound = {WideBound::Rule::most,
+                 static_cast<int>(int_param(params, "wide_bound", 1, kMaxCpus, "none or column"))};
     Parts parts;
-    parts.hint.push_back(std::make_unique<WakeHint>(row.slow.hint));
-    return compose(row, params, t, std::move(parts));
+    parts.hint.push_back(std::make_unique<WakeHint>(hint));
+    parts.last.push_back(std::make_unique<WakeWide>(hint, bound, row));
+    return compose(row, t, std::move(parts));
 }
 
 }  // namespace
 
-PolicyEntry userspace_hints_entry() {
-    const Column& base = column("linux-6.0");
+PolicyEntry userspace_hints_entry(const Column& on) {
     PolicyInfo info{
         .name = "userspace-hints",
-        .summary = "Linux 6.0 that places by hints which tasks gave with prctl",
+        .summary = "that places by hints which tasks gave with prctl",
         .source =
             "K Prateek Nayak, [RFC PATCH 0/5] sched: Userspace Hinting for Task Placement, 2022-09-10, with "
             "patches 3 and 4 of the series",
         .oracle_column = "v6.0+seed5",
         .reference = false,
-        .params = column_params(base),
+        .params =
+            {{"hint", "0",
+              "given to every task for the whole recording, beside those of --hints: FORK_AFFINE 1 or FORK_SPREAD "
+              "2, WAKE_AFFINE 4 or WAKE_HOLD 8, WAKE_WIDE 16 (proposal); 0: none, as the column"},
+             {"fork_affine_divisor", "2", "FORK_AFFINE stays while more than this part of the local CPUs is idle",
+              true},
+             {"wide_bound", "none",
+              "CPUs that WAKE_WIDE may examine; column: by the rule of the column's own scan (proposal)"}},
         .steps = {},
-        .deviations = column_deviations(base),
-        .reads_irq = false};
-    info.params.push_back(
-        {"hint", "0",
-         "given to every task for the whole recording: FORK_AFFINE 1 or FORK_SPREAD 2, plus WAKE_AFFINE 4 "
-         "or WAKE_HOLD 8; 0: none, as linux-6.0"});
-    info.deviations.push_back("the load balancer's exception for hinted tasks is not part of placement");
-    return composed_entry(std::move(info), compose_seed);
+        .deviations = {"the load balancer's exception for hinted tasks is not part of placement",
+                       "WAKE_WIDE is only described in the posting: what it does here is our proposal"},
+        .reads_irq = false,
+        .base = "linux-6.0",
+        .hybrid = false,
+        .hints = kAllHints};
+    if (!keeps_idle_cores(on))
+        refuse_column(info.name, on, "it keeps no has_idle_cores, which decides whether a hint is followed (4.8+)");
+    std::vector<std::string> port;
+    if (!has_fork_hints(on)) {
+        port.push_back("no fork hints: groups are compared by load here, the hints are about idle CPUs");
+        info.hints &= static_cast<uint8_t>(~(kForkAffine | kForkSpread));
+    }
+    return composed_entry(seed_info(std::move(info), on, std::move(port)),
+                          [&on](const PolicyParams& p, const Topology& t) { return compose_seed(on, p, t); });
 }
 
 }  // namespace rewake

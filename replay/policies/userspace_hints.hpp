@@ -3,10 +3,11 @@
 // B5).
 #pragma once
 
-#include "replay/policies/composed.hpp"
+#include "replay/policies/columns.hpp"
 
 namespace rewake {
 
-PolicyEntry userspace_hints_entry();
+/// On `on`: its own column gives the posting, another one a hybrid. Throws std::invalid_argument where it has no meaning.
+PolicyEntry userspace_hints_entry(const Column& on);
 
 }  // namespace rewake

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/policies/wakeup_buddy.hpp"
 
-#include <charconv>
 #include <limits>
-#include <stdexcept>
 
-#include "replay/policies/columns.hpp"
 #include "replay/policies/steps/affine_old.hpp"
 
 namespace rewake {
@@ -31,12 +28,16 @@ class Buddies : public Step {
     uint32_t ref_;
 };
 
-/// Only related tasks are pulled to the waker, even where prev is the waker's CPU; Ctx::related becomes the answer.
+/// Only related tasks are pulled to the waker by the column's own rule, even where prev is the waker's CPU; Ctx::related
+/// becomes the answer.
 class BuddyAffine : public Affine {
   public:
-    BuddyAffine(const Topology& t, const Imbalance& imb)
-        : Affine("wake_affine of 3.8 for related tasks; the others stay at prev", t, imb) {}
-    bool pulls(Ctx& x, int64_t factor) const override { return x.related = x.related && wake_affine_38(x, factor); }
+    BuddyAffine(std::unique_ptr<Affine> own, const Topology& t, const Imbalance& imb)
+        : Affine(own->text() + "; for related tasks only, the others stay at prev", t, imb), own_(std::move(own)) {}
+    bool pulls(Ctx& x, int64_t factor) const override { return x.related = x.related && own_->pulls(x, factor); }
+
+  private:
+    std::unique_ptr<Affine> own_;
 };
 
 /// A pulled task is not searched a CPU when nothing but a sync waker runs there, or nothing at all.
@@ -52,23 +53,16 @@ class BuddyAlone : public Step {
     }
 };
 
-uint32_t ref_param(const std::string& value) {
-    uint32_t ref = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), ref);
-    if (error != std::errc{} || end != value.data() + value.size() || ref < 1)
-        throw std::invalid_argument("ref=" + value + ": at least 1 expected");
-    return ref;
-}
-
-Composition compose_seed(const PolicyParams& params, const Topology& t) {
-    const Column& base = column("linux-3.8");
-    const uint32_t ref = ref_param(params.at("ref"));
+Composition compose_seed(Column row, const PolicyParams& params, const Topology& t) {
+    row = configured(row, params);
+    row.walk_at_prev = true;
+    const auto ref = static_cast<uint32_t>(int_param(params, "ref", 1, std::numeric_limits<uint32_t>::max()));
     Parts parts;
     parts.gate.push_back(std::make_unique<Buddies>(ref));
     parts.slow_gate.push_back(std::make_unique<Buddies>(ref));
-    parts.affine.push_back(std::make_unique<BuddyAffine>(t, base.imbalance));
+    parts.affine.push_back(std::make_unique<BuddyAffine>(affine_step(row, t), t, row.imbalance));
     parts.affine.push_back(std::make_unique<BuddyAlone>());
-    return compose(base, params, t, std::move(parts));
+    return compose(row, t, std::move(parts));
 }
 
 }  // namespace
@@ -94,21 +88,26 @@ bool wakeup_related(PolicyState& s, TaskId curr, TaskId p, uint32_t ref) {
     return buddy(p, curr) && buddy(curr, p);
 }
 
-PolicyEntry wakeup_buddy_entry() {
-    const Column& base = column("linux-3.8");
-    PolicyInfo info{.name = "wakeup-buddy",
-                    .summary = "Linux 3.8 that pulls a task to its waker only when the two keep waking each other",
-                    .source = "Michael Wang, [RFC PATCH] sched: wakeup buddy, 2013-02-28",
-                    .oracle_column = "v3.8+seed2",
-                    .reference = false,
-                    .params = {{"ref", "8",
-                                "wakeups in a row after the first, on both sides, that make buddies; at least 1. The "
-                                "code compares >=, the posting's text says more than"}},
-                    .steps = {},
-                    .deviations = column_deviations(base),
-                    .reads_irq = false};
-    info.deviations.push_back("tasks are told apart by thread, where the patch compares pointers that may be reused");
-    return composed_entry(std::move(info), compose_seed);
+PolicyEntry wakeup_buddy_entry(const Column& on) {
+    PolicyInfo info{
+        .name = "wakeup-buddy",
+        .summary = "that pulls a task to its waker only when the two keep waking each other",
+        .source = "Michael Wang, [RFC PATCH] sched: wakeup buddy, 2013-02-28",
+        .oracle_column = "v3.8+seed2",
+        .reference = false,
+        .params = {{"ref", "8",
+                    "wakeups in a row after the first, on both sides, that make buddies; at least 1. The code "
+                    "compares >=, the posting's text says more than"}},
+        .steps = {},
+        .deviations = {"tasks are told apart by thread, where the patch compares pointers that may be reused"},
+        .reads_irq = false,
+        .base = "linux-3.8"};
+    std::vector<std::string> port = {
+        "whether buddies are pulled is the column's own affine step, asked also for wakeups on prev itself; its gate "
+        "stays in front"};
+    if (on.affine.delayed) port.push_back("the waker is alone by nr, in which delayed tasks count");
+    return composed_entry(seed_info(std::move(info), on, std::move(port)),
+                          [&on](const PolicyParams& p, const Topology& t) { return compose_seed(on, p, t); });
 }
 
 }  // namespace rewake

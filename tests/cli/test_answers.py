@@ -14,7 +14,7 @@ import pytest
 
 from rewake.analysis.text import columns
 from rewake.cli import main
-from rewake.forms import ENUMS, OUTCOMES, Recording, RecordingWriter, RunWriter
+from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording, RecordingWriter, RunWriter
 
 HOSTILE = ["</script><script>x", "\x1b[2Jgone", "=cmd()", "a|b", "\\xff\\xfe", "two\nlines", "+1", "@sum", "宽" * 80]
 N = 2000
@@ -88,7 +88,9 @@ def write_run(path: Path, recording: Recording, policies: list[str]) -> None:
                     "cpu": cpu.astype(np.uint16),
                     "branch": np.zeros(n, np.uint8),
                     "cpus_scanned": np.zeros(n, np.uint16),
-                    "inputs_assumed": np.zeros(n, np.uint32),
+                    "inputs_assumed": np.where(known | (name == "prev"), 0, 1 << INPUTS.index("load")).astype(
+                        np.uint32
+                    ),
                     "outcome": np.full(n, exposed, np.uint16),
                     "known": known,
                     "lo_ns": lo,
@@ -138,9 +140,10 @@ def test_report_policies_as_columns(run: Path, capsys: pytest.CaptureFixture[str
     assert all(columns(line) <= 100 for line in lines)
     assert lines[0] == "\\x1b[2Jgone  4 CPUs  2 LLCs  2 nodes  kernel 6.1.0-test  2,000 decisions"
     assert lines[1].startswith("quality ok")
-    assert lines[2] == (
-        "fidelity of \\x1b[2Jgone: agreement 75.0 %, skill over prev 0.00, moved: recall 0.00 precision -"
-    )
+    assert lines[2:4] == [
+        "fidelity of \\x1b[2Jgone: agreement 75.0 %, skill over prev 0.00, moved: recall 0.00 precision -,",
+        "  decisions on assumed inputs 25.0 %",
+    ]
     table = {line[:32].strip(): line[32:].split() for line in lines if line[:6].strip()}
     assert table["one-step"] == ["recorded", "prev", "\\x1b[2Jgone"]
     assert table["would move                  /1k"] == ["250.0", "0.0", "(", "100%)", "0.0", "(", "100%)"]
@@ -195,6 +198,33 @@ def test_report_json_is_stable(run: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (prev["policy"], prev["decisions"], prev["would_move"], prev["cross_llc_waker"]) == ("prev", 2000, 0, 1000)
     assert (prev["p99_lo_ns"], prev["p99_hi_ns"], prev["p99_at_least_ns"]) == (1_973_000, None, 1_999_000)
     assert told(capsys, "report", run, "--format", "json") == text
+
+
+def test_every_report_holds_the_gate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = json.loads(told(capsys, "report", run, "--format", "json"))["fidelity"]
+    figures = {"agreement": 0.75, "skill": 0.0, "moved_agreement": 0.0, "moved_precision": None}
+    assert {name: gate[name] for name in figures} == figures
+    assert gate["inputs_assumed_pct"] == {"any": 25.0, "load": 25.0}
+    told(capsys, "report", run, "--min-skill", "0")
+    assert "skill 0.000, at least 0.5 was asked for" in told(capsys, "report", run, "--min-skill", "0.5", code=5)
+
+
+def test_no_column_is_below_every_gate(tmp_path: Path, recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with RunWriter(tmp_path / "none.run", Recording(recording)) as writer:
+        writer.manifest |= {"name": "x", "auto": None, "policies": [], "refusals": {"auto": "no column for kernel 2.6"}}
+        writer.commit()
+    told(capsys, "report", tmp_path / "none.run")
+    assert "no column for kernel 2.6: no skill" in told(
+        capsys, "report", tmp_path / "none.run", "--min-skill", "0", code=5
+    )
+
+
+def test_identify_refuses_a_recording_that_sched_ext_decided(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((recording / "manifest.json").read_text())
+    (recording / "manifest.json").write_text(json.dumps(manifest | {"sched_ext": True}))
+    assert "sched_ext scheduler" in told(capsys, "fidelity", recording, "--identify", "--force", code=5)
 
 
 def test_report_csv(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

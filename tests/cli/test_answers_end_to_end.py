@@ -19,6 +19,7 @@ DEMO = FIXTURES / "demo-split-llc-schbench" / "trace.dat"
 NO_COLUMN = FIXTURES / "cgroup-throttle-split-llc" / "trace.dat"
 FIDELITY_KEYS = {
     "decisions", "agreement", "skill", "moved", "moved_agreement", "moved_precision", "llc_agreement", "branches",
+    "inputs_assumed_pct",
 }  # fmt: skip
 
 
@@ -94,13 +95,18 @@ def test_fidelity(capsys: pytest.CaptureFixture[str]) -> None:
     for b in data["branches"]:
         parts = [b[k] for k in ("agreed", "recorded_prev", "recorded_waker", "recorded_same_llc", "recorded_elsewhere")]
         assert sum(parts) == b["decisions"]
-    assert "the kernel" in told(capsys, "fidelity", DEMO)
+    assert 0.0 < data["inputs_assumed_pct"]["any"] <= 100.0
+    assert max(data["inputs_assumed_pct"].values()) == data["inputs_assumed_pct"]["any"]
+    text = told(capsys, "fidelity", DEMO)
+    assert "the kernel" in text
+    assert f"decisions on assumed inputs {data['inputs_assumed_pct']['any']:.1f} %" in " ".join(text.split())
 
 
 def test_min_skill(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "fidelity", DEMO, "--min-skill", "0.1")
-    assert main(["fidelity", str(DEMO), "--min-skill", "0.999"]) == 5
-    assert re.search(r"skill 0\.\d+, at least 0\.999", capsys.readouterr().err)
+    for command in ("fidelity", "replay"):
+        assert main([command, str(DEMO), "--min-skill", "0.999"]) == 5
+        assert re.search(r"skill 0\.\d+, at least 0\.999", capsys.readouterr().err)
 
 
 def test_a_kernel_without_a_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +150,33 @@ def test_policies_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     odd.write_text('{"column": "v9.9", "scope": "sis", "topo": "smt8", "out": {}}\n')
     assert "no policy for column 'v9.9'" in told(capsys, "policies", "check", odd, code=1)
     told(capsys, "policies", "check", tmp_path / "none.jsonl", code=1)
+
+
+def test_identify(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = told(capsys, "fidelity", DEMO, "--identify")
+    assert all(columns(line) <= 100 for line in text.splitlines())
+    assert "ambiguous: the recording does not tell these columns apart: linux-5.15, 6.0, 6.1" in text
+    assert "identical decisions on this recording: linux-5.15 = 6.0 = 6.1" in text
+    assert "recorded kernel, which took no part in this: linux-6.1: in the set" in text
+    data = json.loads(told(capsys, "fidelity", DEMO, "--identify", "--format", "json"))
+    assert (data["kind"], data["sync"], data["column_in_set"], data["instance_in_set"]) == (
+        "identify",
+        "auto",
+        True,
+        True,
+    )
+    assert {"linux-4.19", "linux-4.12", "linux-3.8"}.isdisjoint(data["columns"])
+    assert data["telling"] >= data["moved"] > 1000
+    assert {r["sync"] for r in data["under"]} == {"0", "1"}
+    for c in data["candidates"]:
+        assert c["low"] <= c["behind"] <= c["high"]
+        assert c["in_set"] == (c["low"] <= 0)
+    clear = json.loads(told(capsys, "fidelity", DEMO, "--identify", "--assume", "sync=0", "--format", "json"))
+    assert clear["set"] == next(r["set"] for r in data["under"] if r["sync"] == "0")
+    listed = told(capsys, "fidelity", DEMO, "--identify", "--format", "csv")
+    assert len(listed.splitlines()) == 1 + sum(1 + len(c["same"]) for c in data["candidates"])
+    monkeypatch.delitem(KERNELS, (6, 1))
+    blind = json.loads(told(capsys, "fidelity", DEMO, "--identify", "--format", "json"))
+    assert blind["candidates"] == data["candidates"], "the recorded kernel takes no part"
+    told(capsys, "fidelity", DEMO, "--identify", "--as", "linux-6.1", code=2)
+    told(capsys, "fidelity", DEMO, "--identify", "--min-skill", "0.5", code=2)

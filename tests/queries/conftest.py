@@ -19,6 +19,9 @@ Ten decisions (w = waker, p = prev, c = chosen by the kernel):
 
 So the population is 0-5. Policies: `recorded`; `prev` (stays); `own` decides 0:1 1:0 2:0 3:2 4:0 5:2, latency known for
 0 and 1, else [5, 100] us for 2, [7, unbounded) for 3, no estimate for 4, [9, 9] us for 5.
+
+Two blocks of a trial, 6 and 4 wakeups, of which 4 and 2 are telling and the kernel moved 3 and none. `right` is wrong
+once, where the kernel moved; `still` moves nothing; with sync=1 `right` also moves one that the kernel left.
 """
 
 from __future__ import annotations
@@ -128,6 +131,17 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
              "inputs_assumed": bits(INPUTS, *own[5]) if own else None, "cpus_scanned": i if own else None}
         )  # fmt: skip
     make(con, "ledger", ledger, policy="VARCHAR", decision_id="BIGINT")
+    blocks = {"right": ((5, 2, 3), (4, 0, 0)), "still": ((3, 0, 0), (4, 0, 0))}
+    blocks_sync = {"right": ((4, 2, 4), (4, 0, 0)), "still": ((3, 0, 0), (4, 0, 0))}
+    make(con, "trial", [
+        {
+            "policy": policy, "sync": sync, "from_ns": 5000 * i, "decisions": (6, 4)[i], "telling": (4, 2)[i],
+            "agreed": agreed, "moved": (3, 0)[i], "moved_agreed": moved_agreed, "policy_moved": policy_moved,
+        }
+        for sync, found in (("0", blocks), ("1", blocks_sync), ("auto", blocks))
+        for policy, both in found.items()
+        for i, (agreed, moved_agreed, policy_moved) in enumerate(both)
+    ])  # fmt: skip
 
 
 BRANCHES = {"recorded": ["recorded", "prev"], "prev": ["recorded", "prev"], "own": ["x1", "core", "target"]}

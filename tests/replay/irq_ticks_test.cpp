@@ -22,16 +22,49 @@ class Ticks : public testing::Test {
 };
 
 TEST_F(Ticks, ALoadDecaysOverAGapAsItWouldTickByTick) {
-    IrqTicks jumping(topo_, 250), stepping(topo_, 250);
-    for (IrqTicks* t : {&jumping, &stepping}) {
-        t->idle(Cpu(0), false, 0);
-        t->irq(Cpu(0), true, kTick / 2);
-        t->irq(Cpu(0), false, kTick);
+    for (const IrqSettings& settings : {IrqSettings{}, IrqSettings{.decay = 1000}}) {
+        IrqTicks jumping(topo_, 250), stepping(topo_, 250);
+        const IrqLoad &jumped = jumping.estimate(settings), &stepped = stepping.estimate(settings);
+        for (IrqTicks* t : {&jumping, &stepping}) {
+            t->idle(Cpu(0), false, 0);
+            t->irq(Cpu(0), true, kTick / 2);
+            t->irq(Cpu(0), false, kTick);
+        }
+        for (Ns ts = kTick; ts <= 5000 * kTick; ts += kTick) stepping.advance(ts);
+        jumping.advance(5000 * kTick);
+        EXPECT_EQ(jumped.intrload, stepped.intrload);
+        EXPECT_EQ(jumped.threshold, stepped.threshold);
     }
-    for (Ns ts = kTick; ts <= 5000 * kTick; ts += kTick) stepping.advance(ts);
-    jumping.advance(5000 * kTick);
-    EXPECT_EQ(jumping.load().intrload, stepping.load().intrload);
-    EXPECT_EQ(jumping.load().threshold, stepping.load().threshold);
+}
+
+TEST_F(Ticks, EachSettingHasItsOwnEstimate) {
+    IrqTicks t(topo_, 250);
+    const IrqLoad& posted = t.estimate({});
+    EXPECT_EQ(&t.estimate(IrqSettings{}), &posted);
+    const IrqLoad& slow = t.estimate({.decay = 100});
+    const IrqLoad& fixed = t.estimate({.fixed = 5});
+    const IrqLoad& warm = t.estimate({.warm = true});
+    const IrqLoad& early = t.estimate({.initial = 30});
+    const IrqLoad& costly = t.estimate({.entry_overhead = 500'000});
+    EXPECT_EQ(&t.estimate({}), &posted) << "references stay valid";
+    t.idle(Cpu(0), false, 0);
+    t.irq(Cpu(0), true, kTick / 2);
+    t.irq(Cpu(0), true, kTick / 2 + 1);  // nested
+    t.irq(Cpu(0), false, kTick / 2 + 2);
+    t.irq(Cpu(0), false, kTick / 2 + 1'000'000);
+    t.advance(kTick);
+    EXPECT_EQ(posted.intrload[0], 23);
+    EXPECT_EQ(costly.intrload[0], 34) << "1.5 ms: one interrupt, its nested one included";
+    EXPECT_EQ(posted.threshold, 1000);
+    EXPECT_EQ(early.threshold, 30);
+    EXPECT_EQ(warm.threshold, 30) << "the only CPU is in bucket 2";
+    t.advance(2 * kTick);
+    EXPECT_EQ(posted.intrload[0], 17);
+    EXPECT_EQ(slow.intrload[0], 22);
+    t.advance(30 * kTick);
+    EXPECT_EQ(posted.threshold, 10);
+    EXPECT_EQ(early.threshold, 10);
+    EXPECT_EQ(fixed.threshold, 5);
 }
 
 TEST_F(Ticks, TheLastPossibleTimeEnds) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "replay/model/pelt.hpp"
 
@@ -16,27 +18,76 @@ constexpr double kHalf = 32.768 * kMs;
 
 TEST(Pelt, DecayIsTheClosedForm) {
     for (Ns dt : {Ns{0}, Ns{1}, Ns{1000}, 1024 * Ns{1000}, 5 * kMs, Ns{32'768'000}, 100 * kMs, 1000 * kMs})
-        EXPECT_NEAR(pelt_decay(dt), std::exp2(-static_cast<double>(dt) / kHalf), 2e-7) << dt;
+        EXPECT_NEAR(pelt_decay(dt), std::exp2(-static_cast<double>(dt) / kHalf), 2e-9) << dt;
     EXPECT_EQ(pelt_decay(3'600'000 * kMs), 0.0);
     EXPECT_EQ(pelt_decay(-5), 1.0);
 }
 
-TEST(Pelt, HalfOfTheTimeIsHalfOfTheWeight) {
+TEST(Pelt, RunningForNMillisecondsIsTheClosedForm) {
+    for (int n : {2, 5, 10, 33, 100, 1000}) {
+        Pelt p;
+        p.accrue(n * kMs, 1024, true);
+        const double expected = 1024 * (1 - std::exp2(-n * kMs / kHalf));  // 1024 (1 - y^n)
+        EXPECT_NEAR(p.util_avg, expected, 1) << n;
+        EXPECT_NEAR(p.load_avg, expected, 1) << n;
+        EXPECT_NEAR(p.runnable_avg, expected, 1) << n;
+        p.accrue(n * kMs + static_cast<Ns>(kHalf), 0, false);
+        EXPECT_NEAR(p.util_avg, expected / 2, 1) << n;
+    }
+}
+
+TEST(Pelt, WaitingIsLoadButNotUtilisation) {
     Pelt p;
-    for (int i = 0; i < 2000; ++i) p.accrue(i * kMs, i % 2 ? 1024 : 0);
-    EXPECT_NEAR(p.load, 512, 12);
+    for (int i = 1; i <= 3000; ++i) p.accrue(i * kMs, i % 3 ? 88761 : 0, i % 3 == 1);
+    EXPECT_NEAR(p.util, 1024 / 3.0, 10);
+    EXPECT_NEAR(p.runnable, 1024 * 2 / 3.0, 12);
+    EXPECT_NEAR(p.load, 88761 * 2 / 3.0, 1000);
+}
+
+TEST(Pelt, WhatIsSeenChangesOnceAPeriodAndIsAllThatMoves) {
+    Pelt p;
+    p.edge = kPeltPeriod;
+    p.accrue(1'000'000, 1024, true);
+    EXPECT_EQ(p.util_avg, 0);
+    EXPECT_GT(p.util, 20);
+    Pelt moved = p;
+    moved.move(5 * kMs, 6 * kMs);
+    EXPECT_EQ(moved.util, 0);
+    p.accrue(1'100'000, 1024, true);
+    EXPECT_EQ(p.util_avg, 23);  // 1024 (1 - 2^(-1.1/32.768)) = 23.55
+    EXPECT_EQ(p.edge, 2 * kPeltPeriod);
+}
+
+TEST(Pelt, EstimateRisesAtOnceAndFallsByAQuarter) {
+    EXPECT_EQ(util_est_after_sleep(100, 300, 300, 1024), 300);
+    EXPECT_EQ(util_est_after_sleep(300, 100, 100, 1024), 250);
+    EXPECT_EQ(util_est_after_sleep(300, 295, 295, 1024), 300);  // within the margin
+    EXPECT_EQ(util_est_after_sleep(300, 100, 111, 1024), 300);  // it wanted to run more
+    EXPECT_EQ(util_est_after_sleep(600, 500, 500, 462), 600);   // more than its CPU has
 }
 
 class Loads : public testing::Test {
   protected:
-    Loads() {
+    Loads() { build({1024, 1024}); }
+    void build(std::vector<uint16_t> capacities) {
+        topo_ = {};
         topo_.n_cpus = 2;
         topo_.online.set(Cpu(0));
         topo_.online.set(Cpu(1));
+        topo_.cap_orig = std::move(capacities);
         topo_.finish();
+        table_ = {};
         table_.masks.push_back({topo_.online, 2});
         table_.tasks.resize(8);
         machine_.emplace(topo_, table_);
+    }
+    Machine::TaskUtil util(uint32_t task, int cpu) {
+        return machine_->task_util(machine_->task(TaskId(task)), Cpu(static_cast<uint16_t>(cpu)));
+    }
+    const SlowInputs& all(Ns ts) {
+        machine_->advance(ts, Cpu(0), Cpu(1));
+        machine_->look_at_all();
+        return *machine_->view().slow;
     }
     void runs(Ns ts, uint16_t cpu, uint32_t prev, uint32_t next, PrevState state = PrevState::S) {
         const int64_t id = 0;
@@ -68,7 +119,6 @@ TEST_F(Loads, AWokenTaskTakesItsLoadAlong) {
     runs(kMs, 0, 0, 4);
     runs(500 * kMs, 0, 4, 0);
     machine_->on_wakeup(TaskId(4), 120, Cpu(1), 500 * kMs + static_cast<Ns>(kHalf));
-    EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 0, 2);
     EXPECT_NEAR(static_cast<double>(load(1, LoadKind::average)), 512, 2);
     EXPECT_NEAR(static_cast<double>(load(1, LoadKind::runnable)), 512, 2);
     EXPECT_EQ(load(1, LoadKind::weight), 1024);
@@ -82,6 +132,79 @@ TEST_F(Loads, TwoTasksAddUp) {
     EXPECT_NEAR(static_cast<double>(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average)), 1023,
                 2);
     EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 1024);
+}
+
+TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
+    runs(kMs, 0, 0, 4);
+    runs(101 * kMs, 0, 4, 0);  // 100 ms: 1024 (1 - 2^(-100/32.768)) = 900.5
+    EXPECT_NEAR(util(4, 0).util, 900, 2);
+    EXPECT_EQ(util(4, 0).util_est, util(4, 0).util);
+    EXPECT_NEAR(util(4, 0).runnable, 900, 2);
+    machine_->on_wakeup(TaskId(4), 120, Cpu(0), 101 * kMs + static_cast<Ns>(kHalf));
+    EXPECT_NEAR(util(4, 0).util, 450, 2);
+    EXPECT_EQ(all(134 * kMs).util_est[0], util(4, 0).util_est);
+    EXPECT_EQ(all(134 * kMs).util_est[1], 0);
+}
+
+TEST_F(Loads, ABusyCpuFollowsItsTicksAndAnIdleOneTheBalancer) {
+    machine_->set_tick(4 * kMs, 1 * kMs);
+    all(0), all(4'500'000);  // the balancer looks again at 5.5 ms: each LLC has one CPU
+    runs(4'600'000, 1, 1, 5);
+    EXPECT_EQ(all(4'900'000).util[1], 0);
+    EXPECT_EQ(all(5'400'000).util[1], 8);  // as of the tick at 5 ms: 1024 (1 - 2^(-0.4/32.768)) = 8.6
+    runs(8 * kMs, 1, 5, 1);
+    const int32_t then = all(8 * kMs).util[1];
+    EXPECT_EQ(all(8'500'000).util[1], then);
+    EXPECT_NEAR(all(8 * kMs + static_cast<Ns>(kHalf)).util[1], then / 2, 2);
+}
+
+TEST_F(Loads, APlacedTaskIsCountedOnItsOldCpuUntilThatIsUpdated) {
+    runs(kMs, 0, 0, 4);
+    runs(501 * kMs, 0, 4, 0);
+    machine_->on_wakeup(TaskId(4), 120, Cpu(1), 502 * kMs);
+    EXPECT_GT(load(0, LoadKind::average), 1000);
+    EXPECT_GT(load(1, LoadKind::average), 950);
+    machine_->on_wakeup(TaskId(5), 120, Cpu(0), 503 * kMs);  // a first-seen task attaches its weight
+    EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 60);
+}
+
+TEST_F(Loads, ATaskThatDiesLeavesNothing) {
+    runs(kMs, 0, 0, 4);
+    runs(501 * kMs, 0, 4, 0, PrevState::X);
+    machine_->on_wakeup(TaskId(5), 120, Cpu(0), 1500 * kMs);
+    EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 2);
+}
+
+TEST_F(Loads, ANewTaskStartsFromItsCpu) {
+    machine_->on_fork(TaskId(4));
+    machine_->on_wakeup(TaskId(4), 120, Cpu(0), kMs);
+    EXPECT_EQ(util(4, 0).util, 512);  // half of what an idle CPU has left
+    machine_->on_fork(TaskId(5));
+    machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs);
+    EXPECT_EQ(util(5, 0).util, 256);  // as its CPU, but half of the rest at most
+    EXPECT_EQ(util(5, 0).runnable, 256);
+}
+
+TEST_F(Loads, TheClockOfASlowCpuIsSlowWhileItIsBusy) {
+    build({512, 1024});
+    runs(kMs, 0, 0, 4);
+    runs(kMs, 1, 1, 5);
+    runs(33 * kMs, 0, 4, 0);
+    runs(33 * kMs, 1, 5, 1);
+    EXPECT_NEAR(util(4, 0).util, 1024 * (1 - std::exp2(-16 * kMs / kHalf)), 2);
+    EXPECT_NEAR(util(5, 1).util, 1024 * (1 - std::exp2(-32 * kMs / kHalf)), 2);
+}
+
+TEST_F(Loads, IdleStampsAndPendingWakeups) {
+    runs(kMs, 0, 0, 4);
+    runs(7 * kMs, 0, 4, 0);
+    machine_->on_waking(TaskId(4), 120, true, Cpu(1));
+    const SlowInputs& in = all(8 * kMs);
+    EXPECT_EQ(in.idle_stamp[0], 7 * kMs);
+    EXPECT_LT(in.idle_stamp[1], kMs);  // idle since before the recording
+    EXPECT_FALSE(in.pending.test(Cpu(0)));
+    EXPECT_TRUE(in.pending.test(Cpu(1)));
+    EXPECT_LT(in.exit_latency[0], 0);
 }
 
 }  // namespace

@@ -292,11 +292,6 @@ TEST(Reference, TrivialRules) {
     EXPECT_EQ(s.decide(*make_policy("waker", {}, t, 0)).cpu, cpu(1));
     s.allow(cpus({2, 3}));
     EXPECT_EQ(s.decide(*make_policy("waker", {}, t, 0)).cpu, cpu(2));
-    for (const PolicyInfo& p : all_policies()) {  // forks need utilisation and cpuidle states from 4.5 on
-        const bool forks = p.reference || p.name.starts_with("linux-3.") || p.name == "wakeup-buddy";
-        EXPECT_EQ(make_policy(p.name, {}, t, 0)->has(Kind::fork), forks) << p.name;
-        EXPECT_EQ(make_policy(p.name, {}, t, 0)->replays_balance_wake(), forks) << p.name;
-    }
 }
 
 TEST(Registry, RefusesWhatItDoesNotKnow) {
@@ -312,7 +307,8 @@ TEST(Registry, RefusesWhatItDoesNotKnow) {
         "wakeup-buddy, irq-aware, asym-prefer-prev, userspace-hints");
     EXPECT_EQ(error("prev", {{"x", "1"}}), "prev has no parameter 'x'; it has none");
     EXPECT_EQ(error("idle-thread-scan", {{"hot", "1"}}),
-              "idle-thread-scan has no parameter 'hot'; it has migration_cost, hot_clock");
+              "idle-thread-scan has no parameter 'hot'; it has wake_wide_factor, imbalance_pct_smt, imbalance_pct_llc, "
+              "imbalance_pct_pkg, migration_cost, hot_clock, cfs_nr");
     EXPECT_EQ(error("idle-thread-scan", {{"hot_clock", "soon"}}), "hot_clock=soon: stale or now expected");
     EXPECT_NE(error("idle-thread-scan", {{"migration_cost", "1ms"}}), "no error");
     EXPECT_EQ(error("linux-6.1", {{"SIS_UTIL", "yes"}}), "SIS_UTIL=yes: 0 or 1 expected");

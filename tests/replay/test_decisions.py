@@ -229,3 +229,13 @@ def test_valid_schedules_never_resync_and_batches_do_not_matter(world: World, cu
             # The end of a running segment is looked for one batch ahead at most.
             keys = a.keys() - {"lo_ns", "hi_ns"}
             assert {k: a[k] for k in keys} == {k: b[k] for k in keys}
+
+
+def test_a_fork_of_4_5_migrates_its_child_to_where_it_is() -> None:
+    """E8 D6: set_task_cpu tells of every child: migrate(child, 3->3)@3, then wakeup_new."""
+    w = World(8, 12).add("fork", 900, 3, task=P, child=Q).migrate(950, 3, Q, 3, 3, curr=P)
+    w.wakeup(1000, 3, Q, 3, new=True, curr=P)
+    decisions = w.decisions((4, 5))
+    (row,) = decisions.rows()
+    assert (row["kind"], row["class"], row["prev_cpu"], row["chosen_cpu"]) == ("fork", "stayed", 3, 3)
+    assert decisions.counts["resync"] == 0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rewake.replay import _engine
+from rewake.replay.spec import parse
 
 HERE = Path(__file__).parent
 TOPOLOGIES = {t["name"]: t for t in json.loads((HERE.parents[1] / "fixtures/oracle/topologies.json").read_text())}
@@ -136,6 +137,8 @@ def _column_vector(row: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]
     if "nr2" in words:
         vector["nr"] = [2] * n
     vector["kind"] = "fork" if scope in ("fork_exec", "idlest_cpu") else "wake"
+    if "hics'" in words:
+        after["hic"] = [int(c) for c in words["hics'"].split(",")]
     if "cost'" in words:
         after["waker_scan_cost"] = int(words["cost'"])
     return vector, after
@@ -144,15 +147,16 @@ def _column_vector(row: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]
 def _column_decisions() -> list[Any]:
     return [
         pytest.param(policy, cpu, row, id=f"{row['id']}-{policy}")
-        for row in SECTIONS["columns"]
-        for policy, _, cpu in (d.partition("=") for d in row["decisions"].split())
+        for row in SECTIONS["columns"] + SECTIONS["hybrids"] + SECTIONS["parameters"]
+        for policy, _, cpu in (d.rpartition("=") for d in row["decisions"].split())
     ]
 
 
 @pytest.mark.parametrize(("policy", "cpu", "row"), _column_decisions())
 def test_columns_and_seeds(policy: str, cpu: str, row: dict[str, str]) -> None:
     vector, after = _column_vector(row)
-    got = ORACLE.run(policy, vector)
+    (spec,) = parse(policy)
+    got = ORACLE.run(spec.policy, vector, spec.params)
     if cpu in ("local", "remote"):
         llc = next(llc for llc in TOPOLOGIES[row["topology"]]["llc"] if vector["waker"] in llc)
         assert (got["cpu"] in llc) == (cpu == "local"), got
@@ -202,7 +206,7 @@ def test_should_scan(row: dict[str, str]) -> None:
 def test_every_golden_example_is_run() -> None:
     """A table that lost its rows would pass silently."""
     rows = {
-        "sis": 50, "wake_affine": 10, "wake": 1, "should_scan": 3, "wake_wide": 4, "columns": 122, "intrload": 9,
-        "threshold": 10, "buddies": 6,
+        "sis": 50, "wake_affine": 10, "wake": 1, "should_scan": 3, "wake_wide": 4, "columns": 168, "hybrids": 29,
+        "parameters": 11, "intrload": 9, "threshold": 10, "buddies": 6,
     }  # fmt: skip
     assert {k: len(v) for k, v in SECTIONS.items()} == rows

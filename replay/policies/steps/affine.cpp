@@ -17,15 +17,16 @@ std::string text414(const WakeAffineRules& f) {
 
 }  // namespace
 
-DomainWalk::DomainWalk(bool stop_unbalanced)
+DomainWalk::DomainWalk(bool stop_unbalanced, bool at_prev)
     : Step(Stage::walk, stop_unbalanced
                             ? "lowest domain with WAKE_AFFINE that holds prev, below the first without LOAD_BALANCE"
                             : "lowest domain with WAKE_AFFINE that holds prev"),
-      stop_unbalanced_(stop_unbalanced) {}
+      stop_unbalanced_(stop_unbalanced),
+      at_prev_(at_prev) {}
 
 bool DomainWalk::run(Ctx& x) const {
     x.target = x.w.prev;
-    if (!x.want_affine || x.w.waker == x.w.prev) return false;  // the level would not be used
+    if (!x.want_affine || (!at_prev_ && x.w.waker == x.w.prev)) return false;  // the level would not be used
     x.look(kDomains);
     for (int i : x.t.stack[x.w.waker.v]) {
         const Domain& d = x.t.domains[i];

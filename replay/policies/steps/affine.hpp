@@ -15,14 +15,15 @@ struct Imbalance {
 std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb);
 
 /// Finds the affine level of a wakeup. `stop_unbalanced`: the walk ends at a level without LOAD_BALANCE (4.5 - 5.4).
+/// `at_prev`: also for a wakeup on prev itself, which kernels leave alone (seed 2).
 /// For machines where no domain sets BALANCE_WAKE; SlowWalk (slow_path.hpp) serves the others.
 class DomainWalk : public Step {
   public:
-    explicit DomainWalk(bool stop_unbalanced);
+    DomainWalk(bool stop_unbalanced, bool at_prev);
     bool run(Ctx&) const override;
 
   private:
-    bool stop_unbalanced_;
+    bool stop_unbalanced_, at_prev_;
 };
 
 /// Moves Ctx::target to the waker's CPU or leaves it at prev. Reached with an affine level and waker CPU != prev only.

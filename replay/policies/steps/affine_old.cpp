@@ -21,8 +21,12 @@ bool DomainWalk38::run(Ctx& x) const {
     return x.decide(x.w.prev, Branch::nosearch);
 }
 
-bool wake_affine_38(Ctx& x, int64_t factor) {
+Affine38::Affine38(const Topology& t, const Imbalance& imb, bool at_prev)
+    : Affine("wake_affine: loads scaled by capacities, or light enough", t, imb), at_prev_(at_prev) {}
+
+bool Affine38::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;
+    if (!at_prev_ && w.waker == w.prev) return false;
     x.look(kLoad | kSync | kCapacity | kNr);
     const int64_t here = x.v.load[w.waker.v] - (x.sync ? w.curr_load : 0), there = x.v.load[w.prev.v];
     const bool balanced =
@@ -31,11 +35,6 @@ bool wake_affine_38(Ctx& x, int64_t factor) {
     const int64_t nr = x.v.nr[w.waker.v];
     return here <= there && here + there <= (nr ? x.v.load[w.waker.v] / nr : 0);
 }
-
-Affine38::Affine38(const Topology& t, const Imbalance& imb)
-    : Affine("wake_affine: loads scaled by capacities, or light enough", t, imb) {}
-
-bool Affine38::pulls(Ctx& x, int64_t factor) const { return x.w.waker != x.w.prev && wake_affine_38(x, factor); }
 
 Affine412::Affine412(const Topology& t, const Imbalance& imb)
     : Affine("wake_affine: always within an LLC, else loads of the nodes scaled by their capacities", t, imb) {}

@@ -14,15 +14,14 @@ class DomainWalk38 : public Step {
     bool run(Ctx&) const override;
 };
 
-/// "Pull to the waker?" of 3.8 by instantaneous loads; shared with the buddy rule (seed 2). `factor` as in
-/// Affine::pulls.
-bool wake_affine_38(Ctx& x, int64_t factor);
-
-/// 3.8 - 3.10.
+/// 3.8 - 3.10. `at_prev`: also for a wakeup on prev itself (seed 2).
 class Affine38 : public Affine {
   public:
-    Affine38(const Topology& t, const Imbalance& imb);
+    Affine38(const Topology& t, const Imbalance& imb, bool at_prev);
     bool pulls(Ctx&, int64_t factor) const override;
+
+  private:
+    bool at_prev_;
 };
 
 /// 4.13, and 4.12.3: always within an LLC, else by the loads of the two nodes. For a kernel with NUMA balancing built

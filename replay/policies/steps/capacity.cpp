@@ -28,14 +28,14 @@ std::string scan_text(const AsymScan::Rules& r) {
 
 }  // namespace
 
-int util_fits_cpu(Ctx& x, Cpu c, FitRule rule) {
+int util_fits_cpu(Ctx& x, Cpu c, FitRule rule, int margin) {
     const Wakeup& w = x.w;
     x.look(kUtil | kCapacity);
     int64_t util = std::max(w.p_util, rule == FitRule::clamp_odd ? w.p_util_est | 1 : w.p_util_est);
     const bool clamps = rule == FitRule::clamp || rule == FitRule::clamp_odd;
     if (clamps && w.uclamp_used)  // the kernel's clamp(): the minimum wins over a smaller maximum last
         util = util < w.uclamp_min ? w.uclamp_min : util > w.uclamp_max ? w.uclamp_max : util;
-    const bool fits = util * 1280 < int64_t{x.v.cap[c.v]} * 1024;
+    const bool fits = util * margin < int64_t{x.v.cap[c.v]} * 1024;
     if (!w.uclamp_used || clamps) return fits;
     const int cap_orig = x.t.cap_orig[c.v];
     const bool max_fits = w.uclamp_max <= cap_orig && !(cap_orig == 1024 && w.uclamp_max == 1024);
@@ -46,13 +46,14 @@ int util_fits_cpu(Ctx& x, Cpu c, FitRule rule) {
     return boosted ? -1 : 1;
 }
 
-Fit::Fit(FitRule rule, bool whole_core)
+Fit::Fit(FitRule rule, int margin, bool whole_core)
     : Filter(whole_core ? "fits, its whole core idle (asymmetric machines)" : "fits (asymmetric machines)"),
       rule_(rule),
+      margin_(margin),
       whole_core_(whole_core) {}
 
 bool Fit::passes(Ctx& x, Cpu c) const {
-    return util_fits_cpu(x, c, rule_) > 0 && (!whole_core_ || !x.t.smt_active || core_idle(x, c));
+    return util_fits_cpu(x, c, rule_, margin_) > 0 && (!whole_core_ || !x.t.smt_active || core_idle(x, c));
 }
 
 AsymScan::AsymScan(Rules rules) : Step(Stage::probe, scan_text(rules)), rules_(rules) {}
@@ -70,7 +71,7 @@ bool AsymScan::run(Ctx& x) const {
     const bool fitting = for_each_in_wrap(
         x.t.words, x.target.v, [&](unsigned i) { return cpus(i) & x.usable_word(i); },
         [&](Cpu c) {
-            const int fits = util_fits_cpu(x, c, rules_.fit);
+            const int fits = util_fits_cpu(x, c, rules_.fit, rules_.margin);
             if (fits > 0) {
                 best = c;
                 return true;
@@ -112,7 +113,7 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
             ++x.d.scanned;
             if (!x.usable(c)) return false;
             const bool preferred = !cores || core_idle(x, c);
-            const int fits = util_fits_cpu(x, c, rules_.fit);
+            const int fits = util_fits_cpu(x, c, rules_.fit, rules_.margin);
             if (fits > 0 && preferred) {
                 best = c;
                 return true;
@@ -126,7 +127,8 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
             }
             return false;
         });
-    if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit) > 0 && core_idle(x, best))) x.s.hic[llc] = 0;
+    if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit, rules_.margin) > 0 && core_idle(x, best)))
+        x.s.hic[llc] = 0;
     return x.decide(best, rules_.exit);
 }
 

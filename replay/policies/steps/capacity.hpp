@@ -14,18 +14,21 @@ enum class FitRule : uint8_t {
     boost,      ///< 6.1+: the same, with "fits but for the uclamp_min boost" as -1
 };
 
+constexpr int kFitMargin = 1280;  ///< capacity a fitting task needs, in 1024ths of its utilisation
+
 /// 1 fits, 0 does not, -1 fits except for the uclamp_min boost (FitRule::boost only).
-int util_fits_cpu(Ctx& x, Cpu c, FitRule rule = FitRule::boost);
+int util_fits_cpu(Ctx& x, Cpu c, FitRule rule = FitRule::boost, int margin = kFitMargin);
 
 /// Filter "asym fit". Belongs to machines with different capacities only. `whole_core`: on SMT machines every sibling
 /// must be idle (7.2).
 class Fit : public Filter {
   public:
-    explicit Fit(FitRule rule, bool whole_core = false);
+    Fit(FitRule rule, int margin, bool whole_core = false);
     bool passes(Ctx&, Cpu) const override;
 
   private:
     FitRule rule_;
+    int margin_;
     bool whole_core_;
 };
 
@@ -36,6 +39,7 @@ class AsymScan : public Step {
     struct Rules {
         Branch exit = Branch::x5;
         FitRule fit = FitRule::boost;
+        int margin = kFitMargin;
         bool bounded = false;      ///< 7.2: nr_idle_scan bounds it
         bool ranks_cores = false;  ///< 7.2: while idle cores are promised, wholly idle cores rank first
     };

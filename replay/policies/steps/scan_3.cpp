@@ -9,14 +9,6 @@ namespace {
 
 constexpr int kUnbounded = std::numeric_limits<int>::max();
 
-/// SIS_PROP: one more than the CPUs that may be examined.
-int prop_bound(Ctx& x, uint16_t llc) {
-    x.look(kNrIdleScan);
-    const int64_t idle = x.v.avg_idle[x.w.waker.v] / 512, cost = x.s.scan_cost[x.t.llc[x.w.waker.v].v] + 1;
-    const int64_t span_idle = x.t.llc_weight[llc] * idle;
-    return span_idle > 4 * cost ? static_cast<int>(std::min<int64_t>(span_idle / cost, kUnbounded)) : 4;
-}
-
 std::string cpu_text(const Scan3Rules& r) {
     std::string s = "CPU pass: usable CPUs of target's LLC from target";
     if (r.sis_prop) s += ", bounded by avg_idle and scan cost (SIS_PROP)";
@@ -63,7 +55,8 @@ bool CpuPass::run(Ctx& x) const {
     const int words = x.t.words;
     const unsigned start = x.target.v;
     x.look(kDomains | kAllowed);
-    const int most = rules_.sis_prop ? prop_bound(x, llc) - 1 : kUnbounded;  // CPUs that are examined
+    const int most =
+        rules_.sis_prop ? sis_prop_bound(x, rules_, x.t.llc_weight[llc]) - 1 : kUnbounded;  // CPUs that are examined
     auto cpus = [&](unsigned i) { return rules_.counts_disallowed ? span.w[i] : span.w[i] & allowed.w[i]; };
     if (!x.soft_empty()) x.look(kIdlePolicy);
     auto takes = [&](unsigned i) {
@@ -104,6 +97,14 @@ bool SiblingPass::run(Ctx& x) const {
         if (!soft) soft = c;
     }
     return soft && x.decide(*soft, Branch::smt);
+}
+
+int sis_prop_bound(Ctx& x, const Scan3Rules& rules, int weight) {
+    x.look(kNrIdleScan);
+    const int64_t idle = x.v.avg_idle[x.w.waker.v] / rules.idle_divisor;
+    const int64_t cost = x.s.scan_cost[x.t.llc[x.w.waker.v].v] + 1, span_idle = weight * idle;
+    return span_idle > rules.least * cost ? static_cast<int>(std::min<int64_t>(span_idle / cost, kUnbounded))
+                                          : rules.least;
 }
 
 void count_scan_cost(Ctx& x, int examined) {

@@ -12,6 +12,8 @@ struct Scan3Rules {
     bool counts_disallowed = true;  ///< CPUs that are not allowed count against the bound (until 4.19)
     bool soft_last = false;         ///< 5.4: a CPU with only idle-policy tasks is taken when nothing better is met
     bool siblings_in_llc = false;   ///< the sibling pass stays in the LLC domain (5.9.2+)
+    int idle_divisor = 512;         ///< part of avg_idle that a scan may cost
+    int least = 4;                  ///< smallest bound
 };
 
 /// Pass 1: the first wholly idle core of LLC and allowed in wrap order from target, while has_idle_cores is set;
@@ -23,7 +25,7 @@ class CorePass : public Step {
 
   protected:
     /// Which CPU of the idle core whose sibling `first` was met to take.
-    virtual Cpu pick(const Ctx&, Cpu first) const { return first; }
+    virtual Cpu pick(Ctx&, Cpu first) const { return first; }
 };
 
 /// Pass 2: the first usable CPU from target. Writes the average scan cost of the waker's LLC.
@@ -45,6 +47,9 @@ class SiblingPass : public Step {
   private:
     Scan3Rules rules_;
 };
+
+/// SIS_PROP for a scan of `weight` CPUs: one more than may be examined.
+int sis_prop_bound(Ctx& x, const Scan3Rules& rules, int weight);
 
 /// A CPU pass of `examined` CPUs came to a normal end: averages its cost (View's model of the clock) over the earlier
 /// ones.

@@ -125,8 +125,7 @@ bool ScanU::run(Ctx& x) const {
     if (rules_.waker_llc && !x.t.has_llc_domain[x.w.waker.v]) return false;
     int nr = kMaxCpus;
     if (rules_.sis_util) {
-        x.look(kNrIdleScan);
-        nr = x.v.nr_idle_scan[llc];
+        nr = sis_util_bound(x, rules_, x.t.llc_weight[llc]);
         if (nr == 0) return false;  // also with has_idle_cores, which then stays set
     }
     if (rules_.empty_keeps_flag && idle_cores &&
@@ -135,6 +134,17 @@ bool ScanU::run(Ctx& x) const {
     const unsigned start = x.target.v + 1u;
     if (rules_.clusters && x.t.has_cluster[x.target.v]) return search_clusters(x, span, start, nr, idle_cores, rules_);
     return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr);
+}
+
+int sis_util_bound(Ctx& x, const ScanURules& rules, int weight) {
+    x.look(kNrIdleScan);
+    const uint16_t llc = x.t.llc[x.target.v].v;
+    const int64_t nr = x.v.nr_idle_scan[llc], size = x.t.llc_weight[llc];
+    if (rules.util_pct == ScanURules::kUtilPct && weight == size) return static_cast<int>(nr);
+    constexpr int64_t kFull = 1024, kPct2 = ScanURules::kUtilPct * ScanURules::kUtilPct;
+    const int64_t taken = kFull - std::min(kFull, nr * kFull / size);  // x^2 pct^2 / (10000 * 1024) of A7
+    return static_cast<int>((kFull - std::min(kFull, taken * rules.util_pct * rules.util_pct / kPct2)) * weight /
+                            kFull);
 }
 
 void update_idle_core(PolicyState& s, const Topology& t, Cpu c, bool core_idle) {

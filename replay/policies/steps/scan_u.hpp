@@ -16,6 +16,8 @@ struct ScanURules {
         true;  ///< a thread is remembered only if it may be scanned, not just allowed (6.1.192, 6.12+)
     bool clusters = false;         ///< target's cluster is scanned first (6.8+)
     bool empty_keeps_flag = false; ///< LLC without allowed CPU: no search, has_idle_cores stays (7.2)
+    int util_pct = kUtilPct;       ///< weight of the utilisation in nr_idle_scan
+    static constexpr int kUtilPct = 117;
 };
 
 /// The siblings of prev while no idle core is promised, then one pass over LLC and allowed from target + 1: whole idle
@@ -28,6 +30,10 @@ class ScanU : public Step {
   private:
     ScanURules rules_;
 };
+
+/// SIS_UTIL for a scan of `weight` CPUs: how many may be examined. For the LLC of target itself it is nr_idle_scan; for
+/// another weight or util_pct the utilisation is worked back from that, to within a CPU.
+int sis_util_bound(Ctx& x, const ScanURules& rules, int weight);
 
 /// A CPU entered idle: sets has_idle_cores of its LLC when that completed an idle core (SMT machines).
 void update_idle_core(PolicyState& s, const Topology& t, Cpu c, bool core_idle);

@@ -86,7 +86,7 @@ Stats statistics(Ctx& x, const SlowRules& r, const CpuMask& g, int pct, bool asy
         const int nr = x.v.nr[c.v] - runs;
         s.nr += nr;
         s.idle += nr == 0 && (runs ? !in.pending.test(c) : x.v.idle.test(c));
-        fits = fits || util_fits_cpu(x, c, r.fit) > 0;
+        fits = fits || util_fits_cpu(x, c, r.fit, r.fit_margin) > 0;
     });
     const bool short_util = 100 * s.cap < s.util * pct, short_runnable = s.cap * pct < 100 * s.runnable;
     if (s.nr > s.weight && (short_util || short_runnable))
@@ -221,7 +221,7 @@ const CpuMask* idlest_group_gt(Ctx& x, const SlowRules& r, const Domain& d, int 
     const int hint = r.fork_hints ? (x.w.hint | r.hint) & (kForkAffine | kForkSpread) : 0;
     if (d.numa && !hint)
         if (const Stats* s = numa_choice(x, r, d, local, best, c)) return s == &local ? nullptr : best.group;
-    if ((hint & kForkAffine) && local.idle > local.weight / 2) return nullptr;
+    if ((hint & kForkAffine) && local.idle > local.weight / r.affine_divisor) return nullptr;
     if (local.idle != best.idle) return local.idle > best.idle ? nullptr : best.group;
     return (hint & kForkSpread) && local.util > best.util ? best.group : nullptr;
 }

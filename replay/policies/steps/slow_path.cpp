@@ -38,7 +38,7 @@ bool SlowWalk::run(Ctx& x) const {
             continue;
         }
         if (x.want_affine && d.wake_affine && d.span.test(w.prev)) {
-            if (rules_.walk_38 || w.waker != w.prev) x.affine_domain = i;
+            if (rules_.walk_38 || rules_.walk_at_prev || w.waker != w.prev) x.affine_domain = i;
             x.slow_domain = Topology::kNone;
             return false;
         }

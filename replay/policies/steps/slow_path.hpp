@@ -26,6 +26,7 @@ struct SlowRules {
     GroupRule group = GroupRule::gt;
     Imbalance imbalance{};
     FitRule fit = FitRule::boost;  ///< GT: whether p fits a CPU
+    int fit_margin = kFitMargin;
     NumaRule numa = NumaRule::imb_numa_nr;
     bool allowed_only = true;  ///< GT: statistics over allowed CPUs only
     bool partial_asym = true;  ///< GT: a level with any two capacities is asymmetric (5.13+), else all of them
@@ -44,13 +45,16 @@ struct SlowRules {
     bool tie_waker = false;  ///< of equal loads the searching CPU's wins (until 4.12.3)
     enum class Soft : uint8_t { none, last, at_once } soft = Soft::at_once;  ///< idle-policy CPUs: none, 5.4, 5.9+
     // Seeds.
+    bool walk_at_prev = false;  ///< seed 2: wakeups on prev itself have an affine level too
     bool fork_hints = false;  ///< seed 5: FORK_AFFINE, FORK_SPREAD
+    int affine_divisor = 2;  ///< seed 5: FORK_AFFINE stays while more than this part of the local CPUs is idle
     uint8_t hint = 0;  ///< seed 5: hints of every task, beside its own
     bool avoids_heavy = false;  ///< seed 3
 };
 
-/// Hints of seed 5 as prctl gives them.
-enum Hint : uint8_t { kForkAffine = 1, kForkSpread = 2, kWakeAffine = 4, kWakeHold = 8 };
+/// Hints of seed 5 as prctl gives them, and the one that its posting only describes.
+enum Hint : uint8_t { kForkAffine = 1, kForkSpread = 2, kWakeAffine = 4, kWakeHold = 8, kWakeWide = 16 };
+constexpr uint8_t kAllHints = 31;
 
 /// The domain walk with all of its outcomes: affine level, level where the slow path starts, or neither.
 class SlowWalk : public Step {

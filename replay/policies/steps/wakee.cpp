@@ -33,17 +33,18 @@ bool RecordWakee::run(Ctx& x) const {
     return false;
 }
 
-Gate::Gate(bool exiting)
+Gate::Gate(bool exiting, int wide_factor)
     : Step(Stage::gate, exiting ? "want_affine: waker CPU allowed, not wake_wide; no sync while curr exits"
                                 : "want_affine: waker CPU allowed, not wake_wide"),
-      exiting_(exiting) {}
+      exiting_(exiting),
+      wide_factor_(wide_factor) {}
 
 bool Gate::run(Ctx& x) const {
     x.sync = x.w.sync && !(exiting_ && x.w.curr_exiting);
     x.look(kFlips);
     const uint32_t p_flips = x.s.task(x.w.p).flips;
-    x.want_affine =
-        !wake_wide(x.s.task(x.w.curr).flips, p_flips, x.t.llc_size(x.w.waker)) && x.w.allowed->test(x.w.waker);
+    const int factor = wide_factor_ ? wide_factor_ : x.t.llc_size(x.w.waker);
+    x.want_affine = !wake_wide(x.s.task(x.w.curr).flips, p_flips, factor) && x.w.allowed->test(x.w.waker);
     return false;
 }
 
@@ -56,11 +57,12 @@ bool GateAllowed::run(Ctx& x) const {
     return false;
 }
 
-WakeCap::WakeCap(Rule rule, const Topology& t)
+WakeCap::WakeCap(Rule rule, const Topology& t, int margin)
     : Step(Stage::gate, std::string("no want_affine when p does not fit the smaller of prev and waker CPU, by ") +
                             (rule == Rule::util_avg ? "util_avg (asymmetric machines)"
                                                     : "estimated utilisation (asymmetric machines)")),
-      rule_(rule) {
+      rule_(rule),
+      margin_(margin) {
     most_.assign(t.n_cpus, 0);
     for (size_t c = 0; c < most_.size(); ++c)
         if (!t.stack[c].empty())
@@ -76,15 +78,16 @@ bool WakeCap::run(Ctx& x) const {
     const int32_t most = most_[w.waker.v];
     if (most - least < most >> 3) return false;
     x.look(kUtil);
-    x.want_affine = rule_ == Rule::util_avg ? least * 1024 >= w.p_util * 1280
-                                            : std::max(w.p_util, w.p_util_est | 1) * 1280 < least * 1024;
+    x.want_affine = rule_ == Rule::util_avg
+                        ? int64_t{least} * 1024 >= int64_t{w.p_util} * margin_
+                        : int64_t{std::max(w.p_util, w.p_util_est | 1)} * margin_ < int64_t{least} * 1024;
     return false;
 }
 
-WakerRecent::WakerRecent() : Step(Stage::walk, "want_affine: the waker's recent CPU = waker CPU") {}
+WakerRecent::WakerRecent() : Step(Stage::slow, "want_affine: the waker's recent CPU = waker CPU") {}
 
 bool WakerRecent::run(Ctx& x) const {
-    if (!x.want_affine || x.slow_domain != Topology::kNone) return false;
+    if (!x.want_affine) return false;
     PolicyState::Task& curr = x.s.task(x.w.curr);
     curr.recent = x.w.waker;
     curr.has_recent = true;

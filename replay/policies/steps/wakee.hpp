@@ -27,14 +27,15 @@ class GateAllowed : public Step {
 };
 
 /// Sets Ctx::sync. want_affine = waker's CPU allowed and not wake_wide. `exiting`: sync is forced off while curr exits
-/// (4.19+).
+/// (4.19+). `wide_factor`: flips that make wake_wide; 0: size of the waker's LLC.
 class Gate : public Step {
   public:
-    explicit Gate(bool exiting);
+    Gate(bool exiting, int wide_factor);
     bool run(Ctx&) const override;
 
   private:
     bool exiting_;
+    int wide_factor_;
 };
 
 /// After Gate, on machines with different capacities (4.8 - 5.4): no affine wakeup when p needs more than the smaller
@@ -45,15 +46,16 @@ class WakeCap : public Step {
         util_avg,  ///< 4.8 - 4.19
         util_est,  ///< 5.4: the larger of util_avg and estimate
     };
-    WakeCap(Rule rule, const Topology& t);
+    WakeCap(Rule rule, const Topology& t, int margin);
     bool run(Ctx&) const override;
 
   private:
     Rule rule_;
+    int margin_;
     std::vector<int32_t> most_;  ///< per CPU: largest capacity of its root domain; 0 without domains
 };
 
-/// After the walk (4.19 - 5.10): a wakeup that may be affine makes the waker's CPU the recent one of the *waker*.
+/// After the affine step (4.19 - 5.10): a wakeup that may be affine makes the waker's CPU the recent one of the *waker*.
 class WakerRecent : public Step {
   public:
     WakerRecent();

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rewake.analysis.report import Report
     from rewake.analysis.sql import Rows
     from rewake.forms import Recording, Run
+    from rewake.replay.hints import Rules
     from rewake.replay.spec import PolicySpec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -37,6 +38,11 @@ def exposure_option(function: _F) -> _F:
         show_default=True,
         help="Per cent of decisions above which the table says: use simulate.",
     )(function)
+
+
+min_skill_option = click.option(
+    "--min-skill", type=float, help="Exit 5 when the recorded kernel's column has less skill over prev than this."
+)
 
 
 def progress(what: str) -> Callable[[int, int], None] | None:
@@ -64,19 +70,39 @@ def policies() -> dict[str, dict[str, Any]]:
     return {p["name"]: p for p in _engine.policies()}
 
 
+def policy(name: str) -> dict[str, Any]:
+    """One of them, or SEED@COLUMN. UsageError when there is none, or the seed has no meaning on that column."""
+    from rewake.replay import _engine
+
+    try:
+        found: dict[str, Any] = _engine.policy(name)
+    except ValueError as error:
+        raise UsageError(f"{error} (rewake policies list)") from error
+    return found
+
+
 def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]) -> Column:
     """The column that stands for the recorded kernel; FidelityError when there is none."""
     from rewake.analysis.columns import column_of
 
     manifest = recording.manifest
-    parameters = {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
-    ext = bool(manifest.get("sched_ext")) or _has_ext(recording)
-    return column_of(manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=ext)
+    parameters = parameters_of(known)
+    return column_of(
+        manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=placed_by_ext(recording)
+    )
 
 
-def _has_ext(recording: Recording) -> bool:
+def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Policy -> {parameter: default}."""
+    return {name: {q["name"]: q["value"] for q in p["params"]} for name, p in known.items()}
+
+
+def placed_by_ext(recording: Recording) -> bool:
+    """Whether a sched_ext scheduler was placing tasks."""
     from rewake.forms import ENUMS
 
+    if recording.manifest.get("sched_ext"):
+        return True
     con = recording.connect(("decision",))
     try:
         code = ENUMS["decision_class"].index("ext")
@@ -111,6 +137,21 @@ def sync_of(assume: tuple[str, ...]) -> str:
     return sync
 
 
+hints_option = click.option(
+    "--hints",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Rules (TOML) that give tasks the hints which userspace-hints follows.",
+)
+
+
+def rules_of(file: Path | None) -> Rules | None:
+    """The rules of --hints."""
+    from rewake.replay.hints import load
+
+    return None if file is None else load(file)
+
+
 def make_run(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -120,11 +161,11 @@ def make_run(
     seed: int,
     sync: str,
     auto: str | None,
+    hints: Rules | None = None,
     refusal: str | None = None,
     notes: Sequence[str] = (),
 ) -> Run:
     """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
-    from rewake import cache
     from rewake.forms import Run, RunWriter
     from rewake.replay import driver
     from rewake.replay.spec import parse
@@ -139,14 +180,39 @@ def make_run(
                 "auto_notes": list(notes),
             }
             column = None if auto is None else parse(auto)[0]
-            driver.replay(recording, specs, writer, seed=seed, sync=sync, auto=column, progress=progress("replay"))
+            driver.replay(
+                recording, specs, writer, seed=seed, sync=sync, auto=column, hints=hints, progress=progress("replay")
+            )
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), str(seed), sync]
-    key = hashlib.sha256("\0".join([*parts, str(auto), *map(str, specs)]).encode()).hexdigest()[:32]
+    given = "" if hints is None else f"{hints.name} {hints.digest}"
+    return _cached(recording, [str(seed), sync, given, str(auto), *map(str, specs)], build)
+
+
+def make_trial(recording: Recording, specs: Sequence[PolicySpec], name: str) -> Run:
+    """Counts how often each of many candidates agrees with the record (replay/trial.py), through the cache."""
+    from rewake.forms import RunWriter
+    from rewake.replay import trial
+
+    def build(target: Path) -> None:
+        with RunWriter(target, recording) as writer:
+            writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
+            trial.run(recording, specs, writer, progress("identify"))
+            writer.commit()
+
+    return _cached(recording, ["trial", *map(str, specs)], build)
+
+
+def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Path], None]) -> Run:
+    """A run kept in the cache under the recording, the code that decides and what else it is made from."""
+    from rewake import cache
+    from rewake.forms import Run
+
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, lambda p: Run(p).recording)[0])
 
 
@@ -218,12 +284,11 @@ def parse_policies(given: Sequence[str]) -> list[PolicySpec]:
     """The instances of all --policy options, `auto` left as it is."""
     from rewake.replay.spec import parse
 
-    known = policies()
     out = []
     for text in given:
         for spec in parse(text):
-            if spec.name != "auto" and spec.name not in known:
-                raise UsageError(f"no policy {spec.name}; there are {', '.join(known)} (rewake policies list)")
+            if spec.name != "auto":
+                policy(spec.policy)
             if spec.name == "auto" and (spec.params or spec.column):
                 raise UsageError(f"--policy {text}: auto takes no column and no parameters")
             out.append(spec)

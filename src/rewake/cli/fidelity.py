@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`rewake fidelity`: whether the recorded kernel's own column reproduces what the kernel chose."""
+"""`rewake fidelity`: whether the recorded kernel's own column reproduces what the kernel chose, or which one does."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +12,18 @@ from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError, UsageError
 
+if TYPE_CHECKING:
+    from rewake.analysis.quality import QualityCard
+    from rewake.forms import Recording
+
 
 @click.command(short_help="Compare the recorded kernel's column with what it chose.")
 @recording_argument
 @topology_option
-@click.option("--min-skill", type=float, help="Exit 5 when the skill over prev is below this.")
+@_answers.min_skill_option
 @click.option("--as", "column", metavar="COLUMN", help="Judge this policy instead of the recorded kernel's column.")
+@_answers.hints_option
+@click.option("--identify", is_flag=True, help="Rank all kernel columns and their features by what was recorded.")
 @_answers.assume_option
 @force_option
 @format_option("table", "json", "csv")
@@ -25,6 +32,8 @@ def command(
     topology: str | None,
     min_skill: float | None,
     column: str | None,
+    hints: Path | None,
+    identify: bool,
     assume: tuple[str, ...],
     force: bool,
     format_: str,
@@ -33,14 +42,24 @@ def command(
 
     Skill is agreement beyond the null policy prev: (A - A_prev) / (1 - A_prev). Refuses (exit 5) when no column stands
     for the recorded kernel or sched_ext placed tasks; --as overrides, and every figure then says so.
+
+    --identify does not ask which kernel was recorded: it tries every column and every placement feature, ranks them by
+    agreement on moved wakeups and says which cannot be told apart. WF_SYNC is then inferred for each candidate unless
+    --assume says otherwise.
     """
     from rewake.analysis import fidelity, quality, report, sql, table
     from rewake.replay.spec import PolicySpec, parse
 
-    sync = _answers.sync_of(assume)
+    if identify and (column is not None or min_skill is not None):
+        raise UsageError("--identify judges all columns: it goes with neither --as nor --min-skill")
+    sync = _answers.sync_of(assume if assume or not identify else ("sync=auto",))
+    rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     card = quality.assess(opened)
     card.enforce(force)
+    if identify:
+        _identify(opened, _answers.display_name(recording), card, sync, format_)
+        return
     notes: tuple[str, ...] = ()
     if column is None:
         found = _answers.recorded_column(opened, _answers.policies())
@@ -52,7 +71,9 @@ def command(
         instance = str(chosen[0])
     name = _answers.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance)
+    run = _answers.make_run(
+        opened, list(specs.values()), name=name, out=None, seed=0, sync=sync, auto=instance, hints=rules
+    )
     con = run.connect()
     try:
         sql.prepare(con, report.branches_of(run.manifest["policies"]))
@@ -71,6 +92,34 @@ def command(
         lambda: _answers.document("fidelity", measured.plain(), opened, card.as_dict()),
         branches,
     )
-    if min_skill is not None and (measured.skill is None or measured.skill < min_skill):
-        figure = "not defined (the kernel moved nothing)" if measured.skill is None else f"{measured.skill:.3f}"
-        raise FidelityError(f"{instance}: skill {figure}, at least {min_skill:g} was asked for")
+    fidelity.enforce(measured, None, min_skill)
+
+
+def _identify(opened: Recording, name: str, card: QualityCard, sync: str, format_: str) -> None:
+    """Ranks the candidates. The recorded kernel is looked up in the result, and takes no part in it."""
+    from rewake.analysis import identify, report, sql, table
+    from rewake.replay.spec import parse
+
+    if _answers.placed_by_ext(opened):
+        raise FidelityError("a sched_ext scheduler was placing tasks in this recording: no kernel column decided it")
+    known = _answers.policies()
+    specs = [spec for text in identify.candidates(_answers.parameters_of(known)) for spec in parse(text)]
+    run = _answers.make_trial(opened, specs, name)
+    try:
+        own = _answers.recorded_column(opened, known)
+        recorded, notes = own.instance, own.notes
+    except FidelityError as error:
+        recorded, notes = None, (str(error),)
+    con = run.connect()
+    try:
+        sql.prepare(con)
+        found = identify.measure(con, run.manifest, sync, recorded, notes)
+        machine = report.machine_of(con, name, opened.manifest.get("kernel"))
+    finally:
+        con.close()
+    _answers.show(
+        format_,
+        lambda: table.identification(machine, card, found),
+        lambda: _answers.document("identify", found.plain(), opened, card.as_dict()),
+        found.rows(),
+    )

@@ -9,7 +9,7 @@ import click
 
 from rewake.cli import _answers
 from rewake.cli._shared import format_option
-from rewake.errors import EXIT_ERROR, EXIT_OK, UsageError
+from rewake.errors import EXIT_ERROR, EXIT_OK
 
 
 @click.group(short_help="List, show and check policies.")
@@ -27,7 +27,7 @@ def list_(format_: str) -> None:
     answer = sql.Rows(
         ("policy", "kind", "vectors", "summary"),
         [
-            (p["name"], "reference" if p["reference"] else "policy", p["oracle_column"], p["summary"])
+            (p["name"], table.kind(p), p["oracle_column"], p["summary"])
             for p in found
         ],
     )  # fmt: skip
@@ -35,16 +35,17 @@ def list_(format_: str) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", metavar="NAME[@COLUMN]")
 @format_option("table", "json")
 def show(name: str, format_: str) -> None:
-    """Show what NAME is made of: source, parameters with defaults, steps in order, deviations."""
+    """Show what NAME is made of: source, parameters with defaults, steps in order, deviations.
+
+    NAME@COLUMN is a seed's change put on another kernel, a hybrid.
+    """
     from rewake.analysis import jsonout, table
 
-    known = _answers.policies()
-    if name not in known:
-        raise UsageError(f"no policy {name}; there are {', '.join(known)}")
-    _answers.emit(jsonout.dumps(known[name]) if format_ == "json" else table.policy(known[name]))
+    about = _answers.policy(name)
+    _answers.emit(jsonout.dumps(about) if format_ == "json" else table.policy(about))
 
 
 @command.command()

@@ -23,23 +23,28 @@ if TYPE_CHECKING:
     "--policy",
     "asked",
     multiple=True,
-    metavar="NAME[:key=value,...]",
-    help="Policy to replay; repeat it. Default: recorded, prev, auto, oracle-idle and every seed.",
+    metavar="NAME[@COLUMN][:key=value,...]",
+    help="Policy to replay; repeat it. SEED@COLUMN puts a seed on another kernel, key=a..b replays every value. "
+    "Default: recorded, prev, auto, oracle-idle and every seed.",
 )
+@_answers.hints_option
 @_answers.assume_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
+@_answers.min_skill_option
 @force_option
 @format_option("table", "json", "csv")
 def command(
     recording: Path,
     topology: str | None,
     asked: tuple[str, ...],
+    hints: Path | None,
     assume: tuple[str, ...],
     output: Path | None,
     seed: int,
     max_exposure: float,
+    min_skill: float | None,
     force: bool,
     format_: str,
 ) -> None:
@@ -48,10 +53,12 @@ def command(
     The record itself, the null policy prev and the column of the recorded kernel (auto) are always replayed: without
     them no figure of another policy can be judged.
     """
+    from rewake.analysis import fidelity
     from rewake.analysis.quality import assess
 
     sync = _answers.sync_of(assume)
     wanted = _answers.parse_policies(asked)
+    rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
     known = _answers.policies()
@@ -71,6 +78,7 @@ def command(
         seed=seed,
         sync=sync,
         auto=auto,
+        hints=rules,
         refusal=refusal,
         notes=notes,
     )
@@ -81,6 +89,7 @@ def command(
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)
+    fidelity.enforce(report.fidelity, report.refusal, min_skill)
 
 
 def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:

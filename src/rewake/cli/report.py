@@ -14,10 +14,14 @@ from rewake.cli._shared import format_option
 @click.command(short_help="Print a run as a table, JSON or CSV.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @_answers.exposure_option
+@_answers.min_skill_option
 @format_option("table", "json", "csv")
-def command(run: Path, max_exposure: float, format_: str) -> None:
+def command(run: Path, max_exposure: float, min_skill: float | None, format_: str) -> None:
     """Print the report of RUN, a directory that rewake replay wrote."""
+    from rewake.analysis import fidelity
     from rewake.forms import Run
 
     opened = Run(run)
-    _answers.print_report(_answers.report_of(opened, max_exposure), opened.recording, format_)
+    found = _answers.report_of(opened, max_exposure)
+    _answers.print_report(found, opened.recording, format_)
+    fidelity.enforce(found.fidelity, found.refusal, min_skill)

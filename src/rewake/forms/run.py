@@ -157,7 +157,7 @@ class Run:
         return fetch(self._con, select(spec, names), source)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A new connection: the recording's views, `ledger` (with `policy`, `decision_id`) and `bucket`."""
+        """A new connection: the recording's views, `ledger` (with `policy`, `decision_id`) and the small tables."""
         con = connect(self._threads)
         self.recording.add_views(con)
         spec = RUN_TABLES["ledger"]
@@ -174,7 +174,8 @@ class Run:
             nothing = ", ".join(f"NULL::{c.type} AS {c.name}" for c in spec.columns)
             arms.append(f"SELECT ''::VARCHAR AS policy, 0::BIGINT AS decision_id, {nothing} WHERE false")
         create_view(con, "ledger", "(" + " UNION ALL ".join(arms) + ")")
-        bucket = RUN_TABLES["bucket"]
-        files = [self.path / "bucket.parquet"] if self._rows.get("bucket") else []
-        create_view(con, "bucket", source_of(bucket, files, self._written["bucket"]))
+        for table in RUN_TABLES.values():
+            if not table.parts:
+                files = [self.path / f"{table.name}.parquet"] if self._rows.get(table.name) else []
+                create_view(con, table.name, source_of(table, files, self._written.get(table.name, ())))
         return con

@@ -315,6 +315,17 @@ metric  str     | recorded, lo or hi
 bucket  i32?    | b = ceil(ln(x)/ln(gamma)), gamma = (1+a)/(1-a), a = 1 %; NULL: the value 0
 n       i64     | samples
 """),
+        _table("trial", "agreement of a candidate with the record in one block of time (`fidelity --identify`)", """
+policy       str    | candidate: policy instance
+sync         str    | WF_SYNC: 0, 1 or auto (inferred for this candidate)
+from_ns      i64 ns | start of the block
+decisions    i64    | fair wakeups in it that every candidate decided
+telling      i64    | those that the kernel moved, or some candidate under some WF_SYNC: at all others everybody agrees
+agreed       i64    | decisions at which the candidate chose the recorded CPU
+moved        i64    | wakeups that the kernel moved
+moved_agreed i64    | those of them at which the candidate chose the same CPU
+policy_moved i64    | wakeups that the candidate moves
+"""),
     )
 }  # fmt: skip
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The open loop in this process, over generated recordings of machines of any size."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine to generate a schedule for; its LLCs have 16 CPUs, those of 40 have 20."""
+
+    cpus: int
+    topology: str
+
+
+MACHINES = {
+    m.cpus: m
+    for m in (
+        Machine(16, "pack:1 l3:2 core:4 pu:2"),
+        Machine(40, "pack:2 l3:1 core:10 pu:2"),
+        Machine(64, "pack:1 l3:4 core:8 pu:2"),
+        Machine(256, "pack:2 l3:8 core:8 pu:2"),
+        Machine(1024, "pack:2 l3:32 core:8 pu:2"),
+    )
+}
+
+
+def make_trace(folder: Path, events: int, compression: str, cpus: int = 16) -> Path:
+    sys.path.insert(0, str(ROOT / "tests"))
+    import tracedat
+
+    path = folder / f"bench-{cpus}-{compression}.dat"
+    columns = tracedat.schedule(events, cpus)
+    tracedat.write(path, columns, version=7, compression=compression, machine=tracedat.Machine(cpus))
+    return path
+
+
+class Replays:
+    """The open loop in this process, over one recording held in memory."""
+
+    def __init__(self, trace: Path, topology: str | None, folder: Path) -> None:
+        from rewake import importing
+        from rewake.replay import driver
+
+        self.recording = importing.import_trace(trace, topology, folder / f"{trace.stem}.rewake")
+        self.batches = [driver._batch(self.recording, k) for k in range(self.recording.n_parts)]
+        self.decisions = [
+            self.recording.read_part("decision", k, driver._DECISION_COLUMNS) for k in range(self.recording.n_parts)
+        ]
+        self.loop = driver.Loop(self.recording, seed=1)
+        self.wakeups = sum(len(d["event_id"]) for d in self.decisions)
+
+    def seconds(self, *policies: str) -> float:
+        from rewake.replay.spec import PolicySpec
+
+        engine = self.loop.engine([PolicySpec(name) for name in policies], sync=False)
+        start = time.process_time()
+        for k, batch in enumerate(self.batches):
+            engine.run(batch, self.batches[k + 1] if k + 1 < len(self.batches) else None, self.decisions[k])
+        return time.process_time() - start
+
+    def per_decision(self, *policies: str) -> float:
+        """Nanoseconds of a decision by all of them."""
+        return self.seconds(*policies) / self.wakeups * 1e9
+
+
+def generated(folder: Path, events: int, cpus: int) -> Replays:
+    """About `events` events of a toy schedule on that machine."""
+    return Replays(make_trace(folder, events, "none", cpus), MACHINES[cpus].topology, folder)

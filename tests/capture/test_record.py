@@ -67,7 +67,10 @@ def test_a_load_is_recorded_imported_checked_and_replayed(trace_cmd: Machine, wo
 
 
 def test_losses_equal_the_kernels_own_counters(trace_cmd: Machine, work: Path) -> None:
-    done = trace_cmd.rewake("record", "--buffer", "8K", "--format", "json", "-o", work / "a.rewake", "--", *LOAD)
+    # More busy processes than CPUs keep the readers waiting.
+    crowd = 'for i in $(seq $(($(nproc) * 3))); do "$@" & done; wait'
+    done = trace_cmd.rewake("record", "--buffer", "8K", "--format", "json", "-o", work / "a.rewake", "--",
+                            "sh", "-c", crowd, "sh", *LOAD)  # fmt: skip
     told = json.loads(done.stdout)
     counted = {c["cpu"]: c["overrun"] + c["dropped"] + c["commit_overrun"] for c in told["capture"]["kernel"]}
     assert {c["cpu"]: c["lost"] for c in told["loss"]} == counted

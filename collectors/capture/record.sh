@@ -116,18 +116,20 @@ mkdir "$work"
 
 # --- snapshot
 
+# copy_to FILE COPY
+copy_to() {
+    [ -d "${2%/*}" ] || mkdir -p "${2%/*}"
+    cat "$1" >"$2" 2>/dev/null || rm -f "$2"
+}
 copy() {
     for file; do
-        if [ -r "$file" ]; then
-            mkdir -p "$target$(dirname "$file")"
-            cat "$file" >"$target$file" 2>/dev/null || rm -f "$target$file"
-        fi
+        [ ! -r "$file" ] || copy_to "$file" "$target$file"
     done
 }
 copy_trees() {
     for tree; do
         if [ -d "$tree" ]; then
-            mkdir -p "$target$(dirname "$tree")"
+            mkdir -p "$target${tree%/*}"
             cp -RP "$tree" "$target$tree" 2>/dev/null || :
             find "$target$tree" -type l -exec rm -f {} +
         fi
@@ -137,9 +139,7 @@ copy_cgroups() {
     while read -r _ top kind _; do
         if [ "$kind" = cgroup2 ] && grep -qw cpu "$top/cgroup.controllers" 2>/dev/null; then
             find "$top" -type f \( @CGROUP_FILES@ \) | while read -r file; do
-                to=$target/sys/fs/cgroup${file#"$top"}
-                mkdir -p "$(dirname "$to")"
-                cat "$file" >"$to" 2>/dev/null || rm -f "$to"
+                copy_to "$file" "$target/sys/fs/cgroup${file#"$top"}"
             done
         fi
     done </proc/mounts

@@ -43,12 +43,6 @@ def arguments(o: Options, version: tuple[int, int] = (3, 1)) -> list[str]:
     ]  # fmt: skip
 
 
-def extract_arguments(o: Options, version: tuple[int, int] = (3, 1)) -> list[str]:
-    """The command line that writes what is in the instance's buffer, once."""
-    compression = ["--compression", "none"] if version >= MIN_COMPRESSION else []
-    return ["trace-cmd", "extract", "-o", str(o.output), *compression, "-B", o.instance, "-k"]
-
-
 def parse_version(text: str) -> tuple[int, int] | None:
     match = re.search(r"version (\d{1,4})\.(\d{1,4})", text)
     return (int(match[1]), int(match[2])) if match else None

@@ -92,7 +92,7 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     for row in cpus:
         row["online"] = state.get(row["cpu"], {"online": True})["online"]
     domains = _rows(source.read("domain"))
-    task = source.read("task", ("task_id", "kthread"))
+    task = source.read("task", ("task_id", "kthread", "observer"))
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
@@ -103,7 +103,7 @@ def recorded_machine(source: Source) -> _engine.Recorded:
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
     for row in _rows(task):
-        kthread[row["task_id"]] = bool(row["kthread"])
+        kthread[row["task_id"]], observer[row["task_id"]] = bool(row["kthread"]), bool(row["observer"])
     names = {row["id"]: row["name"] for row in _rows(source.read("comm"))}
     policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
     for row in _rows(source.read("task_attr")):
@@ -579,7 +579,8 @@ def replay(
     loop.engine([spec for spec in specs if not spec.is_plugin], False)  # a wrong parameter is told at once
     unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
     flags = None if unseen is None else unseen.sync
-    settings = seed, sync == "1", auto if auto in specs else None, use_probes
+    own = None if auto is None or auto.is_plugin or auto not in specs else auto
+    settings = seed, sync == "1", own, use_probes
     answered = _ask_plugins(recording, specs, writer.part, settings, unseen, hints, plugin_timeout)
     engine = loop.engine(
         [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)],

@@ -101,11 +101,12 @@ class PyOpenLoop {
         nb::object undecided = lend(o.undecided, self);
         nb::dict d;
         d["cpu"] = nb::make_tuple(lend(o.cpu, self), undecided);
+        d["inputs_assumed"] = nb::make_tuple(lend(o.inputs_assumed, self), undecided);
+        d["known"] = nb::make_tuple(lend(o.known, self), undecided);
+        if (nb::cast<PyOpenLoop&>(self).loop_.panel()) return d;
         d["branch"] = nb::make_tuple(lend(o.branch, self), undecided);
         d["cpus_scanned"] = nb::make_tuple(lend(o.cpus_scanned, self), undecided);
-        d["inputs_assumed"] = nb::make_tuple(lend(o.inputs_assumed, self), undecided);
         d["outcome"] = nb::make_tuple(lend(o.outcome, self), undecided);
-        d["known"] = nb::make_tuple(lend(o.known, self), undecided);
         d["lo_ns"] = nb::make_tuple(lend(o.lo, self), lend(o.lo_null, self));
         d["hi_ns"] = nb::make_tuple(lend(o.hi, self), lend(o.hi_null, self));
         return d;
@@ -144,6 +145,8 @@ class PyOpenLoop {
         d["equivalent"] = own_bool(std::move(equivalent));
         return d;
     }
+
+    nb::object bounds() const { return own(std::vector<int32_t>(loop_.bounds())); }
 
     nb::dict inputs() const {
         const InputLog& log = loop_.inputs();
@@ -217,6 +220,7 @@ class PyOpenLoop {
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
         if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+        if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
         if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
         if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
         if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
@@ -380,6 +384,8 @@ void bind_open_loop(nb::module_& m) {
              "(engine/budget.hpp).")
         .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
              "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
+        .def("bounds", &PyOpenLoop::bounds, nb::sig("def bounds(self) -> object"),
+             "Per decision of the part just run: the modelled nr_idle_scan of prev's LLC (option panel).")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, by_energy, exposed, self_collision, and the buckets of lo and "
              "hi.");

@@ -90,6 +90,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     segments(b, next);
     for (Instance& in : instances_) in.out.resize(d.n);
     if (opt_.log_inputs) log_.reset(d.n);
+    if (opt_.panel) bounds_.assign(d.n, 0);
     if (budget_) blames_.assign(d.n, Blame{});
     size_t row = flushed_ = 0;
     auto opening = [&](int64_t id, Ns ts) {
@@ -195,24 +196,25 @@ void OpenLoop::note_flips(Ns ts, int64_t decision) {
     was_avail_ = now;
 }
 
-void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to) const {
+void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to, bool all) const {
     auto append = [&](auto& column, const auto& block) { std::copy_n(block.data() + from, n, column.data() + to); };
     append(out.cpu, cpu);
+    append(out.inputs_assumed, inputs_assumed);
+    append(out.known, known);
+    append(out.undecided, undecided);
+    if (!all) return;
     append(out.cpus_scanned, cpus_scanned);
     append(out.outcome, outcome);
     append(out.branch, branch);
-    append(out.inputs_assumed, inputs_assumed);
-    append(out.known, known);
     append(out.lo, lo);
     append(out.hi, hi);
-    append(out.undecided, undecided);
     append(out.lo_null, lo_null);
     append(out.hi_null, hi_null);
 }
 
 /// Moves the block that ends before row `end` into the columns. A row that is decided later goes there by itself.
 void OpenLoop::flush(size_t end) {
-    for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_);
+    for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_, !opt_.panel);
     flushed_ = end;
 }
 
@@ -329,6 +331,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         }
         if (seen.flips) flips_seen_[p.v] = true;
         ++decision_;
+        panel_.begin();
+        if (opt_.panel) bounds_[row] = machine_.view().nr_idle_scan[topo_.llc[w.prev.v].v];
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
         const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
@@ -364,7 +368,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
-            const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            const Decision dec = opt_.panel ? panel_.decide(*in.policy, machine_.view(), w, in.nr_idle_scan, chosen)
+                                            : in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
@@ -380,12 +385,18 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 continue;
             }
             in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
+            if (opt_.panel) {
+                in.block->cpu[slot] = dec.cpu.v;
+                in.block->known[slot] = dec.cpu == chosen;
+                in.block->undecided[slot] = false;
+                continue;
+            }
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
     if (late)
-        for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
+        for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row, !opt_.panel);
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
     if (opt_.log_flips) note_flips(ts, decision_);

@@ -16,6 +16,7 @@
 #include "replay/engine/explanation.hpp"
 #include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
+#include "replay/engine/panel.hpp"
 #include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
@@ -99,7 +100,8 @@ struct LedgerBlock {
     Column<bool> known, undecided, lo_null, hi_null;
     void clear(size_t i) { undecided[i] = lo_null[i] = hi_null[i] = true; }
     /// Copies rows [from, from + n) to the columns, at row `to`.
-    void copy(size_t from, size_t n, LedgerColumns& out, size_t to) const;
+    /// `all`: not only what ReplayOptions::panel asks for.
+    void copy(size_t from, size_t n, LedgerColumns& out, size_t to, bool all) const;
 };
 
 // Bits of forms.py OUTCOMES; a test compares them.
@@ -140,6 +142,7 @@ struct ReplayOptions {
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
     bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
+    bool panel = false;  ///< of the ledger only what each policy chose and what it looked at; nothing is judged
     bool blind = false;      ///< probed values are for the budget only
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
@@ -179,6 +182,9 @@ class OpenLoop {
     std::vector<Instance>& instances() { return instances_; }
     /// Of the part just run, with ReplayOptions::log_inputs.
     const InputLog& inputs() const { return log_; }
+    /// Per decision of the part just run, with ReplayOptions::panel: nr_idle_scan of prev's LLC as modelled.
+    const std::vector<int32_t>& bounds() const { return bounds_; }
+    bool panel() const { return opt_.panel; }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }
     /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over
@@ -232,6 +238,7 @@ class OpenLoop {
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     int64_t first_row_ = 0;  ///< decision_id of the part's first row
     Divergence divergence_;
+    Panel panel_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
     std::vector<Verdict> verdicts_;  ///< per CPU
@@ -239,6 +246,7 @@ class OpenLoop {
     std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
     void note_flips(Ns ts, int64_t decision);
     InputLog log_;
+    std::vector<int32_t> bounds_;
     std::vector<Flip> flips_;
     CpuMask was_avail_;
     std::optional<Budget> budget_;

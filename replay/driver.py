@@ -469,7 +469,7 @@ class Loop:
             context, no_context = with_null(decisions["irq_ctx"])
             wakee, _ = with_null(decisions["task"])
             row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
-            row += [engine.bounds(), *self._agree(engine, len(assumes))]
+            row += [engine.answers()["nr_idle_scan"], *_agreed(engine.answers()["agreed"], len(assumes))]
             found.append(row)
         if not found:
             return Unseen(np.zeros(0, np.bool_), 0)
@@ -481,12 +481,6 @@ class Loop:
                 tried.append((flips, relations.infer(clear, set_), clear, set_))
         unseen = best(tried)
         return unseen if self.truth is not None else unseen._replace(scan=self._scan(column, unseen, model))
-
-    @staticmethod
-    def _agree(engine: _engine.OpenLoop, n: int) -> list[Bools]:
-        """Per policy, whether it decided what was recorded."""
-        known = (engine.ledger(i)["known"] for i in range(n))
-        return [agrees & ~undecided for agrees, undecided in known]
 
     def _scan(
         self, column: PolicySpec, unseen: Unseen, model: npt.NDArray[np.int32]
@@ -501,9 +495,9 @@ class Loop:
         bit = 1 << INPUTS.index("nr_idle_scan")
         kept: list[tuple[npt.NDArray[Any], ...]] = []
         for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"]), unseen):
-            cpu, undecided = engine.ledger(0)["cpu"]
-            looked = ~undecided & (engine.ledger(0)["inputs_assumed"][0] & bit > 0)
-            at = np.where(looked, cpu, 0)
+            answers = engine.answers()
+            looked = answers["decided"] & (answers["looked"] & bit > 0)
+            at = np.where(looked, answers["cpu"], 0)
             waker, prev = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
             kept.append(
                 (
@@ -511,7 +505,7 @@ class Loop:
                     np.where(looked, llc[at].astype(np.int64), -1),
                     llc[np.where(waker[1], 0, waker[0])],
                     llc[np.where(prev[1], 0, prev[0])],
-                    np.stack(self._agree(engine, len(values))),
+                    np.stack(_agreed(answers["agreed"], len(values))),
                 )
             )
         ts, searched, of_waker, of_prev, agrees = (
@@ -524,6 +518,12 @@ class Loop:
             scan.infer(ts, searched, of_waker, agrees, values, last),
             scan.infer(ts, searched, of_prev, agrees, values, model),
         )
+
+
+def _agreed(bits: npt.NDArray[np.uint64], n: int) -> list[Bools]:
+    """Per policy of a panel, whether it decided what was recorded."""
+    octets = bits.astype("<u8").view(np.uint8).reshape(-1, 8)
+    return [(octets[:, i // 8] & (1 << i % 8)) > 0 for i in range(n)]
 
 
 def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:

@@ -100,8 +100,7 @@ struct LedgerBlock {
     Column<bool> known, undecided, lo_null, hi_null;
     void clear(size_t i) { undecided[i] = lo_null[i] = hi_null[i] = true; }
     /// Copies rows [from, from + n) to the columns, at row `to`.
-    /// `all`: not only what ReplayOptions::panel asks for.
-    void copy(size_t from, size_t n, LedgerColumns& out, size_t to, bool all) const;
+    void copy(size_t from, size_t n, LedgerColumns& out, size_t to) const;
 };
 
 // Bits of forms.py OUTCOMES; a test compares them.
@@ -142,7 +141,8 @@ struct ReplayOptions {
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
     bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
-    bool panel = false;  ///< of the ledger only what each policy chose and what it looked at; nothing is judged
+    bool panel =
+        false;  ///< the policies are one column under `assumes`: PanelAnswers instead of ledgers, nothing is judged
     bool blind = false;      ///< probed values are for the budget only
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
@@ -182,9 +182,8 @@ class OpenLoop {
     std::vector<Instance>& instances() { return instances_; }
     /// Of the part just run, with ReplayOptions::log_inputs.
     const InputLog& inputs() const { return log_; }
-    /// Per decision of the part just run, with ReplayOptions::panel: nr_idle_scan of prev's LLC as modelled.
-    const std::vector<int32_t>& bounds() const { return bounds_; }
-    bool panel() const { return opt_.panel; }
+    /// Of the part just run, with ReplayOptions::panel.
+    const PanelAnswers& answers() const { return answers_; }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }
     /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over
@@ -215,6 +214,9 @@ class OpenLoop {
     const Verdict& verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w);
     void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
                const Decision& dec);
+    void ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
+    void take_loads(Wakeup& w, LoadKind kind);
+    void asked_load(const Decision& dec, const Wakeup& w);
     uint32_t assumed(const Wakeup& w) const;
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
     uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;
@@ -239,6 +241,7 @@ class OpenLoop {
     int64_t first_row_ = 0;  ///< decision_id of the part's first row
     Divergence divergence_;
     Panel panel_;
+    PanelAnswers answers_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
     std::vector<Verdict> verdicts_;  ///< per CPU
@@ -246,7 +249,6 @@ class OpenLoop {
     std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
     void note_flips(Ns ts, int64_t decision);
     InputLog log_;
-    std::vector<int32_t> bounds_;
     std::vector<Flip> flips_;
     CpuMask was_avail_;
     std::optional<Budget> budget_;

@@ -67,8 +67,10 @@ class Tasks {
                 return;
             }
             std::memcpy(raw_[task].data(), p, sizeof(CommBytes));
+            return rename(task, comm_bytes(p, n), ns);
         }
-        rename(task, comm_bytes(p, n), ns);
+        raw_[task] = comm_bytes(p, n);
+        rename(task, raw_[task], ns);
     }
 
     [[nodiscard]] const std::vector<Task>& all() const { return all_; }

@@ -327,6 +327,18 @@ def test_hostile_names(tmp_path: Path) -> None:
         assert [n for _, _, n in decode(path).names()] == list(names.values())
 
 
+def test_a_name_told_by_a_fixed_and_by_a_dynamic_field(tmp_path: Path) -> None:
+    """What a fixed field says is compared with the last name of either kind, not with the last fixed one."""
+    path = tmp_path / "trace.dat"
+    rows: list[tracedat.Row] = [
+        (1, 0, "sched_waking", {"comm": b"a", "pid": 100, "prio": 120}),
+        (2, 0, "sched_wakeup", {"comm": b"b", "pid": 100, "prio": 120}),
+        (3, 0, "sched_waking", {"comm": b"a", "pid": 100, "prio": 120}),
+    ]
+    tracedat.write(path, rows, fmts=tracedat.formats(dynamic_comm=["sched_wakeup"]))
+    assert [n for _, _, n in decode(path).names()] == ["a", "b", "a"]
+
+
 def test_column_structs_agree_with_forms() -> None:
     kinds = {"BIGINT": "int64", "INTEGER": "int32", "SMALLINT": "int16", "UTINYINT": "uint8", "USMALLINT": "uint16",
              "UINTEGER": "uint32", "BOOLEAN": "bool"}  # fmt: skip

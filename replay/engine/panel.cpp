@@ -10,8 +10,13 @@ namespace rewake {
 void Panel::begin(const Policy& any, const Wakeup& w) {
     n_ = 0;
     const std::optional<int> factor = any.wide_factor(w.waker);
-    shared_ = factor && w.kind == Kind::wake && w.curr != w.p;
+    shared_ = factor && (w.kind != Kind::wake || w.curr != w.p);
     factor_ = factor.value_or(0);
+}
+
+void Panel::prefetch(const PolicyState& s, const Wakeup& w) {
+    for (TaskId t : {w.p, w.curr})
+        if (t.v < s.tasks.size()) __builtin_prefetch(&s.tasks[t.v], 1);
 }
 
 /// Whether nothing that decided `a` is different for a policy with state `s`.

@@ -118,15 +118,15 @@ def main() -> int:
                 partial(large.per_decision, policy), partial(small.per_decision, policy))  # fmt: skip
         passes = {
             "rebuilding the machine, ns an event": lambda: replays.seconds("prev") / events * 1e9,
-            "inference for sync=auto, ns a decision": lambda: replays.inference_seconds("linux-6.1") / replays.wakeups * 1e9,
+            "inference for sync=auto, ns a decision": lambda: replays.inference_per_decision("linux-6.1"),
         }  # fmt: skip
         info = {what: statistics.median(cost() for _ in range(3)) for what, cost in passes.items()}
         costs = {cpus: decision_costs(generated(folder, args.events // 4, cpus), 3) for cpus in SPEED_CPUS}
         row("7", "rewake replay (sync=auto), 8 policies, all written / trace-cmd", 1.0, 0.6, whole, trace_cmd)
         row("7a", "the same / with sync=0: what inference costs", 1.5, 1.2, whole, partial(whole, "0"))
     if args.format == "json":
-        print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "decision_ns": costs, "info": info,
-                          "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
+        print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "decision_ns": costs,
+                          "info": info, "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
     else:
         print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
         print(f"cpu-seconds (9c: ns a decision), median of {args.pairs} pairs")

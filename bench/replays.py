@@ -65,6 +65,16 @@ class Replays:
             engine.run(batch, self.batches[k + 1] if k + 1 < len(self.batches) else None, self.decisions[k])
         return time.process_time() - start
 
+    def inference_per_decision(self, column: str) -> float:
+        """Nanoseconds a decision that inference (sync=auto) takes, as for a recording of that column's kernel."""
+        from rewake.replay import driver
+        from rewake.replay.spec import PolicySpec
+
+        loop = driver.Loop(self.recording, seed=1)
+        start = time.process_time()
+        loop.infer(PolicySpec(column))
+        return (time.process_time() - start) / self.wakeups * 1e9
+
     def per_decision(self, *policies: str) -> float:
         """Nanoseconds of a decision by all of them."""
         return self.seconds(*policies) / self.wakeups * 1e9

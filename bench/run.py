@@ -98,13 +98,13 @@ def main() -> int:
             lambda: replays.seconds("linux-6.1"))  # fmt: skip
         counter = iter(range(1_000_000))
 
-        def whole() -> float:
+        def whole(sync: str = "auto") -> float:
             """The command line on a raw trace, nothing cached: recording, ledger and report."""
             cache = folder / f"cache-{next(counter)}"
             argv = [sys.executable, "-m", "rewake.cli", "replay", str(trace)]
             argv += [a for p in POLICIES for a in ("--policy", p)]
             argv += ["--topology", topology] if topology else []
-            argv += ["-o", str(cache / "bench.run"), "--force"]
+            argv += ["-o", str(cache / "bench.run"), "--force", "--assume", f"sync={sync}"]
             cache.mkdir()
             # Bytecode is cached, as it is in an installed package.
             python = {"PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
@@ -116,18 +116,26 @@ def main() -> int:
         for policy in GROWTH_POLICIES:
             row("9c", f"{policy}, a decision on 1024 CPUs / on 64", 1.6, 1.25,
                 partial(large.per_decision, policy), partial(small.per_decision, policy))  # fmt: skip
+        passes = {
+            "rebuilding the machine, ns an event": lambda: replays.seconds("prev") / events * 1e9,
+            "inference for sync=auto, ns a decision": lambda: replays.inference_per_decision("linux-6.1"),
+        }  # fmt: skip
+        info = {what: statistics.median(cost() for _ in range(3)) for what, cost in passes.items()}
         costs = {cpus: decision_costs(generated(folder, args.events // 4, cpus), 3) for cpus in SPEED_CPUS}
-        row("7", "rewake replay, 8 policies, all written / trace-cmd report", 1.0, 0.6, whole, trace_cmd)
+        row("7", "rewake replay (sync=auto), 8 policies, all written / trace-cmd", 1.0, 0.6, whole, trace_cmd)
+        row("7a", "the same / with sync=0: what inference costs", 1.5, 1.2, whole, partial(whole, "0"))
     if args.format == "json":
         print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "decision_ns": costs,
-                          "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
+                          "info": info, "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
     else:
         print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
         print(f"cpu-seconds (9c: ns a decision), median of {args.pairs} pairs")
-        print(f"{'row':4} {'what':58} {'A':>8} {'B':>8} {'A/B':>7} {'must':>7} {'goal':>7}")
+        print(f"{'row':4} {'what':62} {'A':>8} {'B':>8} {'A/B':>7} {'must':>7} {'goal':>7}")
         for r in rows:
             figures = f"{r.a_seconds:8.3f} {r.b_seconds:8.3f} {r.ratio:7.3f} {r.must:7.3f} {r.goal:7.3f}"
-            print(f"{r.number:4} {r.what:58} {figures}  {r.verdict}")
+            print(f"{r.number:4} {r.what:62} {figures}  {r.verdict}")
+        for what, cost in info.items():
+            print(f"{'':4} {what:62} {cost:8.0f}")
         print("\nreplay, a policy alone and all in one pass, on machines of so many CPUs")
         print(f"{'':20} " + " ".join(f"{f'{c} CPUs':>22}" for c in costs))
         for name in next(iter(costs.values())):

@@ -522,7 +522,7 @@ class Loop:
 
 def _agreed(bits: npt.NDArray[np.uint64], n: int) -> list[Bools]:
     """Per policy of a panel, whether it decided what was recorded."""
-    octets = bits.astype("<u8").view(np.uint8).reshape(-1, 8)
+    octets = bits.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
     return [(octets[:, i // 8] & (1 << i % 8)) > 0 for i in range(n)]
 
 

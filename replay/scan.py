@@ -40,19 +40,24 @@ def infer(
     chose what was recorded under `values[v]`. `model`: the modelled value of `llc[i]`.
     """
     out = model.copy()
-    tried = np.asarray(values)
+    tried = np.asarray(values, np.int32)
+    most = 2 * int(tried.max(initial=0)) + 2  # a vote more weighs more than any distance
     for one in np.unique(llc):
         where = np.nonzero(searched == one)[0]
         asked = np.nonzero(llc == one)[0]
-        sums = np.zeros((len(values), len(where) + 1), np.int64)
-        np.cumsum(agrees[:, where], axis=1, out=sums[:, 1:])
         low = np.searchsorted(ts[where], ts[asked] - window_ns, "left")
         high = np.searchsorted(ts[where], ts[asked] + window_ns, "right")
-        votes = sums[:, high] - sums[:, low]
-        votes -= agrees[:, asked] & (searched[asked] == one)  # never its own
-        near = np.abs(tried[:, None] - model[asked][None, :])
-        score = votes * (2 * int(tried.max(initial=0)) + 2) - near
-        out[asked] = tried[np.argmax(score, axis=0)]
+        own = searched[asked] == one
+        model_here = model[asked]
+        best, choice = np.full(len(asked), np.iinfo(np.int64).min), np.zeros(len(asked), np.int32)
+        sums = np.zeros(len(where) + 1, np.int32)
+        for value, agreed in zip(tried, agrees, strict=True):  # one at a time: the arrays stay in the cache
+            np.cumsum(agreed[where], out=sums[1:])
+            votes = sums[high] - sums[low] - (agreed[asked] & own)  # never its own
+            score = votes * np.int64(most) - np.abs(value - model_here)
+            better = score > best
+            best[better], choice[better] = score[better], value
+        out[asked] = choice
     return out
 
 

@@ -60,16 +60,28 @@ class Relations:
     """The decisions, grouped for infer()."""
 
     def __init__(self, waker: npt.NDArray[np.uint32], wakee: npt.NDArray[np.uint32], from_task: Bools) -> None:
-        self._from_task = from_task
-        self._relation, self._waker = (
-            np.unique(keys, return_inverse=True)[1] for keys in ((waker.astype(np.int64) << 32) | wakee, waker)
-        )
+        self._keys, self._from_task = (waker, wakee), from_task
+        self._grouped: tuple[Bools, npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
+
+    def _groups(self, telling: Bools) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Rows of wakers for whom some decision tells, and the groups of these rows by relation and by waker."""
+        waker, wakee = self._keys
+        heard = np.zeros(int(waker.max(initial=0)) + 1, np.bool_)
+        heard[waker[telling]] = True
+        if self._grouped is None or not np.array_equal(self._grouped[0], heard):
+            rows = np.flatnonzero(heard[waker] & self._from_task)
+            keys = (waker[rows].astype(np.int64) << 32) | wakee[rows]
+            self._grouped = heard, rows, np.unique(keys, return_inverse=True)[1]
+        _, rows, relation = self._grouped
+        return rows, relation, waker[rows].astype(np.intp)
 
     def infer(self, agrees0: Bools, agrees1: Bools) -> Bools:
         """WF_SYNC per decision; as infer()."""
-        evidence = (agrees1.astype(np.int8) - agrees0.astype(np.int8)) * self._from_task
-        by_relation, by_waker = _others(self._relation, evidence), _others(self._waker, evidence)
-        sync: Bools = np.where(by_relation != 0, by_relation > 0, by_waker > 0) & self._from_task
+        sync = np.zeros(len(agrees0), np.bool_)
+        rows, relation, waker = self._groups((agrees0 != agrees1) & self._from_task)
+        evidence = agrees1[rows].astype(np.int8) - agrees0[rows].astype(np.int8)
+        by_relation, by_waker = _others(relation, evidence), _others(waker, evidence)
+        sync[rows] = np.where(by_relation != 0, by_relation > 0, by_waker > 0)
         return sync
 
 

@@ -338,8 +338,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
         const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
-        std::optional<Decision> asked;  // what the recorded kernel's own column did
-        bool asked_sync = false;
+        bool asked_prev = false, asked_waker = false;  // loads that the recorded kernel's own column asked for
         std::optional<bool> told_sync;  // recorded, or else inferred
         if (seen.wake_flags)
             told_sync = (*seen.wake_flags & Probed::kWfSync) != 0;
@@ -378,8 +377,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
                 in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
-                asked = dec;
-                asked_sync = w.sync;
+                asked_prev = (dec.looked & kLoad) != 0;
+                asked_waker = asked_prev && w.sync;
             }
             // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
             if (cls == DecisionClass::pinned || dec.undecided) {
@@ -389,10 +388,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
-        if (asked) {  // after all: the others have the same machine, in whatever order they are asked
-            w.sync = asked_sync;
-            asked_load(*asked, w);
-        }
+        // After all of them: the others have the same machine, in whatever order they are asked.
+        if (asked_waker) machine_.asked_load(w.waker);
+        if (asked_prev) machine_.asked_load(w.prev);
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
     if (late && !opt_.panel)
@@ -410,13 +408,6 @@ void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
     w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, kind);
 }
 
-/// The recorded kernel decided like that, and asked for loads on the way.
-void OpenLoop::asked_load(const Decision& dec, const Wakeup& w) {
-    if (!(dec.looked & kLoad)) return;
-    if (w.sync) machine_.asked_load(w.waker);
-    machine_.asked_load(w.prev);
-}
-
 /// `counts`: not a pinned wakeup, whose result is forced.
 void OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen,
                          bool counts) {
@@ -426,7 +417,9 @@ void OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told
     take_loads(w, first.load);
     if (first.irq) machine_.set_irq_load(first.irq);
     panel_.begin(*first.policy, w);
+    for (const Instance& in : instances_) Panel::prefetch(in.policy->state, w);
     uint64_t agreed = 0;
+    bool of_prev = false, of_waker = false;  // loads that the kernel may have asked for
     for (size_t k = 0; k < instances_.size(); ++k) {
         const Instance& in = instances_[k];
         if (in.nr_idle_scan >= 0)
@@ -434,10 +427,13 @@ void OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told
         w.sync = told_sync ? *told_sync : in.sync;
         take_private(in.policy->state, seen, w.p, topo_.llc[w.prev.v]);
         const Decision& dec = panel_.decide(*in.policy, machine_.view(), w, in.nr_idle_scan, chosen);
-        asked_load(dec, w);
+        of_prev |= (dec.looked & kLoad) != 0;
+        of_waker |= (dec.looked & kLoad) && w.sync;
         agreed |= uint64_t{dec.cpu == chosen} << k;
         if (k == 0) answers_.cpu[row] = dec.cpu.v, answers_.looked[row] = dec.looked;
     }
+    if (of_waker) machine_.asked_load(w.waker);
+    if (of_prev) machine_.asked_load(w.prev);
     if (counts) answers_.agreed[row] = agreed;
 }
 

@@ -216,7 +216,6 @@ class OpenLoop {
                const Decision& dec);
     void ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
     void take_loads(Wakeup& w, LoadKind kind);
-    void asked_load(const Decision& dec, const Wakeup& w);
     uint32_t assumed(const Wakeup& w) const;
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
     uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;

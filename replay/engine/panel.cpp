@@ -10,8 +10,13 @@ namespace rewake {
 void Panel::begin(const Policy& any, const Wakeup& w) {
     n_ = 0;
     const std::optional<int> factor = any.wide_factor(w.waker);
-    shared_ = factor && w.kind == Kind::wake && w.curr != w.p;
+    shared_ = factor && (w.kind != Kind::wake || w.curr != w.p);
     factor_ = factor.value_or(0);
+}
+
+void Panel::prefetch(const PolicyState& s, const Wakeup& w) {
+    for (TaskId t : {w.p, w.curr})
+        if (t.v < s.tasks.size()) __builtin_prefetch(&s.tasks[t.v], 1);
 }
 
 /// Whether nothing that decided `a` is different for a policy with state `s`.
@@ -30,7 +35,12 @@ bool Panel::same(const Asked& a, const PolicyState& s, const PolicyState::Task& 
         a.curr.has_last_wakee != curr.has_last_wakee)
         return false;
     if ((looked & kFlips) && a.wide != wake_wide(a.flips_after(curr.flips), p.flips, factor_)) return false;
-    return a.hic == s.hic && a.cost == s.scan_cost;
+    // By hand: a few bytes are not worth a call.
+    for (size_t l = 0; l < s.hic.size(); ++l)
+        if (a.hic[l] != s.hic[l]) return false;
+    for (size_t l = 0; l < s.scan_cost.size(); ++l)
+        if (a.cost[l] != s.scan_cost[l]) return false;
+    return true;
 }
 
 Panel::Asked& Panel::ask(Policy& policy, const View& v, const Wakeup& w, int32_t nr_idle_scan, Cpu recorded) {

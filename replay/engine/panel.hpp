@@ -29,6 +29,8 @@ class Panel {
   public:
     /// A decision begins, and nobody has been asked; all policies of it are of one column, as `any` is.
     void begin(const Policy& any, const Wakeup& w);
+    /// Fetches what the decision needs of a policy that is soon asked: the states of many do not stay in the cache.
+    static void prefetch(const PolicyState& s, const Wakeup& w);
     /// As policy.decide(v, w, nullptr, recorded) and policy.follow(). `nr_idle_scan`: assumed of the LLCs of waker and
     /// prev; the same number for all policies where it is modelled.
     const Decision& decide(Policy& policy, const View& v, const Wakeup& w, int32_t nr_idle_scan, Cpu recorded);

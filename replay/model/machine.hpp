@@ -111,7 +111,8 @@ class Machine {
     /// The recorded kernel asked for task_load() of a task on `c`: within a jiffy, it goes on with that load of the queue.
     void asked_load(Cpu c) {
         CpuState& s = cpus_[c.v];
-        if (std::exchange(s.h_load_jiffy, jiffy()) != jiffy()) s.h_load = s.pelt.load_avg;
+        const Ns now = jiffy();
+        if (std::exchange(s.h_load_jiffy, now) != now) s.h_load = s.pelt.load_avg;
     }
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
     int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;

@@ -27,7 +27,7 @@ _ALL = (
     Input("load", "loads of CPUs and tasks that wake_affine compares", "recorded", "modelled",
           "load averages from sched_switch, sched_waking, sched_wakeup, sched_migrate_task; unknown at the start"),
     Input("util", "utilisation of the wakee and its estimate", "recorded", "modelled",
-          "PELT averages of sched_switch, sched_wakeup and sched_migrate_task; unknown at the start, uclamp never known"),
+          "PELT averages of sched_switch, sched_wakeup and sched_migrate_task; unknown at the start; no uclamp"),
     Input("flips", "how often waker and wakee changed partners (wake_wide, buddies)", "reconstructed", "modelled",
           "counted over all recorded wakeups; 0 at the start, so assumed for the first 2 s"),
     Input("recent", "recent_used_cpu of the wakee", "reconstructed", "modelled",

@@ -133,6 +133,10 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             "record with larger buffers: -b",
         ),
         at_most(
+            "unrecorded_cpus", "CPUs that were not recorded (--cpus): decisions that look at them cannot be judged",
+            _unrecorded(manifest), 0, "", "record without --cpus",
+        ),
+        at_most(
             "steps_back", "timestamps that step back after the merge", _pct(manifest.get("steps_back"), total),
             MAX_STEPS_BACK_PCT, "%", "record with another clock: -C mono",
         ),
@@ -155,6 +159,16 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         ),
     )  # fmt: skip
     return QualityCard(checks, tuple(_notes(manifest, checks, unknown_gaps)))
+
+
+def _unrecorded(manifest: Mapping[str, Any]) -> int:
+    """CPUs of the machine that the capture left out on purpose."""
+    listed = (manifest.get("capture") or {}).get("cpus")
+    if not listed:
+        return 0
+    ranges = [part.partition("-")[::2] for part in str(listed).split(",")]
+    recorded = sum(int(last or first) - int(first) + 1 for first, last in ranges)
+    return max(0, int((manifest.get("machine") or {}).get("cpus") or 0) - recorded)
 
 
 def _pct(part: float | None, whole: float) -> float | None:

@@ -219,7 +219,8 @@ def _sync(r: Report) -> list[str]:
     told = {
         "0": "WF_SYNC is in no event: taken as clear; --assume sync=auto infers it per pair of waker and wakee.",
         "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
-        "auto": "WF_SYNC is in no event: inferred per pair of waker and wakee from its other wakeups.",
+        "auto": "WF_SYNC, early wakee_flips and nr_idle_scan are in no event: inferred from other wakeups, never from "
+        "the decision's own outcome (--assume sync=0: not at all).",
     }
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None

@@ -21,7 +21,7 @@ from rewake.forms import ENUMS, INPUTS, Columns, Recording, RecordingWriter, Run
 from rewake.replay import plugins, probes, scan
 from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import FIRST_FLIPS, Bools, Unseen, best, infer
+from rewake.replay.sync import FIRST_FLIPS, Bools, Relations, Unseen, best
 
 Source = Recording | RecordingWriter
 
@@ -43,14 +43,24 @@ _MIN_RANGE = 100
 """Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
 
 
+_KEPT_BYTES = 128 << 20
+"""So much of a recording stays in memory where it is passed over several times."""
+
 _IRQ = {"irq": ("id", "ts_ns", "cpu", "entry")}
 _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
 
 
-def _batch(source: Source, index: int, *, irq: bool = False, probe: bool = True) -> dict[str, Columns]:
-    """The tables that the model reads; `irq`: with the interrupts, `probe`: with the placement probes."""
-    tables = _MODEL_TABLES | (_IRQ if irq else {}) | (_PROBE if probe else {})
+def _batch(source: Source, index: int, *, probe: bool = True) -> dict[str, Columns]:
+    """The tables that the model reads; `probe`: with the placement probes."""
+    return _tables(source, index, _MODEL_TABLES | (_PROBE if probe else {}))
+
+
+def _tables(source: Source, index: int, tables: Mapping[str, tuple[str, ...] | None]) -> dict[str, Columns]:
     return {name: source.read_part(name, index, columns) for name, columns in tables.items()}
+
+
+def _bytes(columns: Columns) -> int:
+    return sum(sum(a.nbytes for a in c) if isinstance(c, tuple) else c.nbytes for c in columns.values())
 
 
 def _with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
@@ -102,7 +112,7 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
     for row in cpus:
         row["online"] = state.get(row["cpu"], {"online": True})["online"]
     domains = _rows(source.read("domain"))
-    task = source.read("task", ("task_id", "kthread"))
+    task = source.read("task", ("task_id", "kthread", "observer"))
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
@@ -113,7 +123,7 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
     for row in _rows(task):
-        kthread[row["task_id"]] = bool(row["kthread"])
+        kthread[row["task_id"]], observer[row["task_id"]] = bool(row["kthread"]), bool(row["observer"])
     names = {row["id"]: row["name"] for row in _rows(source.read("comm"))}
     policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
     for row in _rows(source.read("task_attr")):
@@ -365,6 +375,8 @@ class Loop:
 
     def __init__(self, recording: Recording, seed: int, *, use_probes: bool = True) -> None:
         self._recording, self._seed = recording, seed
+        self._kept: dict[int, tuple[dict[str, Columns], Columns]] = {}
+        self._room = 0
         self.truth = probes.truth(recording) if use_probes else None
         self._recorded = recorded_machine(recording, self._allowed_counts())
         self._ranges = _idle_ranges(recording)
@@ -430,11 +442,10 @@ class Loop:
         """Runs the engines part by part; yields the part and its decisions. `unseen`: inferred values; `hints`: of the
         tasks."""
         recording = self._recording
-        probed = self.truth is not None
-        batches = (_batch(recording, k, irq=irq, probe=probed) for k in range(recording.n_parts))
         first = 0
-        for k, (batch, following) in enumerate(_with_next(batches)):
-            decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
+        parts = (self._part(k, irq) for k in range(recording.n_parts))
+        for k, ((batch, decisions), ahead) in enumerate(_with_next(parts)):
+            following = None if ahead is None else ahead[0]
             n = len(decisions["event_id"])
             here = slice(first, first + n)
             passed: dict[str, Any] = {**decisions}
@@ -454,35 +465,44 @@ class Loop:
                     raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
             yield k, decisions
 
+    def _part(self, k: int, irq: bool) -> tuple[dict[str, Columns], Columns]:
+        """A part's events and decisions."""
+        recording = self._recording
+        if k in self._kept:
+            batch, decisions = self._kept[k]
+        else:
+            batch = _batch(recording, k, probe=self.truth is not None)
+            decisions = recording.read_part("decision", k, _DECISION_COLUMNS)
+            size = sum(_bytes(columns) for columns in (*batch.values(), decisions))
+            if size <= self._room:
+                self._room -= size
+                self._kept[k] = batch, decisions
+        return (batch | _tables(recording, k, _IRQ) if irq else batch), decisions
+
     def infer(self, column: PolicySpec) -> Unseen:
         """What no event carries, from the recorded kernel's column asked under all of it (sync.py, scan.py)."""
+        self._room = _KEPT_BYTES  # there will be three passes over the parts
         irq = bool(self.about(column)["reads_irq"])
         assumes = [(sync, flips, -1) for flips in FIRST_FLIPS for sync in (False, True)]
-        engine = self.engine([column] * len(assumes), False, column, assumes=assumes, log_inputs=True)
+        engine = self.engine([column] * len(assumes), False, column, assumes=assumes, panel=True)
         found: list[list[npt.NDArray[Any]]] = []
         for _, decisions in self.run([engine], irq):
             waker, no_waker = with_null(decisions["waker_task"])
             context, no_context = with_null(decisions["irq_ctx"])
             wakee, _ = with_null(decisions["task"])
             row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
-            row += [engine.inputs()["nr_idle_scan"], *self._agree(engine, len(assumes))]
+            row += [engine.answers()["nr_idle_scan"], *_agreed(engine.answers()["agreed"], len(assumes))]
             found.append(row)
         if not found:
             return Unseen(np.zeros(0, np.bool_), 0)
         waker, wakee, from_task, model, *agrees = (np.concatenate(column) for column in zip(*found, strict=True))
-        unseen = best(
-            [
-                (flips, infer(waker, wakee, from_task, clear, set_), clear, set_)
-                for flips, clear, set_ in zip(FIRST_FLIPS, agrees[::2], agrees[1::2], strict=True)
-            ]
-        )
+        relations = Relations(waker, wakee, from_task)
+        tried: list[tuple[int, Bools, Bools, Bools]] = []
+        for flips, clear, set_ in zip(FIRST_FLIPS, agrees[::2], agrees[1::2], strict=True):
+            if not any(np.array_equal(clear, c) and np.array_equal(set_, s) for _, _, c, s in tried):
+                tried.append((flips, relations.infer(clear, set_), clear, set_))
+        unseen = best(tried)
         return unseen if self.truth is not None else unseen._replace(scan=self._scan(column, unseen, model))
-
-    @staticmethod
-    def _agree(engine: _engine.OpenLoop, n: int) -> list[Bools]:
-        """Per policy, whether it decided what was recorded."""
-        known = (engine.ledger(i)["known"] for i in range(n))
-        return [agrees & ~undecided for agrees, undecided in known]
 
     def _scan(
         self, column: PolicySpec, unseen: Unseen, model: npt.NDArray[np.int32]
@@ -493,13 +513,13 @@ class Loop:
             return None
         values = scan.candidates(int(np.unique(llc, return_counts=True)[1].max()))
         assumes = [(False, unseen.first_flips, value) for value in values]
-        engine = self.engine([column] * len(values), False, column, assumes=assumes)
+        engine = self.engine([column] * len(values), False, column, assumes=assumes, panel=True)
         bit = 1 << INPUTS.index("nr_idle_scan")
         kept: list[tuple[npt.NDArray[Any], ...]] = []
         for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"]), unseen):
-            cpu, undecided = engine.ledger(0)["cpu"]
-            looked = ~undecided & (engine.ledger(0)["inputs_assumed"][0] & bit > 0)
-            at = np.where(looked, cpu, 0)
+            answers = engine.answers()
+            looked = answers["decided"] & (answers["looked"] & bit > 0)
+            at = np.where(looked, answers["cpu"], 0)
             waker, prev = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
             kept.append(
                 (
@@ -507,7 +527,7 @@ class Loop:
                     np.where(looked, llc[at].astype(np.int64), -1),
                     llc[np.where(waker[1], 0, waker[0])],
                     llc[np.where(prev[1], 0, prev[0])],
-                    np.stack(self._agree(engine, len(values))),
+                    np.stack(_agreed(answers["agreed"], len(values))),
                 )
             )
         ts, searched, of_waker, of_prev, agrees = (
@@ -522,6 +542,12 @@ class Loop:
         )
 
 
+def _agreed(bits: npt.NDArray[np.uint64], n: int) -> list[Bools]:
+    """Per policy of a panel, whether it decided what was recorded."""
+    octets = bits.astype("<u8").view(np.uint8).reshape(-1, 8)
+    return [(octets[:, i // 8] & (1 << i % 8)) > 0 for i in range(n)]
+
+
 def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
@@ -530,9 +556,10 @@ def decide_alone(source: _engine.PolicySource, *, recording: str, asked: str, ir
     """Runs one policy over a recording, for the sake of what it does on the way (plugins). `asked`: file of what
     _ask_plugins pickled."""
     opened = Recording(recording)
-    (seed, sync, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
+    (seed, sync, auto, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
     loop = Loop(opened, seed, use_probes=use_probes)
-    engine = loop.engine([source], sync, None, 0 if unseen is None else unseen.first_flips)
+    column = [] if auto is None else [auto]  # its decisions are part of the state
+    engine = loop.engine([source, *column], sync, auto, 0 if unseen is None else unseen.first_flips)
     for _ in loop.run([engine], irq, unseen, None if hints is None else TaskHints(opened, hints)):
         pass
 
@@ -541,12 +568,12 @@ def _ask_plugins(
     recording: Recording,
     specs: Sequence[PolicySpec],
     folder: Path,
-    settings: tuple[int, bool, bool],
+    settings: tuple[int, bool, PolicySpec | None, bool],
     unseen: Unseen | None,
     hints: Rules | None,
     timeout: float,
 ) -> dict[str, plugins.Answered]:
-    """The answers of the plugins among `specs`, by instance; `settings`: seed, WF_SYNC, use_probes."""
+    """The answers of the plugins among `specs`, by instance; `settings`: seed, WF_SYNC, auto, use_probes."""
     wanted = [s for s in specs if s.is_plugin]
     if not wanted:
         return {}
@@ -597,11 +624,12 @@ def replay(
     if hints is not None:
         _check_hints(hints, specs, info)
     given = None if hints is None else TaskHints(recording, hints)
+    loop.engine([spec for spec in specs if not spec.is_plugin], False)  # a wrong parameter is told at once
     unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
     flags = None if unseen is None else unseen.sync
-    answered = _ask_plugins(
-        recording, specs, writer.part, (seed, sync == "1", use_probes), unseen, hints, plugin_timeout
-    )
+    own = None if auto is None or auto.is_plugin or auto not in specs else auto
+    settings = seed, sync == "1", own, use_probes
+    answered = _ask_plugins(recording, specs, writer.part, settings, unseen, hints, plugin_timeout)
     engine = loop.engine(
         [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)],
         sync == "1", auto, 0 if unseen is None else unseen.first_flips,

@@ -30,7 +30,8 @@ def explain(
 ) -> dict[str, Any] | None:
     """What the policies saw, read and did at a decision; None where no policy is asked about it (its class says why).
 
-    `sync`, `auto` and `use_probes` as for driver.replay. The engine's dict: `machine` (the View: llcs, cores, idle, nr, …), `wakeup`
+    `sync`, `auto` and `use_probes` as for driver.replay. The engine's dict: `machine` (the View: llcs, cores, idle, nr,
+    …), `wakeup`
     (inputs that belong to wakee and waker), `irq`, and `policies` in the order of `specs`: `has_path`, `decided`,
     `cpu`, `branch`, `looked` and `assumed` (bits of INPUTS), private state before the decision, and `steps` with the
     `reasons` of each. UsageError for an unknown decision, policy or parameter.

@@ -49,13 +49,28 @@ def best(tried: Sequence[tuple[int, Bools, Bools, Bools]]) -> Unseen:
     return Unseen(sync, flips)
 
 
-def _others(keys: npt.NDArray[np.int64], evidence: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Per element, the sum of `evidence` over the other elements with the same key."""
-    _, group = np.unique(keys, return_inverse=True)
-    totals = np.zeros(int(group.max()) + 1 if len(group) else 0, np.int64)
-    np.add.at(totals, group, evidence)
+def _others(group: npt.NDArray[np.integer], evidence: npt.NDArray[np.int8]) -> npt.NDArray[np.int64]:
+    """Per element, the sum of `evidence` over the other elements of its group."""
+    totals = np.bincount(group, evidence).astype(np.int64)  # exact: far below 2^53
     out: npt.NDArray[np.int64] = totals[group] - evidence
     return out
+
+
+class Relations:
+    """The decisions, grouped for infer()."""
+
+    def __init__(self, waker: npt.NDArray[np.uint32], wakee: npt.NDArray[np.uint32], from_task: Bools) -> None:
+        self._from_task = from_task
+        self._relation, self._waker = (
+            np.unique(keys, return_inverse=True)[1] for keys in ((waker.astype(np.int64) << 32) | wakee, waker)
+        )
+
+    def infer(self, agrees0: Bools, agrees1: Bools) -> Bools:
+        """WF_SYNC per decision; as infer()."""
+        evidence = (agrees1.astype(np.int8) - agrees0.astype(np.int8)) * self._from_task
+        by_relation, by_waker = _others(self._relation, evidence), _others(self._waker, evidence)
+        sync: Bools = np.where(by_relation != 0, by_relation > 0, by_waker > 0) & self._from_task
+        return sync
 
 
 def infer(
@@ -65,9 +80,4 @@ def infer(
 
     `agrees0`, `agrees1`: the column chose what was recorded with the flag clear, set (both False: not decided).
     """
-    evidence = (agrees1.astype(np.int64) - agrees0.astype(np.int64)) * from_task
-    relation = (waker.astype(np.int64) << 32) | wakee.astype(np.int64)
-    by_relation = _others(relation, evidence)
-    by_waker = _others(waker.astype(np.int64), evidence)
-    sync: Bools = np.where(by_relation != 0, by_relation > 0, by_waker > 0) & from_task
-    return sync
+    return Relations(waker, wakee, from_task).infer(agrees0, agrees1)

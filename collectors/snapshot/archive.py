@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -130,22 +130,35 @@ def scratch(room: int) -> str | None:
 @contextmanager
 def opened(path: Path) -> Iterator[Contents]:
     """The contents of an archive. Raises TraceError for one that is broken or means harm."""
-    # Decompressed to a file first: a header of a compressed archive could otherwise ask for any amount of memory.
-    with tempfile.TemporaryFile(prefix="rewake-") as plain:
+    with ExitStack() as stack:
         try:
-            size = 0
-            for block in _blocks(path):
-                size += len(block)
-                if size > MAX_BYTES:
-                    raise TraceError(f"{path}: more than {MAX_BYTES >> 20} MiB when unpacked; refusing it")
-                plain.write(block)
-            plain.seek(0)
+            plain = stack.enter_context(_plain(path))
             contents = Contents(plain)
             with tarfile.open(fileobj=plain, mode="r:") as tar:
                 _index(tar, path, contents)
         except _BROKEN as e:
             raise TraceError(f"{path}: not a readable tar archive ({e}); take the snapshot again") from None
         yield contents
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[IO[bytes]]:
+    """The archive without compression: itself, or unpacked to a file, for a header of a compressed archive could
+    otherwise ask for any amount of memory."""
+    with path.open("rb") as file:
+        if file.read(512)[257:262] == b"ustar":
+            file.seek(0)
+            yield file
+            return
+    with tempfile.TemporaryFile(prefix="rewake-") as plain:
+        size = 0
+        for block in _blocks(path):
+            size += len(block)
+            if size > MAX_BYTES:
+                raise TraceError(f"{path}: more than {MAX_BYTES >> 20} MiB when unpacked; refusing it")
+            plain.write(block)
+        plain.seek(0)
+        yield plain
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

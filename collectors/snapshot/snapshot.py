@@ -8,10 +8,11 @@ import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rewake.collectors.snapshot import archive, domains, guest, hwloc, power, tasks
+from rewake.collectors.snapshot import archive, captured, domains, guest, hwloc, power, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
@@ -28,8 +29,9 @@ class Snapshot:
 
     `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
     `steal_pct` how much of its CPU time that took while the trace ran, `energy_aware` whether wakeups may be placed by
-    energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU number. `notes` say what was
-    missing or contradictory. `sources` are names with the SHA-256 of what was read.
+    energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU number. `capture` is what the
+    collector says of itself, `observers` its thread ids. `notes` say what was missing or contradictory. `sources` are
+    names with the SHA-256 of what was read.
     """
 
     cpu: Columns = field(default_factory=dict)
@@ -48,6 +50,11 @@ class Snapshot:
     steal_pct: float | None = None
     exit_latency: dict[str, list[int]] = field(default_factory=dict)
     energy_aware: bool | None = None
+    sched_ext: bool | None = None
+    core_scheduling: bool | None = None
+    preempt_rt: bool | None = None
+    capture: dict[str, Any] | None = None
+    observers: frozenset[int] = frozenset()
     notes: list[str] = field(default_factory=list)
     sources: list[dict[str, str]] = field(default_factory=list)
 
@@ -131,6 +138,9 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     snapshot.uname, snapshot.kernel = tasks.read_uname(files)
     snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
     snapshot.guest, snapshot.steal_pct = guest.read(files)
+    snapshot.capture, snapshot.observers = captured.read(files)
+    snapshot.sched_ext, snapshot.core_scheduling = captured.sched_ext(files), captured.core_scheduling(files)
+    snapshot.preempt_rt = captured.preempt_rt(files)
     snapshot.features, snapshot.sysctl = tasks.read_features(files), tasks.read_sysctl(files)
     snapshot.energy_aware = power.read_energy_aware(files)
     groups, member = tasks.read_cgroups(files)

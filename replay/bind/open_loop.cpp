@@ -145,6 +145,17 @@ class PyOpenLoop {
         return d;
     }
 
+    nb::dict answers() const {
+        const PanelAnswers& a = loop_.answers();
+        nb::dict d;
+        d["agreed"] = own(a.agreed);
+        d["decided"] = own_bool(a.decided);
+        d["cpu"] = own(a.cpu);
+        d["looked"] = own(a.looked);
+        d["nr_idle_scan"] = own(a.nr_idle_scan);
+        return d;
+    }
+
     nb::dict inputs() const {
         const InputLog& log = loop_.inputs();
         nb::dict d;
@@ -217,6 +228,7 @@ class PyOpenLoop {
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
         if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+        if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
         if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
         if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
         if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
@@ -347,18 +359,20 @@ using namespace rewake::bind;
 
 void bind_open_loop(nb::module_& m) {
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
-        .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
-                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
-             nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
-             nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-             "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
-             "tick_at (ns, "
-             "when "
-             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips, assumes "
-             "((sync, first_flips, nr_idle_scan or -1) per policy), own "
-             "(per policy: stands for the recorded kernel), settle (ns), log_inputs; same_llc, cross_llc: (lo, hi) ns "
-             "of recorded wakeups on idle targets by "
-             "idle state, the last entry for an unknown state.")
+        .def(
+            nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
+                     const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
+            nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
+            nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
+            "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
+            "tick_at (ns, "
+            "when "
+            "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips, assumes "
+            "((sync, first_flips, nr_idle_scan or -1) per policy), own "
+            "(per policy: stands for the recorded kernel), settle (ns), log_inputs, panel (the policies are one column "
+            "under `assumes`: answers() instead of ledger()); same_llc, cross_llc: (lo, hi) ns "
+            "of recorded wakeups on idle targets by "
+            "idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
@@ -380,6 +394,10 @@ void bind_open_loop(nb::module_& m) {
              "(engine/budget.hpp).")
         .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
              "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
+        .def("answers", &PyOpenLoop::answers, nb::sig("def answers(self) -> dict"),
+             "Per decision of the part just run, with option panel (engine/panel.hpp): agreed (a bit per policy), "
+             "decided, "
+             "cpu and looked of the first policy, the modelled nr_idle_scan of prev's LLC.")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, by_energy, exposed, self_collision, and the buckets of lo and "
              "hi.");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <limits>
 #include <utility>
 
@@ -30,6 +29,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       called_(static_cast<size_t>(topo.n_cpus), kNoRow),
       flips_seen_(tasks.tasks.size()),
       running_(std::move(running)) {
+    if (opt_.panel && (policies.empty() || policies.size() > PanelAnswers::kMost))
+        throw std::invalid_argument("a panel has 1 to 64 policies");
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
@@ -38,7 +39,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.sync = assume.sync;
         in.nr_idle_scan = assume.nr_idle_scan;
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
-        in.policy->state.first_flips = assume.first_flips;
+        in.policy->set_first_flips(assume.first_flips);
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
@@ -88,8 +89,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         primed_ = true;
     }
     segments(b, next);
-    for (Instance& in : instances_) in.out.resize(d.n);
+    if (!opt_.panel)
+        for (Instance& in : instances_) in.out.resize(d.n);
     if (opt_.log_inputs) log_.reset(d.n);
+    if (opt_.panel) answers_.reset(d.n);
     if (budget_) blames_.assign(d.n, Blame{});
     size_t row = flushed_ = 0;
     auto opening = [&](int64_t id, Ns ts) {
@@ -212,18 +215,18 @@ void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to) con
 
 /// Moves the block that ends before row `end` into the columns. A row that is decided later goes there by itself.
 void OpenLoop::flush(size_t end) {
-    for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_);
+    if (!opt_.panel)
+        for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_);
     flushed_ = end;
 }
 
 void OpenLoop::watch(std::vector<int64_t> event_ids) {
     watched_ = std::move(event_ids);
-    std::sort(watched_.begin(), watched_.end(), std::greater<>());
+    std::sort(watched_.begin(), watched_.end());
 }
 
-bool OpenLoop::watches(int64_t event_id) {
-    while (!watched_.empty() && watched_.back() < event_id) watched_.pop_back();
-    return !watched_.empty() && watched_.back() == event_id;
+bool OpenLoop::watches(int64_t event_id) const {
+    return std::binary_search(watched_.begin(), watched_.end(), event_id);
 }
 
 /// Policy `k`'s part of the latest explanation, up to its decision; from now on it tells its reasons.
@@ -324,6 +327,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         const uint32_t modelled = assumed(w);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
         if (explains) [[unlikely]] {
+            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0
+                     : d.sync        ? d.sync[row]
+                                     : opt_.assume.sync;
             explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
             explanations_.back().policies.resize(instances_.size());
         }
@@ -332,22 +338,25 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
             recorded_.count(Histogram::bucket(d.latency[row]));
         const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
+        std::optional<Decision> asked;  // what the recorded kernel's own column did
+        bool asked_sync = false;
+        std::optional<bool> told_sync;  // recorded, or else inferred
+        if (seen.wake_flags)
+            told_sync = (*seen.wake_flags & Probed::kWfSync) != 0;
+        else if (d.sync)
+            told_sync = d.sync[row];
         std::optional<LoadKind> kind_now;
-        for (size_t k = 0; k < instances_.size(); ++k) {
+        if (opt_.panel && !(energy && instances_[0].policy->energy_aware()))
+            ask_panel(w, seen, told_sync, row, chosen, cls != DecisionClass::pinned);
+        for (size_t k = opt_.panel ? instances_.size() : 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
             if (energy && in.policy->energy_aware()) {
                 in.by_energy += cls != DecisionClass::pinned;
                 in.block->clear(slot);
                 continue;
             }
-            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : in.sync;
-            if (in.load != kind_now) {
-                kind_now = in.load;
-                machine_.select_load(in.load);
-                w.p_load_avg = machine_.task(p).pelt.load_avg;
-                w.p_load = machine_.task_load(machine_.task(p), w.prev, in.load);
-                w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, in.load);
-            }
+            w.sync = told_sync ? *told_sync : in.sync;
+            if (in.load != kind_now) take_loads(w, *(kind_now = in.load));
             if (in.nr_idle_scan >= 0)
                 for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
             const bool own = in.own;
@@ -369,10 +378,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
                 in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
-                if (dec.looked & kLoad) {
-                    if (w.sync) machine_.asked_load(w.waker);
-                    machine_.asked_load(w.prev);
-                }
+                asked = dec;
+                asked_sync = w.sync;
             }
             // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
             if (cls == DecisionClass::pinned || dec.undecided) {
@@ -382,13 +389,56 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
+        if (asked) {  // after all: the others have the same machine, in whatever order they are asked
+            w.sync = asked_sync;
+            asked_load(*asked, w);
+        }
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
-    if (late)
+    if (late && !opt_.panel)
         for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
     if (kind == Kind::wake && chosen_known)
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
     if (opt_.log_flips) note_flips(ts, decision_);
+}
+
+/// What a policy that reads loads of that kind is given.
+void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
+    machine_.select_load(kind);
+    w.p_load_avg = machine_.task(w.p).pelt.load_avg;
+    w.p_load = machine_.task_load(machine_.task(w.p), w.prev, kind);
+    w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, kind);
+}
+
+/// The recorded kernel decided like that, and asked for loads on the way.
+void OpenLoop::asked_load(const Decision& dec, const Wakeup& w) {
+    if (!(dec.looked & kLoad)) return;
+    if (w.sync) machine_.asked_load(w.waker);
+    machine_.asked_load(w.prev);
+}
+
+/// `counts`: not a pinned wakeup, whose result is forced.
+void OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen,
+                         bool counts) {
+    const Instance& first = instances_[0];
+    answers_.nr_idle_scan[row] = machine_.view().nr_idle_scan[topo_.llc[w.prev.v].v];
+    answers_.decided[row] = counts;
+    take_loads(w, first.load);
+    if (first.irq) machine_.set_irq_load(first.irq);
+    panel_.begin(*first.policy, w);
+    uint64_t agreed = 0;
+    for (size_t k = 0; k < instances_.size(); ++k) {
+        const Instance& in = instances_[k];
+        if (in.nr_idle_scan >= 0)
+            for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
+        w.sync = told_sync ? *told_sync : in.sync;
+        take_private(in.policy->state, seen, w.p, topo_.llc[w.prev.v]);
+        const Decision& dec = panel_.decide(*in.policy, machine_.view(), w, in.nr_idle_scan, chosen);
+        asked_load(dec, w);
+        agreed |= uint64_t{dec.cpu == chosen} << k;
+        if (k == 0) answers_.cpu[row] = dec.cpu.v, answers_.looked[row] = dec.looked;
+    }
+    if (counts) answers_.agreed[row] = agreed;
 }
 
 const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {

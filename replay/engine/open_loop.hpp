@@ -16,6 +16,7 @@
 #include "replay/engine/explanation.hpp"
 #include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
+#include "replay/engine/panel.hpp"
 #include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
@@ -140,6 +141,8 @@ struct ReplayOptions {
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
     bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
     uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
+    bool panel =
+        false;  ///< the policies are one column under `assumes`: PanelAnswers instead of ledgers, nothing is judged
     bool blind = false;      ///< probed values are for the budget only
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
@@ -179,6 +182,8 @@ class OpenLoop {
     std::vector<Instance>& instances() { return instances_; }
     /// Of the part just run, with ReplayOptions::log_inputs.
     const InputLog& inputs() const { return log_; }
+    /// Of the part just run, with ReplayOptions::panel.
+    const PanelAnswers& answers() const { return answers_; }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }
     /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over
@@ -193,7 +198,7 @@ class OpenLoop {
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.
-    bool watches(int64_t event_id);
+    bool watches(int64_t event_id) const;
     void listen(size_t k, const Wakeup& w);
     void heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled);
     void flush(size_t end);
@@ -209,6 +214,9 @@ class OpenLoop {
     const Verdict& verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w);
     void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
                const Decision& dec);
+    void ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
+    void take_loads(Wakeup& w, LoadKind kind);
+    void asked_load(const Decision& dec, const Wakeup& w);
     uint32_t assumed(const Wakeup& w) const;
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
     uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;
@@ -226,12 +234,14 @@ class OpenLoop {
     std::vector<IdleWatcher> idle_cores_;  ///< policies that keep has_idle_cores
     IrqTicks irq_;
     Histogram recorded_;
-    std::vector<int64_t> watched_;  ///< events to explain, the next one last
+    std::vector<int64_t> watched_;  ///< events to explain, ascending
     std::vector<Explanation> explanations_;
     Reasons reasons_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     int64_t first_row_ = 0;  ///< decision_id of the part's first row
     Divergence divergence_;
+    Panel panel_;
+    PanelAnswers answers_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
     std::vector<Verdict> verdicts_;  ///< per CPU

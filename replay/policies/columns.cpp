@@ -434,8 +434,12 @@ PolicyEntry column_entry(const Column& c) {
                     .reads_irq = false,
                     .inputs = 0,
                     .base = {}};
-    return composed_entry(std::move(info),
-                          [&c](const PolicyParams& p, const Topology& t) { return compose(configured(c, p), t); });
+    return composed_entry(std::move(info), [&c](const PolicyParams& p, const Topology& t) {
+        const Column own = configured(c, p);
+        Composition out = compose(own, t);
+        out.wide_factor = own.wide_factor;
+        return out;
+    });
 }
 
 PolicyInfo seed_info(PolicyInfo own, const Column& c, std::vector<std::string> port) {

@@ -25,6 +25,7 @@ struct Composition {
     bool energy_aware = false;  ///< has energy-aware placement (5.0+)
     std::optional<IrqSettings> irq{};  ///< reads View::irq, estimated so
     LoadKind load = LoadKind::average;
+    std::optional<int> wide_factor{};  ///< of a column as it is: flips that make wake_wide; 0: size of the waker's LLC
     bool recent_reached = false;  ///< reaching X4 makes prev the recent CPU, hit or miss (5.15+)
     bool fork_recent = false;  ///< fork sets recent_used_cpu to the parent's CPU (4.19+)
 };
@@ -37,6 +38,9 @@ class Composed final : public Policy {
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
     const IrqSettings* irq_settings() const override { return c_.irq ? &*c_.irq : nullptr; }
+    std::optional<int> wide_factor(Cpu waker) const override {
+        return c_.wide_factor == 0 ? topo_.llc_size(waker) : c_.wide_factor;
+    }
     bool energy_aware() const override { return c_.energy_aware; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     void follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,

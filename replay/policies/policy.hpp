@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -111,6 +112,8 @@ struct Decision {
     uint16_t scanned = 0;  ///< CPUs examined by the idle search
     uint32_t looked = 0;   ///< Input bits that the decision looked at
     bool exposed = false;  ///< looked at a CPU in `dirty`
+    /// With kNrIdleScan in `looked`: every nr_idle_scan from which it would have come to the same, as far as is known.
+    int32_t same_from = 1, same_to = 0;
 };
 
 /// One policy instance: parameters fixed, private state inside. Not thread-safe; one instance per replay.
@@ -129,6 +132,9 @@ class Policy {
     virtual bool sees_every_idle() const { return false; }
     /// Whether wakeups on an energy-aware machine go by energy, which no policy here decides (policies.md A9).
     virtual bool energy_aware() const { return false; }
+    /// Flips that make wake_wide() for this waker, where that test is all that flips matter to and PolicyState is all that
+    /// is private; else nothing.
+    virtual std::optional<int> wide_factor(Cpu /*waker*/) const { return std::nullopt; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.
     virtual LoadKind load_kind() const { return LoadKind::average; }
     /// How View::irq is to be estimated for it; nullptr: it does not read it.
@@ -139,6 +145,8 @@ class Policy {
     /// its own misses. `before`: recent_used_cpu and has_idle_cores as of the decision. `made`: its own decision.
     virtual void follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
                         const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {}
+    /// Before the first decision: wakee_flips of the tasks that were there before the recording began.
+    virtual void set_first_flips(uint32_t flips) { state.first_flips = flips; }
     PolicyState state;
     Reasons* reasons = nullptr;  ///< where decide() tells its reasons (steps/reasons.hpp); nullptr: nowhere
 };
@@ -160,9 +168,9 @@ struct PolicyInfo {
     std::vector<std::string> deviations;
     bool reads_irq = false;  ///< reads View::irq: replay has to follow the interrupts
     uint32_t inputs = 0;  ///< Input bits that its steps may look at
-    std::string base;        ///< of a seed: the column that it changes; empty: not a seed
-    bool hybrid = false;     ///< a seed on a column that is not its own: proven by nothing but its two halves
-    uint8_t hints = 0;       ///< bits of Wakeup::hint that it acts on
+    std::string base;  ///< of a seed: the column that it changes; empty: not a seed
+    bool hybrid = false;  ///< a seed on a column that is not its own: proven by nothing but its two halves
+    uint8_t hints = 0;  ///< bits of Wakeup::hint that it acts on
 };
 
 using PolicyParams = std::map<std::string, std::string>;

@@ -8,13 +8,17 @@ from pathlib import Path
 
 from rewake.errors import TraceError
 
+IMPORTABLE = ("trace.dat", "capture")
 _HEAD_BYTES = 4096
 _PACKED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"))
 _FTRACE_TEXT = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")
 
 
 def identify(path: Path) -> str:
-    """The name of the format ("trace.dat"); TraceError says what else it looks like and what to do about it."""
+    """The format: "trace.dat", or "capture", the tar that a script of `rewake record --emit-script` leaves.
+
+    TraceError says what else it looks like and what to do about it.
+    """
     try:
         if path.is_dir():
             raise TraceError(f"{path}: a directory, and not a recording (no manifest.json): give the trace file itself")
@@ -28,6 +32,8 @@ def identify(path: Path) -> str:
         raise TraceError(f"{path}: {error.strerror}") from error
     if head.startswith(b"\x17\x08\x44tracing"):
         return "trace.dat"
+    if head.startswith(b"capture\0") and head[257:262] == b"ustar":
+        return "capture"
     if size == 0:
         raise TraceError(f"{path}: empty: the recording was not finished, or the disk was full; record again")
     what, advice = _looks_like(head)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache as memoize
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def import_trace(
 
     trace = Path(path)
     kind = identify(trace)
-    where = topology if topology is not None else snapshot.beside(trace)
+    own = trace if kind == "capture" else snapshot.beside(trace)
+    where = topology if topology is not None else own
     report = progress or (lambda _: None)
     report("hashing")
     digest = _file_digest(trace)
@@ -49,7 +51,8 @@ def import_trace(
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
-            _write(writer, trace, kind, digest, where, report)
+            with _decodable(trace, kind) as data:
+                _write(writer, trace, data, kind, digest, where, report)
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
@@ -107,14 +110,22 @@ def _code_digest() -> str:
 # --- the pipeline ---
 
 
+def _decodable(trace: Path, kind: str) -> AbstractContextManager[Path]:
+    """The file that the decoder reads."""
+    from rewake.collectors.capture import bundle
+
+    return bundle.trace_of(trace) if kind == "capture" else nullcontext(trace)
+
+
 def _write(
-    writer: RecordingWriter, trace: Path, kind: str, digest: str, where: Path | str | None, report: Progress
-) -> None:
+    writer: RecordingWriter, trace: Path, data: Path, kind: str, digest: str, where: Path | str | None,
+    report: Progress,
+) -> None:  # fmt: skip
     import rewake.collectors._decode as _decode
     from rewake.collectors import snapshot
     from rewake.replay.driver import build_decisions
 
-    reader = _decode.TraceDat(str(trace), BATCH_EVENTS)
+    reader = _decode.TraceDat(str(data), BATCH_EVENTS)
     header = dict(reader.header)
     seen = 0
     part = 0
@@ -131,7 +142,7 @@ def _write(
     machine = snapshot.load(where)
     notes = list(machine.notes)
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
-    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus)
+    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)
     notes += tables.notes
     writer.write("cgroup", machine.cgroup)
     writer.write("task", tables.task)
@@ -145,7 +156,7 @@ def _write(
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
     uname = header.get("uname") or machine.uname
     first, last = decoded.get("first_ns"), decoded.get("last_ns")
-    losses = [dict(c) for c in decoded["lost"]]
+    losses = _losses(decoded["lost"], machine.capture or {})
     writer.manifest |= {
         "tool": {"name": "rewake", "version": __version__},
         "source": {
@@ -177,7 +188,8 @@ def _write(
         "steal_pct": machine.steal_pct,
         "exit_latency_us": machine.exit_latency,
         "energy_aware": machine.energy_aware,
-        **_states(kernel, uname),
+        "capture": machine.capture,
+        **_states(kernel, uname, machine),
     }  # fmt: skip
     report("decisions")
     build_decisions(writer)
@@ -234,14 +246,33 @@ def _distinct(column: Any) -> int | None:
     return len(np.unique(known)) if len(known) else None
 
 
-def _states(kernel: str | None, uname: str | None) -> dict[str, bool | None]:
-    """What decides who places tasks, as far as the kernel's name tells; None: not known."""
+def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[str, Any]]:
+    """Losses per CPU. A full page has no room for the number that it lost, a full buffer that is not overwritten marks
+    nothing: the kernel's own counters know."""
+    losses = [dict(c) for c in marks]
+    if capture.get("mode") != "flight":  # what a flight recorder overwrote lies before its window
+        for counted in capture.get("kernel") or []:
+            if counted["cpu"] < len(losses):
+                mine = losses[counted["cpu"]]
+                mine["lost"] = max(
+                    mine["lost"], sum(counted.get(k, 0) for k in ("overrun", "commit_overrun", "dropped"))
+                )
+    return losses
+
+
+def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bool | None]:
+    """What decides who places tasks: by the snapshot, else as far as the kernel's name tells; None: not known."""
     version = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
     number = (int(version[1]), int(version[2])) if version else None
+
+    def known(said: bool | None, since: tuple[int, int]) -> bool | None:
+        return False if said is None and number and number < since else said
+
+    by_name = None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname))
     return {
-        "sched_ext": False if number and number < (6, 12) else None,
-        "core_scheduling": False if number and number < (5, 14) else None,
-        "preempt_rt": None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname)),
+        "sched_ext": known(machine.sched_ext, (6, 12)),
+        "core_scheduling": known(machine.core_scheduling, (5, 14)),
+        "preempt_rt": by_name if machine.preempt_rt is None else machine.preempt_rt,
     }
 
 

@@ -8,7 +8,7 @@ alive at its end. What the snapshot does not say of a forked task is taken from 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -67,6 +67,7 @@ class _Task:
     nice: int | None = None
     cgroup: int | None = None
     said_by: str = ""
+    observer: bool | None = None
     comms: list[tuple[int, int]] = field(default_factory=list)
     """(from_ns, comm id) in time order."""
 
@@ -81,8 +82,14 @@ class TaskTables:
     notes: list[str]
 
 
-def build(decoded: dict[str, Any], threads: Sequence[Thread], cgroup: Columns, n_cpus: int) -> TaskTables:
-    """Joins what decode's `finish()` returned with the snapshot's threads. `cgroup`: columns of that table."""
+def build(
+    decoded: dict[str, Any], threads: Sequence[Thread], cgroup: Columns, n_cpus: int,
+    observers: Collection[int] = (),
+) -> TaskTables:  # fmt: skip
+    """Joins what decode's `finish()` returned with the snapshot's threads. `cgroup`: columns of that table.
+
+    `observers`: thread ids of the collector, all alive when the trace began.
+    """
     tasks = _read_tasks(decoded["tasks"])
     names = [str(n) for n in decoded["comm"]["name"]]
     comm_id = {name: i for i, name in enumerate(names)}
@@ -93,8 +100,9 @@ def build(decoded: dict[str, Any], threads: Sequence[Thread], cgroup: Columns, n
     notes: list[str] = []
     if threads and not any(t.tid == _KTHREADD and t.comm == "kthreadd" for t in threads):
         notes.append("the thread list has no kthreadd, so it is from a pid namespace: not joined with the trace")
-        threads = []
+        threads, observers = [], ()
     _join(tasks, threads, {path: i for i, path in enumerate(_list(cgroup.get("path", [])))}, comm_id, names, notes)
+    _mark(tasks, frozenset(observers))
     _inherit(tasks)
     _bind_by_name(tasks, names, n_cpus)
     return TaskTables(_task_columns(tasks), _attr_columns(tasks), _comm_columns(names), notes)
@@ -162,6 +170,14 @@ def _say(task: _Task, row: Thread, cgroups: dict[str, int], comm_id: dict[str, i
         task.comms.append((0, comm_id[row.comm]))
 
 
+def _mark(tasks: list[_Task], observers: frozenset[int]) -> None:
+    """The first task of each of the collector's ids; a later one of the same id is somebody else."""
+    if not observers:
+        return
+    for task in tasks:
+        task.observer = task.tid in observers and task.generation == 0
+
+
 def _inherit(tasks: list[_Task]) -> None:
     """A child starts with its parent's attributes; parents come before their children."""
     for task in tasks:
@@ -203,6 +219,7 @@ def _task_columns(tasks: list[_Task]) -> Columns:
         "tgid": _nullable([t.tgid for t in tasks], np.uint32),
         "parent": _nullable([t.parent for t in tasks], np.uint32),
         "kthread": _nullable([t.kthread for t in tasks], np.bool_),
+        "observer": _nullable([t.observer for t in tasks], np.bool_),
         "source": np.array([t.source for t in tasks], np.uint8),
         "first_ns": _nullable([t.first_ns for t in tasks], np.int64),
         "exit_ns": _nullable([t.exit_ns for t in tasks], np.int64),

@@ -39,6 +39,11 @@ def lost(n: int | None, blind: int = 0) -> dict[str, Any]:
         ("blind", lost(1, 100_000_000), lost(1, 100_000_001)),
         ("steps_back", {"steps_back": 22}, {"steps_back": 23}),
         ("resync", {"replay": {"resync": 10}}, {"replay": {"resync": 11}}),
+        (
+            "unrecorded_cpus",
+            {"machine": {"cpus": 10}, "capture": {"cpus": "0-3,8,5-7,4,9"}},
+            {"machine": {"cpus": 10}, "capture": {"cpus": "0-7,9"}},
+        ),
         ("steal", {"steal_pct": 5.0}, {"steal_pct": 5.1}),
     ],
 )

@@ -57,9 +57,11 @@ def decoded(*rows: dict[str, Any], names: list[tuple[int, int, str]] | None = No
     }  # fmt: skip
 
 
-def build(found: dict[str, Any], *threads: Row, cgroups: tuple[str, ...] = ()) -> tuple[Any, Any, list[str]]:
+def build(
+    found: dict[str, Any], *threads: Row, cgroups: tuple[str, ...] = (), observers: tuple[int, ...] = ()
+) -> tuple[Any, Any, list[str]]:
     """(tasks by id, attribute rows by task id, notes) as plain dictionaries with names instead of codes."""
-    made = tasks.build(found, threads, {"path": np.array(cgroups, object)}, 4)
+    made = tasks.build(found, threads, {"path": np.array(cgroups, object)}, 4, observers)
     names = list(made.comm["name"])
 
     def rows(columns: forms.Columns) -> list[dict[str, Any]]:
@@ -103,6 +105,17 @@ def test_a_tid_born_in_the_trace_is_not_the_thread_of_before() -> None:
     task, attr, _ = build(found, KTHREADD, Row(7, "old", allowed="1"))
     assert attr[4][0]["allowed"] is None
     assert len(task) == 6  # only kthreadd was added: the old holder of tid 7 is gone
+
+
+def test_observers_are_the_first_tasks_of_their_ids() -> None:
+    found = decoded({"tid": 7}, {"tid": 7, "generation": 1, "source": FORK, "parent": None}, {"tid": 8})
+    task, _, _ = build(found, KTHREADD, observers=(7,))
+    assert [t["observer"] for t in task[4:7]] == [True, False, False]
+    task, _, _ = build(found, KTHREADD)
+    assert {t["observer"] for t in task} == {None}, "the capture does not say"
+    # Ids of a pid namespace are not those of the events.
+    task, _, notes = build(found, Row(1, "init"), observers=(7,))
+    assert {t["observer"] for t in task} == {None} and "pid namespace" in notes[0]
 
 
 def test_generations_of_a_tid() -> None:

@@ -69,7 +69,7 @@ def probed(
     ("name", "warm_ms", "good", "r2"),
     [
         ("probed-split-llc-schbench", 300, 0.99, 0.99),
-        ("probed-12cpu-messaging", 50, 0.9, 0.9),  # a whole run: no task is older than the recording
+        ("probed-12cpu-messaging", 50, 0.88, 0.88),  # a whole run: no task is older than the recording
     ],
 )
 def test_utilisation_of_tasks_is_what_the_probes_saw(

@@ -11,6 +11,15 @@ namespace {
 
 constexpr uint64_t kMaxBlob = 1ULL << 30;  // kallsyms, printk formats, command lines: skipped, never loaded
 
+std::vector<CpuData> read_cpu_table(Cursor& in, uint32_t n) {
+    std::vector<CpuData> cpus;
+    for (uint32_t cpu = 0; cpu < n; ++cpu) {
+        const uint64_t offset = in.u64("CPU data table");
+        cpus.push_back({cpu, offset, in.u64("CPU data table")});
+    }
+    return cpus;
+}
+
 void read_v6(Cursor& in, const File& file, Container& c, Problems& problems) {
     detail::read_header_info(in, c);
     detail::read_ftrace_events(in, c);
@@ -44,15 +53,22 @@ void read_v6(Cursor& in, const File& file, Container& c, Problems& problems) {
     if (!kind.starts_with("flyrecord")) {
         in.bad("no flyrecord mark before the CPU data; the file is damaged");
     }
-    std::vector<CpuData> cpus;
-    for (uint32_t cpu = 0; cpu < n; ++cpu) {
-        const uint64_t offset = in.u64("CPU data table");
-        cpus.push_back({cpu, offset, in.u64("CPU data table")});
+    std::vector<detail::Buffer> buffers(1);
+    buffers[0].cpus = read_cpu_table(in, n);
+    const bool only = places.buffers.size() == 1 && detail::empty(buffers[0]);
+    for (detail::Buffer& b : places.buffers) {
+        if (!only) {
+            buffers.push_back(std::move(b));
+            continue;
+        }
+        Cursor at(file, b.offset, file.size(), c.big_endian);
+        if (!at.text(10, 10, "trace instance").starts_with("flyrecord")) {
+            at.bad("no flyrecord mark before the data of a trace instance; the file is damaged");
+        }
+        b.cpus = read_cpu_table(at, n);
+        buffers.push_back(std::move(b));
     }
-    detail::set_cpu_data(std::move(cpus), file, c, problems);
-    for (const detail::Buffer& b : places.buffers) {
-        problems.add("trace instance besides the main buffer, not decoded", b.name);
-    }
+    detail::set_cpu_data(detail::choose_buffer(buffers, problems)->cpus, file, c, problems);
 }
 
 }  // namespace

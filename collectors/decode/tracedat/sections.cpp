@@ -153,6 +153,29 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
     }
 }
 
+bool empty(const Buffer& b) {
+    return std::all_of(b.cpus.begin(), b.cpus.end(), [](const CpuData& d) { return d.size == 0; });
+}
+
+const Buffer* choose_buffer(const std::vector<Buffer>& buffers, Problems& problems) {
+    const Buffer* chosen = nullptr;
+    for (const Buffer& b : buffers) {
+        if (b.name.empty()) {
+            chosen = &b;
+            break;
+        }
+    }
+    if ((chosen == nullptr || empty(*chosen)) && buffers.size() == (chosen == nullptr ? 1U : 2U)) {
+        return &buffers.front() == chosen ? &buffers.back() : &buffers.front();
+    }
+    for (const Buffer& b : buffers) {
+        if (&b != chosen) {
+            problems.add("trace instance besides the main buffer, not decoded", b.name);
+        }
+    }
+    return chosen;
+}
+
 void set_cpu_data(std::vector<CpuData> cpus, const File& file, Container& c, Problems& problems) {
     std::sort(cpus.begin(), cpus.end(), [](const CpuData& a, const CpuData& b) { return a.cpu < b.cpu; });
     for (size_t i = 0; i < cpus.size(); ++i) {

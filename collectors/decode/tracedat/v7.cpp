@@ -112,26 +112,20 @@ void read_v7(Cursor& in, const File& file, Container& c, Problems& problems) {
     Cursor formats = open_section(*places.event_formats, 18, "event formats section", file, c);
     read_event_formats(formats, c);
 
-    const Buffer* main = nullptr;
-    for (const Buffer& b : places.buffers) {
-        if (b.name.empty() && main == nullptr) {
-            main = &b;
-        } else {
-            problems.add("trace instance besides the main buffer, not decoded", b.name);
-        }
-    }
+    const Buffer* main = choose_buffer(places.buffers, problems);
     if (main == nullptr) {
         fail(file.path(), in.offset(),
              places.text_buffer
                  ? "holds the text of a latency tracer, no events; record with `trace-cmd record -e sched`"
-                 : "holds no event data of the main buffer; record without -B, or end the recording properly");
+                 : "holds no event data; end the recording properly and record it again");
     }
     c.data_compressed = (section_at(main->offset, 3, "buffer section", file, c).flags & kCompressed) != 0;
     if (c.data_compressed && c.compression != "zstd") {
         fail(file.path(), main->offset, "compressed data but the file names no compression; the file is damaged");
     }
     c.page_size = main->page_size;
-    if (!main->clock.empty()) {
+    // Of an instance trace-cmd (3.1) writes the main buffer's clock there; the TRACE_CLOCK option has the right one.
+    if (!main->clock.empty() && (main->name.empty() || c.clock.empty())) {
         c.clock = main->clock;
     }
     set_cpu_data(main->cpus, file, c, problems);

@@ -62,8 +62,8 @@ bool search_cores(Ctx& x, const CpuMask& span, unsigned start, const ScanURules&
     return no_core(x, remembered);
 }
 
-/// First usable CPU in wrap order from `start`, among the first `nr` candidates.
-bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr) {
+/// First usable CPU in wrap order from `start`, among the first `nr` candidates; `exact`: that is nr_idle_scan itself.
+bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr, bool exact) {
     const int words = x.t.words;
     auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     const auto found = first_in_wrap(words, start, [&](unsigned i) { return cpus(i) & x.usable_word(i); });
@@ -75,6 +75,10 @@ bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr) {
         for_each_in_wrap(words, start, cpus, [&](Cpu c) { return x.touch(c), (found && c == *found) || --left == 0; });
     }
     const bool in_time = found && examined <= nr;
+    if (exact) {
+        x.d.same_from = in_time ? examined : 0;
+        x.d.same_to = found && !in_time ? examined - 1 : kMaxCpus;
+    }
     if (in_time)
         WHY(x, "idle scan from ", start, ": CPU ", *found, " is the first idle one, number ", examined);
     else if (examined > nr)
@@ -156,6 +160,7 @@ bool ScanU::run(Ctx& x) const {
         return false;
     }
     int nr = kMaxCpus;
+    const bool exact = rules_.sis_util && rules_.util_pct == ScanURules::kUtilPct;
     if (rules_.sis_util) {
         nr = sis_util_bound(x, rules_, x.t.llc_weight[llc]);
         if (nr == 0) {  // also with has_idle_cores, which then stays set
@@ -170,7 +175,7 @@ bool ScanU::run(Ctx& x) const {
     }
     const unsigned start = x.target.v + 1u;
     if (rules_.clusters && x.t.has_cluster[x.target.v]) return search_clusters(x, span, start, nr, idle_cores, rules_);
-    return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr);
+    return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr, exact);
 }
 
 int sis_util_bound(Ctx& x, const ScanURules& rules, int weight) {

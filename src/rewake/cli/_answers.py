@@ -123,7 +123,7 @@ assume_option = click.option(
     "--assume",
     multiple=True,
     metavar="sync=0|1|auto",
-    help="Value of an input that no event carries; auto infers it per relation. Default: sync=0.",
+    help="What no event carries: auto infers it from other wakeups (default), 0 and 1 take WF_SYNC as clear or set.",
 )
 
 
@@ -141,9 +141,10 @@ ignore_probes_option = click.option(
 )
 
 
-def sync_of(assume: tuple[str, ...]) -> str:
-    """What --assume says of WF_SYNC; the last one counts."""
-    sync = "0"
+def sync_of(assume: tuple[str, ...], *, inferable: bool = True) -> str:
+    """What --assume says of WF_SYNC; the last one counts. Without it: auto where that is possible (it takes the
+    recorded kernel's own column)."""
+    sync = "auto" if inferable else "0"
     for text in assume:
         name, _, sync = text.partition("=")
         if name != "sync" or sync not in ("0", "1", "auto"):

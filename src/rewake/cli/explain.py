@@ -44,6 +44,7 @@ _UNITS = {None: 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
     metavar="NAME[:key=value,...]",
     help="Policy to explain; repeat it. Default: auto, prev and every seed.",
 )
+@_answers.ignore_probes_option
 @_answers.assume_option
 @format_option("table", "json")
 def command(
@@ -53,6 +54,7 @@ def command(
     pid: int | None,
     at: str | None,
     asked: tuple[str, ...],
+    ignore_probes: bool,
     assume: tuple[str, ...],
     format_: str,
 ) -> None:
@@ -64,8 +66,12 @@ def command(
     from rewake.replay.explain import explain as run
     from rewake.replay.spec import parse
 
-    sync = _answers.sync_of(assume)
+    _answers.sync_of(assume)
     wanted = _answers.parse_policies(asked)
+    if plugins := [s for s in wanted if s.is_plugin]:
+        raise UsageError(
+            f"{plugins[0]}: the steps of a plugin are its own; explain knows only those of the built-in ones"
+        )
     if (decision_id is None) == (pid is None):
         raise UsageError("either --decision ID or --pid PID is expected")
     if at is not None and pid is None:
@@ -78,9 +84,10 @@ def command(
         column = _answers.recorded_column(opened, known)
         auto, notes = column.instance, column.notes
     except FidelityError as error:
-        if sync == "auto" or any(s.name == "auto" for s in wanted):
+        if any(s.name == "auto" for s in wanted):
             raise
         notes = (f"no column of the recorded kernel: {error}",)
+    sync = _answers.sync_of(assume, inferable=auto is not None)
     specs = _specs(wanted, auto, known)
     con = opened.connect(explain.TABLES)
     try:
@@ -93,6 +100,7 @@ def command(
             specs,
             sync=sync,
             auto=None if auto is None else parse(auto)[0],
+            use_probes=not ignore_probes,
             progress=_answers.progress("replay"),
         )
         recorded = explain.decision(con, decision_id, opened.manifest.get("first_ns"))
@@ -100,7 +108,13 @@ def command(
     finally:
         con.close()
     found = explain.body(
-        recorded, told, [str(s) for s in specs], [known[s.name] for s in specs], sync=sync, auto=auto, notes=notes
+        recorded,
+        told,
+        [str(s) for s in specs],
+        [_answers.policy(s.policy) for s in specs],
+        sync=sync,
+        auto=auto,
+        notes=notes,
     )
     card = quality.assess(opened)
     if format_ == "json":

@@ -61,7 +61,7 @@ def command(
 
     if identify and (column is not None or min_skill is not None):
         raise UsageError("--identify judges all columns: it goes with neither --as nor --min-skill")
-    sync = _answers.sync_of(assume if assume or not identify else ("sync=auto",))
+    sync = _answers.sync_of(assume)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     card = quality.assess(opened)
@@ -79,6 +79,7 @@ def command(
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
     judged = parse(instance)[0]
+    sync = _answers.sync_of(assume, inferable=not judged.is_plugin)
     more = [_accounts.inputs(opened, judged)] if inputs else []
     if budget:
         more.append(_accounts.budget(opened, judged, sync=sync, use_probes=not ignore_probes))

@@ -60,7 +60,7 @@ def command(
     from rewake.analysis import fidelity
     from rewake.analysis.quality import assess
 
-    sync = _answers.sync_of(assume)
+    _answers.sync_of(assume)
     wanted = _answers.parse_policies(asked, plugin_timeout)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
@@ -80,7 +80,7 @@ def command(
         name=_answers.display_name(recording),
         out=output,
         seed=seed,
-        sync=sync,
+        sync=_answers.sync_of(assume, inferable=auto is not None),
         auto=auto,
         use_probes=not ignore_probes,
         hints=rules,

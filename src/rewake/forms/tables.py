@@ -242,6 +242,7 @@ generation u32      | 0 for the first task seen with this tid
 tgid       u32?     | process id, from the snapshot
 parent     u32?     | task_id of the parent, from fork
 kthread    bool?    | kernel thread, from the snapshot or as its parent
+observer   bool?    | belongs to the collector that made the trace; NULL: the capture does not say
 source     u8 enum:task_source | how it became known
 first_ns   i64?  ns | first event that names it; NULL: snapshot only
 exit_ns    i64?  ns | its sched_process_exit

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The back end perf: its arguments, and a process that records until it is told to stop.
+
+It starts disabled and is enabled through its control pipe, so that its own start is not in the recording (perf 5.10+).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rewake.collectors.capture.process import Tool
+from rewake.collectors.capture.session import FINISH_SECONDS, READY_SECONDS, Request
+from rewake.collectors.capture.tracefs import Instance
+from rewake.collectors.snapshot.cpulist import format_list
+from rewake.errors import RewakeError
+
+CLOCKS = {"mono": "CLOCK_MONOTONIC"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to record. `buffer_kb` is per CPU, rounded up to a power of two; `cpus` None: all."""
+
+    events: tuple[str, ...]
+    clock: str
+    buffer_kb: int
+    output: Path
+    control: Path
+    ack: Path
+    cpus: frozenset[int] | None = None
+
+
+def arguments(o: Options) -> list[str]:
+    """The command line of one recording, disabled at first; it records until SIGINT. Every event, with its raw data."""
+    return [
+        "perf", "record", "-q", "-o", str(o.output), *(["-C", format_list(o.cpus)] if o.cpus else ["-a"]),
+        *(["-k", CLOCKS[o.clock]] if o.clock in CLOCKS else []), "-R", "-c", "1", "--no-buildid", "--no-buildid-cache",
+        "-m", f"{1 << (max(o.buffer_kb, 4) - 1).bit_length()}K", "-D", "-1", f"--control=fifo:{o.control},{o.ack}",
+        "-e", ",".join(o.events),
+    ]  # fmt: skip
+
+
+class Perf:
+    """`perf record` of the whole machine."""
+
+    name = "perf"
+    mode = "perf"
+    tick_s = 1.0
+
+    def __init__(self, request: Request) -> None:
+        self.trace = request.directory / "perf.data"
+        self._tool: Tool | None = None
+
+    def start(self, instance: Instance, request: Request, clock: str) -> None:
+        control, ack = (request.directory / name for name in ("control", "ack"))
+        for fifo in (control, ack):
+            os.mkfifo(fifo, 0o600)
+        answer = os.open(ack, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        order = os.open(control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            options = Options(request.events, clock, request.buffer_kb, self.trace, control, ack, request.cpus)
+            self._tool = Tool(arguments(options), request.directory / "perf.log")
+            os.write(order, b"enable\n")
+            limit = time.monotonic() + READY_SECONDS
+            while not select.select([answer], [], [], 0.05)[0]:
+                if not self._tool.running:
+                    raise RewakeError(f"perf ended before it recorded anything: {self._tool.said()}")
+                if time.monotonic() > limit:
+                    raise RewakeError(f"perf did not begin within {READY_SECONDS:.0f} s: {self._tool.said()}")
+        finally:
+            os.close(order)
+            os.close(answer)
+
+    def pids(self) -> Sequence[int]:
+        return [self._tool.pid] if self._tool is not None else []
+
+    def written(self) -> int:
+        return self.trace.stat().st_size if self.trace.exists() else 0
+
+    def poll(self) -> str | None:
+        return None if self._tool is not None and self._tool.running else "tool"
+
+    def finish(self) -> None:
+        assert self._tool is not None
+        self._tool.stop(FINISH_SECONDS)
+
+    def notes(self) -> dict[str, object]:
+        return {}
+
+    def abort(self) -> None:
+        if self._tool is not None:
+            self._tool.kill()

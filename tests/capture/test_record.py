@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake record` on this machine, where it can be traced, and everything that goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tracing import PING_PONG, Machine
+
+from rewake.analysis.quality import decisions_by_class
+from rewake.collectors._decode import TraceDat
+from rewake.collectors.capture import tracefs
+from rewake.errors import RewakeError
+from rewake.forms import Recording
+
+LOAD = (sys.executable, "-c", PING_PONG, "0.6")
+
+
+def wait_for(condition: object, seconds: float = 30.0) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
+
+
+def test_a_load_is_recorded_imported_checked_and_replayed(trace_cmd: Machine, work: Path) -> None:
+    before = trace_cmd.settings()
+    raw = work / "raw"
+    done = trace_cmd.rewake("record", "-o", work / "a.rewake", "--keep-raw", raw, "--", *LOAD)
+    assert done.stdout == f"{work}/a.rewake\n"
+    assert trace_cmd.settings() == before
+    assert {p.name for p in work.iterdir()} == {"a.rewake", "raw"}  # nothing of the work directory is left
+    recording = Recording(work / "a.rewake")
+    manifest = recording.manifest
+    assert manifest["events"]["sched_waking"] > 2000 and manifest["clock"] == "mono"
+    assert manifest["kernel"] == os.uname().release and manifest["topology"] == "snapshot"
+    capture = manifest["capture"]
+    assert capture["stopped_by"] == "command" and capture["command_status"] == 0 and capture["observers"] >= 3
+    read = sum(c["read"] for c in capture["kernel"])
+    assert read == manifest["events_total"], "every event that the kernel handed out is in the recording"
+    # Python, trace-cmd and its recorders are the collector; the load is not, although we started it.
+    con = recording.connect(("task", "task_attr", "comm"))
+    names = con.execute(
+        "SELECT DISTINCT name FROM task JOIN task_attr USING (task_id) JOIN comm ON comm = comm.id WHERE observer"
+    ).fetchall()
+    assert ("trace-cmd",) in names
+    classes = decisions_by_class(recording)
+    assert classes["moved"] + classes["stayed"] + classes["maybe_delayed"] + classes["maybe_on_cpu"] > 1000
+    assert "time stolen" in trace_cmd.rewake("check", "--force", work / "a.rewake").stdout
+    again = trace_cmd.rewake("import", raw / "trace.dat", "-o", work / "b.rewake").stdout.strip()
+    assert Recording(Path(again)).manifest["events"] == manifest["events"]
+    replayed = trace_cmd.rewake(
+        "replay", work / "a.rewake", "--force", "--policy", "linux-6.12", "-o", work / "a.run", "--format", "json"
+    )
+    assert "linux-6.12" in replayed.stdout
+
+
+def test_losses_equal_the_kernels_own_counters(trace_cmd: Machine, work: Path) -> None:
+    # More busy processes than CPUs keep the readers waiting.
+    crowd = 'for i in $(seq $(($(nproc) * 3))); do "$@" & done; wait'
+    done = trace_cmd.rewake("record", "--buffer", "8K", "--format", "json", "-o", work / "a.rewake", "--",
+                            "sh", "-c", crowd, "sh", *LOAD)  # fmt: skip
+    told = json.loads(done.stdout)
+    counted = {c["cpu"]: c["overrun"] + c["dropped"] + c["commit_overrun"] for c in told["capture"]["kernel"]}
+    assert {c["cpu"]: c["lost"] for c in told["loss"]} == counted
+    if not sum(counted.values()):
+        pytest.skip("this machine is too fast: 8 KiB per CPU lost nothing")
+    advice = {a["cpu"]: a for a in told["advice"]}
+    assert set(advice) == {cpu for cpu, n in counted.items() if n}
+    for cpu, a in advice.items():
+        assert f"CPU {cpu} lost {counted[cpu]:,} events (buffer 8 KiB); --buffer {a['enough_kb']}K would" in done.stderr
+        assert a["enough_kb"] > 8
+
+
+@pytest.mark.parametrize("version", ["6", "7"])
+def test_a_file_of_an_instance_is_decoded(trace_cmd: Machine, work: Path, version: str) -> None:
+    """As older versions of trace-cmd write it; the clock is the instance's, not the main buffer's."""
+    script = (
+        'i=/sys/kernel/tracing/instances/$2; trap "rmdir $i" EXIT; trace-cmd record -o "$1" -B "$2" -d -k --no-filter'
+        f" -C mono -e sched:sched_switch --file-version {version} sleep 0.3 >&2; cat $i/per_cpu/cpu*/stats"
+    )
+    stats = trace_cmd.sh(script, work / "t.dat", f"rewake-{os.getpid()}")
+    read = sum(int(line.partition(": ")[2]) for line in stats.splitlines() if line.startswith("read events"))
+    reader = TraceDat(str(work / "t.dat"))
+    while reader.next_batch():
+        pass
+    end = reader.finish()
+    assert end["event_counts"] == {"sched_switch": read} and read > 0 and end["problems"] == []
+    assert (reader.header["version"], reader.header["clock"]) == (int(version), "mono")
+
+
+def test_duration_cpus_and_dry_run(trace_cmd: Machine, work: Path) -> None:
+    done = trace_cmd.rewake(
+        "record", "--duration", "300ms", "--cpus", "0", "--events", "sched", "--format", "json", "-o", work / "a.rewake"
+    )
+    told = json.loads(done.stdout)
+    assert told["stopped_by"] == "duration" and 0.3 <= told["seconds"] < 3
+    assert told["capture"]["cpus"] == "0"
+    if (os.cpu_count() or 1) > 1:
+        checked = trace_cmd.rewake("check", work / "a.rewake", ok=False)
+        assert checked.returncode == 4 and "CPUs that were not recorded" in checked.stderr
+    assert {c["cpu"] for c in told["capture"]["kernel"] if c["read"]} == {0}
+    assert set(Recording(work / "a.rewake").manifest["events"]) <= {
+        "sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_migrate_task", "sched_process_fork",
+        "sched_process_exec", "sched_process_exit",
+    }  # fmt: skip
+    dry = json.loads(trace_cmd.rewake("record", "--dry-run", "--duration", "1h", "--format", "json").stdout)
+    assert dry["events_per_s"] > 0 and dry["disk_bytes"] == pytest.approx(dry["bytes_per_s"] * 3600, rel=1e-2, abs=3600)
+    assert dry["buffer_kb_per_cpu"] >= 64
+
+
+def test_overhead_runs_the_command_four_times(trace_cmd: Machine, work: Path) -> None:
+    count = work / "count"
+    script = f'echo x >>{count}; exec "$@"'
+    done = trace_cmd.rewake("record", "--measure-overhead", "-o", work / "a.rewake", "--", "sh", "-c", script, "sh",
+                            sys.executable, "-c", PING_PONG, "0.2")  # fmt: skip
+    assert count.read_text() == "x\n" * 4
+    capture = Recording(work / "a.rewake").manifest["capture"]
+    assert capture["overhead_pairs"] == 2 and -100 < capture["overhead_wall_pct"] < 1000
+    assert "overhead of recording on the command: wall " in done.stderr
+
+
+def test_a_terminal_sees_progress_and_ctrl_c_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        argv = trace_cmd.argv("record", "-o", work / "a.rewake")
+        os.execvp(argv[0], argv)
+    seen = b""
+    sent = False
+    while True:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, seen
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:  # Linux says EIO when the other side is gone
+            break
+        if not data:
+            break
+        seen += data
+        if b"recording 1 s" in seen and not sent:
+            os.write(terminal, b"\x03")
+            sent = True
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, seen
+    assert sent and b"lost 0" in seen and f"{work}/a.rewake".encode() in seen
+    assert b"rate now: " in seen, "without an end, the size is told before"
+    assert Recording(work / "a.rewake").manifest["capture"]["stopped_by"] == "signal"
+
+
+def test_a_killed_recorder_leaves_tracing_off_and_the_next_one_cleans_up(trace_cmd: Machine, work: Path) -> None:
+    child = subprocess.Popen(trace_cmd.argv("record", "--duration", "1h", "-o", work / "a.rewake"),
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    if trace_cmd.prefix:
+        child.kill()
+        pytest.skip("in a mount namespace the recorder is not our child")
+    name = f"rewake-{child.pid}"
+    root = tracefs.PLACES[0] / "instances" / name
+    wait_for(lambda: (root / "tracing_on").exists() and (root / "tracing_on").read_text() == "1\n")
+    wait_for(lambda: list(work.glob("record-*/trace.dat*")))
+    time.sleep(0.3)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    wait_for(lambda: not root.exists() or (root / "tracing_on").read_text() == "0\n")
+    found = tracefs.Tracefs.find()
+    assert name in found.stale() or not root.exists()  # another test's recorder may have been faster
+    wait_for(lambda: name not in found.clean())
+    assert not root.exists()
+
+
+def test_a_full_disk_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
+    disk = work / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=66m", "tmpfs", disk], check=False).returncode != 0:
+        pytest.skip("cannot mount a small tmpfs")
+    try:
+        done = trace_cmd.rewake("record", "-o", disk / "a.rewake", "--", sys.executable, "-c", PING_PONG, "1")
+        assert Recording(disk / "a.rewake").manifest["capture"]["stopped_by"] in ("command", "disk")
+        filler = disk / "filler"
+        filler.write_bytes(bytes(8 << 20))
+        done = trace_cmd.rewake("record", "-o", disk / "b.rewake", "--duration", "5s", ok=False)
+        assert done.returncode == 1 and "MiB are needed to begin with" in done.stderr
+        assert sorted(p.name for p in disk.iterdir()) == ["a.rewake", "filler"]
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_max_size_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
+    done = trace_cmd.rewake(
+        "record", "--max-size", "64K", "--format", "json", "-o", work / "a.rewake", "--",
+        sys.executable, "-c", PING_PONG, "3",
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    assert told["stopped_by"] == "size" and told["seconds"] < 3
+    assert "reached --max-size" in done.stderr
+
+
+def test_the_commands_status_and_output(trace_cmd: Machine, work: Path) -> None:
+    done = trace_cmd.rewake("record", "-o", work / "a.rewake", "--", "sh", "-c", "echo out; exit 3")
+    assert done.stdout == f"{work}/a.rewake\n" and "out\n" in done.stderr
+    assert "the command ended with status 3" in done.stderr
+    missing = trace_cmd.rewake("record", "--", "no-such-command-here", ok=False)
+    assert missing.returncode == 2 and "no-such-command-here: no such command" in missing.stderr
+
+
+def test_without_trace_cmd_it_says_how_to_get_it(tracing: Machine, work: Path) -> None:
+    empty = work / "empty"
+    empty.mkdir()
+    done = subprocess.run(
+        [*tracing.prefix, "env", f"PATH={empty}", *Machine([]).argv("record", "--duration", "1s", "-o", work / "a")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "trace-cmd is not installed: install trace-cmd" in done.stderr
+
+
+def test_perf_records_a_load(tracing: Machine, work: Path) -> None:
+    """The runner alone, for what it writes has no importer of ours: perf itself reads it back."""
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    code = f"""
+from pathlib import Path
+from rewake.collectors.capture import events, session
+from rewake.collectors.capture.perf import Perf
+from rewake.collectors.capture.tracefs import Tracefs
+request = session.Request(events.SCHED, Path({str(work)!r}), 4096, command={LOAD!r})
+done = session.record(Tracefs.find(), Perf(request), request, print)
+assert done.stopped_by == "command" and done.run.status == 0, done
+"""
+    done = subprocess.run([*tracing.prefix, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0 and "ended before it recorded" in done.stderr:
+        pytest.skip(f"perf cannot record here: {done.stderr.strip().splitlines()[-1][-200:]}")
+    assert done.returncode == 0, done.stderr
+    shown = subprocess.run(["perf", "script", "-i", work / "perf.data", "-F", "event,comm"], capture_output=True,
+                           text=True, check=True).stdout  # fmt: skip
+    assert shown.count("sched:sched_waking") > 1000
+    assert "mode=perf\n" in (work / "topology" / "capture").read_text()
+
+
+def test_tools_whose_files_cannot_be_imported_are_refused_before(work: Path) -> None:
+    for tool in ("perf", "perfetto"):
+        done = Machine([]).rewake("record", "--tool", tool, "--duration", "1s", ok=False)
+        assert done.returncode == 1
+        assert any(
+            s in done.stderr for s in ("is not installed: see", "does not import perf.data", "does not run traced")
+        )
+    done = Machine([]).rewake("record", "--tool", "perf", "--flight-recorder", ok=False)
+    assert done.returncode == 2 and "not with --flight-recorder" in done.stderr
+    shown = Machine([]).rewake("record", "--tool", "perfetto", "--emit-script", "--duration", "2s").stdout
+    assert "duration_ms: 2000\n" in shown and 'ftrace_events: "sched/sched_switch"' in shown
+
+
+def test_a_tool_that_fails_is_quoted(tracing: Machine, work: Path) -> None:
+    fake = work / "trace-cmd"
+    fake.write_text('#!/bin/sh\n[ "$1" = --version ] && exec echo version 3.1\necho "no such luck" >&2\nexit 7\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        [*tracing.prefix, "env", f"PATH={work}:{os.environ['PATH']}",
+         *Machine([]).argv("record", "--duration", "1s", "-o", work / "a")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "trace-cmd ended before it recorded anything: no such luck" in done.stderr
+
+
+def test_without_rights_it_says_so(work: Path) -> None:
+    if os.geteuid() != 0:
+        done = Machine([]).rewake("record", "--duration", "1s", ok=False)
+    else:
+        code = "import os, sys; os.setuid(65534); from rewake.cli import main; sys.exit(main(['record']))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        if "ModuleNotFoundError" in done.stderr or "Permission denied" in done.stderr:
+            pytest.skip("this user cannot read the sources")
+    assert done.returncode == 1
+    assert "run as root" in done.stderr or "tracefs is not mounted: as root, mount -t tracefs" in done.stderr
+
+
+def test_without_tracefs_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RewakeError, match="tracefs is not mounted: as root, mount -t tracefs nodev"):
+        tracefs.Tracefs.find([tmp_path / "none", tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--duration", "5"], "not a time above 0"),
+        (["--measure-overhead"], "needs a CMD"),
+        (["--buffer", "1X"], "not a size above 0"),
+        (["--cpus", "9999"], "CPUs below"),
+        (["--cpus", "8000"], "not among the online CPUs"),
+    ],
+)
+def test_usage(args: list[str], said: str, work: Path) -> None:
+    done = Machine([]).rewake("record", *args, ok=False)
+    assert done.returncode == 2 and said in done.stderr

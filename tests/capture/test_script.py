@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The script of --emit-script: its text, its quoting, and what it does under dash and busybox."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tracing import PING_PONG, TRACING, Machine
+
+from rewake.collectors.capture import script
+from rewake.collectors.snapshot import load
+from rewake.errors import UsageError
+from rewake.forms import Recording
+
+GOLDEN = Path(__file__).parent / "golden" / "script.txt"
+HOSTILE = script.Options(
+    3, ("sched:sched_switch", "sched:sched_wakeup"), 64, 1024, "it's $(here).tar", ("sh", "-c", "echo '$HOME' `id`\n;")
+)
+
+
+def test_what_is_filled_in() -> None:
+    """The golden file is the difference from the template."""
+    template = script.TEMPLATE.read_text().splitlines()
+    lines = script.emit(HOSTILE, "1.0'; rm -rf /").splitlines()
+    found = (
+        "\n".join(line for line in difflib.unified_diff(template, lines, n=0, lineterm="") if line[0] in "+-") + "\n"
+    )
+    assert found == GOLDEN.read_text()
+
+
+def test_nothing_stays_unfilled() -> None:
+    assert "@" not in script.emit(HOSTILE, "1.0").replace('"$@"', "")
+
+
+def shells() -> list[list[str]]:
+    found = []
+    for name, argv in (("dash", ["dash"]), ("busybox", ["busybox", "ash"])):
+        if shutil.which(name):
+            found.append(argv)
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20))
+def test_quoting(text: str) -> None:
+    for shell in shells():
+        done = subprocess.run([*shell, "-c", f"printf %s {script.quote(text)}"], capture_output=True, check=True)
+        assert done.stdout.decode() == text
+
+
+def test_a_nul_is_refused() -> None:
+    with pytest.raises(UsageError, match="NUL"):
+        script.quote("a\0b")
+
+
+def test_seconds_are_whole() -> None:
+    assert [script.whole_seconds(s) for s in (0.001, 1.0, 1.2, 60)] == [1, 1, 2, 60]
+
+
+@pytest.mark.parametrize("shell", ["dash", "sh"])
+def test_shellcheck(shell: str, tmp_path: Path) -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed")
+    file = tmp_path / "record.sh"
+    file.write_text(script.emit(script.Options(10, command=("make", "-j8")), "1.0"))
+    done = subprocess.run(["shellcheck", "-s", shell, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# --- for real
+
+
+@pytest.fixture(params=["dash", "busybox"])
+def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A command that runs a script; for busybox every tool that the script calls is busybox's own."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    if request.param == "dash":
+        return ["dash"]
+    applets = tmp_path_factory.mktemp("applets")
+    busybox = shutil.which("busybox")
+    assert busybox is not None
+    for name in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
+        (applets / name).symlink_to(busybox)
+    for name in ("trace-cmd", "python3"):
+        if (where := shutil.which(name)) is not None:
+            (applets / name).symlink_to(where)
+    return ["env", f"PATH={applets}", "sh"]
+
+
+def emit(machine: Machine, work: Path, *args: str | Path) -> Path:
+    file = work / "record.sh"
+    file.write_text(machine.rewake("record", "--emit-script", *args).stdout)
+    return file
+
+
+def test_dry_run_changes_nothing(tracing: Machine, work: Path, shell: list[str]) -> None:
+    file = emit(tracing, work, "--duration", "5s")
+    before = tracing.settings()
+    done = subprocess.run([*tracing.prefix, *shell, file, "--dry-run", work / "o.tar"], capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "dry run: nothing is recorded" in done.stderr and "would record 5 s" in done.stderr
+    assert tracing.settings() == before and [p.name for p in work.iterdir()] == ["record.sh"]
+
+
+@pytest.mark.parametrize("tool", ["trace-cmd", "raw"])
+def test_it_records_and_the_tar_is_imported(tracing: Machine, work: Path, shell: list[str], tool: str) -> None:
+    if tool == "trace-cmd" and shutil.which("trace-cmd") is None:
+        pytest.skip("trace-cmd is not installed")
+    file = emit(tracing, work, "--", sys.executable, "-c", PING_PONG, "0.5")
+    before = tracing.settings()
+    flags = ["--no-trace-cmd"] if tool == "raw" else []
+    with subprocess.Popen([*tracing.prefix, *shell, file, *flags, work / "o.tar"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as child:  # fmt: skip
+        out, err = child.communicate(timeout=120)
+    assert child.returncode == 0, err
+    assert out == f"{work}/o.tar\n" and (work / "o.tar").stat().st_mode & 0o77 == 0
+    assert {p.name for p in work.iterdir()} == {"record.sh", "o.tar"}
+    assert not (TRACING / "instances" / f"rewake-{child.pid}").exists() and tracing.settings() == before
+    tracing.rewake("import", work / "o.tar", "-o", work / "a.rewake")
+    manifest = Recording(work / "a.rewake").manifest
+    assert manifest["events"]["sched_waking"] > 1000 and manifest["source"]["format"] == "capture"
+    assert manifest["problems"] == [] and manifest["topology"] == "snapshot" and manifest["lost"] == 0
+    capture = manifest["capture"]
+    assert (capture["tool"], capture["stopped_by"]) == (tool, "command") and capture["observers"] >= 1
+    assert sum(c["read"] for c in capture["kernel"]) == manifest["events_total"], (
+        "all that was in the buffers came back"
+    )
+    snapshot = load(work / "o.tar")
+    assert {t.when for t in snapshot.threads} == {"main", "before", "after"} and snapshot.steal_pct is not None
+    assert any(t.tid == 2 and t.kthread for t in snapshot.threads) or not Path("/proc/2").exists()
+    checked = tracing.rewake("check", work / "a.rewake", "--format", "json", ok=False)
+    assert {c["name"] for c in json.loads(checked.stdout)["checks"] if c["passed"] is None} == set()
+
+
+def test_a_full_buffer_ends_it_and_what_did_not_fit_is_counted(tracing: Machine, work: Path) -> None:
+    file = emit(tracing, work, "--max-size", "256K", "--duration", "60s")
+    load = subprocess.Popen([sys.executable, "-c", PING_PONG, "20"])
+    try:
+        done = subprocess.run([*tracing.prefix, "sh", file, "--no-trace-cmd", work / "o.tar"], capture_output=True,
+                              text=True, check=False, timeout=100)  # fmt: skip
+    finally:
+        load.kill()
+        load.wait()
+    assert done.returncode == 0 and "stopped by size" in done.stderr, done.stderr
+    tracing.rewake("import", work / "o.tar", "-o", work / "a.rewake")
+    manifest = Recording(work / "a.rewake").manifest
+    counted = {c["cpu"]: c["dropped"] + c["overrun"] for c in manifest["capture"]["kernel"]}
+    assert {c["cpu"]: c["lost"] for c in manifest["loss"]} == counted
+    assert sum(c["read"] for c in manifest["capture"]["kernel"]) == manifest["events_total"] > 1000
+
+
+@pytest.mark.parametrize("flags", [["--no-trace-cmd"], []])
+def test_after_a_kill_the_next_run_leaves_nothing(tracing: Machine, work: Path, flags: list[str]) -> None:
+    if tracing.prefix:
+        pytest.skip("in a mount namespace the shell is not our child")
+    if not flags and shutil.which("trace-cmd") is None:
+        pytest.skip("trace-cmd is not installed")
+    file = emit(tracing, work, "--duration", "60s")
+    with subprocess.Popen(["sh", file, *flags, work / "killed.tar"], stderr=subprocess.DEVNULL) as child:
+        instance = TRACING / "instances" / f"rewake-{child.pid}"
+        wait_until(lambda: instance.exists() and (instance / "tracing_on").read_text() == "1\n")
+        child.send_signal(signal.SIGKILL)
+    # trace-cmd watches the shell and ends by itself.
+    wait_until(lambda: not flags or instance.exists())
+    short = emit(tracing, work, "--duration", "1s")
+
+    def gone() -> bool:
+        subprocess.run(["sh", short, "--no-trace-cmd", work / "next.tar"], stderr=subprocess.DEVNULL, check=True)
+        (work / "next.tar").unlink()
+        return not instance.exists()
+
+    wait_until(gone)
+
+
+def wait_until(condition: object, seconds: float = 30.0) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)

@@ -93,8 +93,18 @@ def kernel_version(release: str | None) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def recorded_machine(source: Source) -> _engine.Recorded:
-    """The recording's machine and task tables as the engine takes them."""
+def _size(cpus: str) -> int:
+    """Number of CPUs in a kernel list."""
+    ends = (part.partition("-") for part in cpus.split(",") if part)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+
+
+def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = None) -> _engine.Recorded:
+    """The recording's machine and task tables as the engine takes them.
+
+    `counts`: how many allowed CPUs probes saw, by task. No event tells of sched_setaffinity, so where the snapshot has
+    another number its mask is not what was recorded.
+    """
     cpus = _rows(source.read("cpu"))
     state: dict[int, dict[str, Any]] = {}
     for row in _rows(source.read("cpu_state", ("cpu", "from_ns", "online"))):
@@ -129,6 +139,8 @@ def recorded_machine(source: Source) -> _engine.Recorded:
         if row["allowed"] is not None:
             allowed[i] = masks.setdefault(row["allowed"], len(masks))
             allowed_recorded[i] = known or re.search(r"/\d+", name) is not None
+            if (counts or {}).get(i, set()) - {_size(row["allowed"])}:
+                allowed_recorded[i] = False
         if row["cgroup"] is not None:
             cgroup[i], no_cgroup[i] = row["cgroup"], False
     tasks = {
@@ -366,7 +378,7 @@ class Loop:
         self._kept: dict[int, tuple[dict[str, Columns], Columns]] = {}
         self._room = 0
         self.truth = probes.truth(recording) if use_probes else None
-        self._recorded = recorded_machine(recording)
+        self._recorded = recorded_machine(recording, self._allowed_counts())
         self._ranges = _idle_ranges(recording)
         self._running = _running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
@@ -380,6 +392,16 @@ class Loop:
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": _settle(recording),
         }
+
+    def _allowed_counts(self) -> dict[int, set[int]]:
+        if self.truth is None:
+            return {}
+        values, null = self.truth["nallowed"]
+        tasks = np.asarray(self._recording.read("decision", ("task",))["task"])
+        seen: dict[int, set[int]] = {}
+        for task, n in np.unique(np.stack([tasks, values], axis=1)[~null], axis=0).tolist():
+            seen.setdefault(task, set()).add(n)
+        return seen
 
     def about(self, spec: PolicySpec) -> dict[str, Any]:
         """Its description; UsageError when there is no such policy, or the seed has no meaning on that column."""

@@ -15,11 +15,8 @@ from a query about its run. claims/POLICY.toml says what a posting claims and wh
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import shlex
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -29,6 +26,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from _pages import Missing, asked, head, jobs, main, meta_of, rewake, table  # noqa: E402
+
 SYNCS = ("0", "1")
 STATUSES = {
     "tried": "tried",
@@ -55,10 +56,6 @@ Row = dict[str, Any]
 Figures = dict[str, dict[str, Any]]  # policy instance -> figures by name
 
 
-class Missing(Exception):
-    """Something that the page needs is not there."""
-
-
 @dataclass(frozen=True)
 class Replayed:
     """One recording under one assumption: its header, and the figures of every policy."""
@@ -74,12 +71,6 @@ def load(folder: Path = HERE) -> dict[str, Any]:
     names = page["postings"]
     postings = {n: tomllib.loads((folder / f"claims/{n}.toml").read_text(encoding="utf-8")) for n in names}
     return {"page": page, "posting": postings, "row": [r | {"posting": n} for n in names for r in postings[n]["row"]]}
-
-
-def jobs(path: Path = HERE / "jobs") -> dict[str, str]:
-    """The lab's job line of every recording that was made for the page, by name."""
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    return {line.split("|")[0].strip(): line for line in lines}
 
 
 def pair(claims: dict[str, Any], row: Row) -> tuple[str, str]:
@@ -100,26 +91,14 @@ def options(claims: dict[str, Any], recording: str, sync: str) -> list[str]:
     return ["--assume", f"sync={sync}", *asked, *(["--force"] if recording in claims["page"]["forced"] else [])]
 
 
-def rewake(*words: str | Path) -> Any:
-    """What a rewake command prints as JSON; its own message on failure."""
-    command = [sys.executable, "-m", "rewake.cli", *map(str, words)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise Missing(f"{shlex.join(['rewake', *map(str, words[:2])])}: {result.stderr.strip()}")
-    return json.loads(result.stdout)
-
-
-def replayed(trace: Path, asked: list[str], wanted: set[str]) -> Replayed:
+def replayed(trace: Path, words: list[str], wanted: set[str]) -> Replayed:
     """Replays `trace` and collects the figures `wanted`, by policy."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "page.run"
-        report = rewake("replay", trace, *asked, "-o", run, "--format", "json")
+        report = rewake("replay", trace, *words, "-o", run, "--format", "json")
         figures: Figures = {p["policy"]: dict(p) for p in report["policies"]}
         for query in sorted({ASKED_BY_QUERY[name] for name in wanted & ASKED_BY_QUERY.keys()}):
-            sql = (HERE / query).read_text(encoding="utf-8")
-            answer = rewake("query", "--format", "json", "--", run, sql)
-            for values in answer["rows"]:
-                line = dict(zip(answer["columns"], values, strict=True))
+            for line in asked(run, HERE / query):
                 figures[line["policy"]][query] = line
     return Replayed(report["recording"], report["fidelity"] or {}, figures)
 
@@ -206,15 +185,6 @@ def measured(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Repla
     return lines
 
 
-def cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(map(cell, line)) + " |" for line in lines] + [""]
-
-
 def section(claims: dict[str, Any], key: str, runs: dict[tuple[str, str], Replayed]) -> list[str]:
     """Everything about one posting."""
     posting = claims["posting"][key]
@@ -232,8 +202,7 @@ def section(claims: dict[str, Any], key: str, runs: dict[tuple[str, str], Replay
         against = " / ".join(dict.fromkeys(pair(claims, r)[0] for r, _ in tried))
         out += [f"One-step figures, per 1,000 decisions where no count is given, `{against}` → the row's policy:", ""]
         lines = [[f"`{r['id']}`", f"`{pair(claims, r)[1]}`", *line] for r, line in tried]
-        head = ["row", "policy", "recording", "figure", "sync=0", "sync=1", "against the posting"]
-        out += table(head, lines)
+        out += table(["row", "policy", "recording", "figure", "sync=0", "sync=1", "against the posting"], lines)
     return out
 
 
@@ -245,8 +214,8 @@ def summary(claims: dict[str, Any], runs: dict[tuple[str, str], Replayed]) -> li
         words = [w for r in rows if r["status"] == "tried" for w in _verdicts(claims, r, runs)]
         told = [str(words.count(w)) for w in ("as posted", "no difference", "not as posted", "open: intervals overlap")]
         lines.append([posting["title"], str(len(rows)), *counts, *told])
-    head = ["posting", "families", *STATUSES.values(), "as posted", "no difference", "not as posted", "open"]
-    return table(head, lines)
+    names = ["posting", "families", *STATUSES.values(), "as posted", "no difference", "not as posted", "open"]
+    return table(names, lines)
 
 
 def _verdicts(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Replayed]) -> Iterable[str]:
@@ -259,7 +228,7 @@ def _verdicts(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Repl
 
 
 def recordings_section(runs: dict[tuple[str, str], Replayed], metas: dict[str, dict[str, Any]]) -> list[str]:
-    lines, made = [], jobs()
+    lines, made = [], jobs(HERE / "jobs")
     for name, meta in metas.items():
         run = runs[name, "0"]
         header, fidelity = run.header, run.fidelity
@@ -276,9 +245,7 @@ def recordings_section(runs: dict[tuple[str, str], Replayed], metas: dict[str, d
 
 
 def page(claims: dict[str, Any], runs: dict[tuple[str, str], Replayed], metas: dict[str, dict[str, Any]]) -> str:
-    out = ["<!-- SPDX-License-Identifier: GPL-2.0-or-later -->"]
-    out += ["<!-- Written by docs/seeds/make.py from docs/seeds/ and replays: do not edit. -->"]
-    out += [f"# {claims['page']['title']}", "", claims["page"]["intro"].strip(), ""]
+    out = head("seeds", claims["page"]["title"], claims["page"]["intro"])
     out += summary(claims, runs)
     for key in claims["posting"]:
         out += section(claims, key, runs)
@@ -310,26 +277,8 @@ def make(claims: dict[str, Any], folders: list[Path]) -> str:
         for sync in SYNCS:
             print(f"seeds: {name} sync={sync}", file=sys.stderr)
             runs[name, sync] = replayed(place / "trace.dat", options(claims, name, sync), wanted)
-    metas = {n: json.loads((place / "meta.json").read_text(encoding="utf-8")) for n, place in places.items()}
-    return page(claims, runs, metas)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="RECORDINGS")
-    parser.add_argument("-o", "--output", type=Path, help="default: standard output")
-    asked = parser.parse_args()
-    try:
-        text = make(load(), asked.folders)
-    except Missing as error:
-        print(f"seeds: {error}", file=sys.stderr)
-        return 1
-    if asked.output:
-        asked.output.write_text(text, encoding="utf-8")
-    else:
-        print(text, end="")
-    return 0
+    return page(claims, runs, {name: meta_of(place) for name, place in places.items()})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("seeds", __doc__, lambda folders: make(load(), folders)))

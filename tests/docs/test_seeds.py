@@ -109,7 +109,7 @@ def test_page_has_the_command_of_every_replay_and_the_job_of_every_made_recordin
     for name in recordings:
         for sync in make.SYNCS:
             assert f"rewake replay {name}/trace.dat --assume sync={sync} --policy " in PAGE
-    for name, line in make.jobs().items():
+    for name, line in make.jobs(SEEDS / "jobs").items():
         assert name in recordings
         assert f"\n{line}\n" in PAGE
 

@@ -40,6 +40,37 @@ def test_every_call_belongs_to_one_decision_and_returned_what_was_chosen(recordi
     assert (chosen[fair] == returned[fair]).mean() > 0.999
 
 
+@pytest.mark.parametrize(("cpus", "n"), [("", 0), ("3", 1), ("0-15", 16), ("0-3,8,10-11", 7)])
+def test_size_of_a_cpu_list(cpus: str, n: int) -> None:
+    assert driver._size(cpus) == n
+
+
+def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column = PolicySpec("linux-6.12")
+    counts = driver.Loop(recording, 0)._allowed_counts()
+    assert {16} in counts.values(), "the workers may use the whole machine"
+    bit = 1 << INPUTS.index("allowed")
+
+    def assumed() -> dict[int, bool]:
+        loop = driver.Loop(recording, 0)
+        engine = loop.engine([column], False, column)
+        found: dict[int, bool] = {}
+        for _, decisions in loop.run([engine], irq=False):
+            bits, undecided = engine.ledger(0)["inputs_assumed"]
+            for task, b in zip(np.asarray(decisions["task"])[~undecided], bits[~undecided], strict=True):
+                found[int(task)] = found.get(int(task), False) or bool(b & bit)
+        return found
+
+    before = assumed()
+    worker = next(task for task, is_assumed in before.items() if not is_assumed and counts.get(task) == {16})
+    monkeypatch.setattr(driver.Loop, "_allowed_counts", lambda _: counts | {worker: {16, 6}})
+    after = assumed()
+    assert after[worker]
+    assert {t: v for t, v in after.items() if t != worker} == {t: v for t, v in before.items() if t != worker}
+
+
 def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
     column = PolicySpec("linux-6.12")
     agreed = []

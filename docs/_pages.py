@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the generated pages share: asking rewake, reading the lab's job lists, writing Markdown.
+
+A page's generator is a script in a directory of its own, docs/NAME/make.py, and writes docs/NAME.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+
+class Missing(Exception):
+    """Something that the page needs is not there."""
+
+
+class Refused(Missing):
+    """rewake did not answer: its own message, and `code`, its exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def rewake(*words: str | Path) -> Any:
+    """What a rewake command prints as JSON; Refused when it fails."""
+    command = [sys.executable, "-m", "rewake.cli", *map(str, words)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        message = f"{shlex.join(['rewake', *map(str, words[:2])])}: {result.stderr.strip()}"
+        raise Refused(message, result.returncode)
+    return json.loads(result.stdout)
+
+
+def asked(run: Path, query: Path) -> list[dict[str, Any]]:
+    """The rows that a file of SQL answers about a run."""
+    answer = rewake("query", "--format", "json", "--", run, query.read_text(encoding="utf-8"))
+    return [dict(zip(answer["columns"], values, strict=True)) for values in answer["rows"]]
+
+
+def jobs(path: Path) -> dict[str, str]:
+    """The lab's job line of every recording of a list, by name."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return {line.split("|")[0].strip(): line for line in lines}
+
+
+def meta_of(place: Path) -> dict[str, Any]:
+    """meta.json of a recording's directory; empty when it has none."""
+    file = place / "meta.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(map(cell, line)) + " |" for line in lines] + [""]
+
+
+def head(name: str, title: str, intro: str) -> list[str]:
+    """The first lines of docs/NAME.md."""
+    return [
+        "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->",
+        f"<!-- Written by docs/{name}/make.py from docs/{name}/ and replays: do not edit. -->",
+        f"# {title}", "", intro.strip(), "",
+    ]  # fmt: skip
+
+
+def main(name: str, about: str | None, make: Callable[[list[Path]], str]) -> int:
+    """The command line of a generator: directories of recordings, and where the page goes."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="RECORDINGS")
+    parser.add_argument("-o", "--output", type=Path, help="default: standard output")
+    given = parser.parse_args()
+    try:
+        text = make(given.folders)
+    except Missing as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    if given.output:
+        given.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return 0

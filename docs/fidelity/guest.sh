@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Guest side of docs/fidelity/jobs, sourced by `pre=. /guest.sh`; the job line then calls one of the functions.
+C=/tmp/cg
+
+# partition CPUS: an exclusive cpuset partition of CPUS, which takes them from everybody else and rebuilds the domains.
+partition() {
+  mkdir -p $C; mount -t cgroup2 none $C; echo +cpuset > $C/cgroup.subtree_control; mkdir $C/part
+  echo "$1" > $C/part/cpuset.cpus; echo root > $C/part/cpuset.cpus.partition
+  echo "partition $(cat $C/part/cpuset.cpus.effective) $(cat $C/part/cpuset.cpus.partition)"
+  sleep 0.2; }
+
+# inside COMMAND...: run it in the partition.
+inside() { sh -c "echo \$\$ > $C/part/cgroup.procs; exec $*"; }
+
+# The service has the partition, another one the rest of the machine.
+partmix() {
+  inside schbench -m 1 -t 5 -F 64 -n 1 -s 1000 -r 2 & S=$!
+  schbench -m 1 -t 8 -F 64 -n 1 -s 1000 -r 2; wait $S; }
+
+# pinall NAME CPUS: sched_setaffinity of every thread of every process called NAME.
+pinall() { for p in $(busybox pidof "$1"); do taskset -a -p -c "$2" "$p"; done; }
+
+# While the load runs, all its threads go to CPUs 0-5, to 6-13, then everywhere but the isolated CPUs; beside it a load
+# on one of those.
+movemix() {
+  ( sleep 0.8; pinall schbench 0-5; sleep 0.25; pinall schbench 6-13
+    sleep 0.25; pinall schbench 0-13 ) > /tmp/out/affinity.txt 2>&1 &
+  taskset -c 14 hackbench -g 1 -f 2 -l 4000 -s 100 > /dev/null & H=$!
+  schbench -m 2 -t 7 -F 64 -n 1 -s 1000 -r 2; kill $H 2> /dev/null; }
+
+# While the load runs, CPU 5 goes offline and comes back.
+hotplug() {
+  ( sleep 0.75; echo 0 > /sys/devices/system/cpu/cpu5/online
+    sleep 0.35; echo 1 > /sys/devices/system/cpu/cpu5/online ) &
+  schbench -m 2 -t 9 -F 64 -n 1 -s 1000 -r 2; }
+
+# FIFO tasks beside a load of the fair class on a machine whose first LLC takes disk and network interrupts.
+fifomix() {
+  cyclictest -q -t 3 -a 1,2,3 -p 80 -i 1500 -l 100000 -D 4 > /dev/null & R=$!
+  chrt -f 20 hackbench -g 1 -f 2 -l 3000 -s 100 > /dev/null & H=$!
+  schbench -m 1 -t 12 -F 64 -n 1 -s 1500 -r 2; kill $R $H 2> /dev/null; }

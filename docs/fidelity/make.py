@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes docs/fidelity.md: how well the recorded kernel's own column reproduces every recording, and what it misses.
+
+    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS...
+
+RECORDINGS are directories of recordings: NAME/trace.dat (or perf.data, a .pftrace) with its snapshot and meta.json.
+All that they hold is measured; what rewake refuses is listed with the reason. measure.py asks, targets.py judges.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+import targets  # noqa: E402
+from _pages import Missing, head, jobs, main, table  # noqa: E402
+from measure import AUTO, BLIND, ZERO, Measured, measure, traces  # noqa: E402
+
+AT_ONCE = 2
+NOTHING = "-"
+NO, YES = "**no**", "yes"
+
+Tables = list[str]
+
+
+def pct(x: float | None, digits: int = 1) -> str:
+    return NOTHING if x is None else f"{100 * x:.{digits}f} %"
+
+
+def num(x: float | None, digits: int = 3) -> str:
+    return NOTHING if x is None else f"{x:.{digits}f}"
+
+
+def amount(x: float | None) -> str:
+    """An error or a mean: three digits where it is small."""
+    return NOTHING if x is None else f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
+def share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def skill(agreed: int, prev_agreed: int, decisions: int) -> float | None:
+    """Agreement beyond prev."""
+    return share(agreed - prev_agreed, decisions - prev_agreed)
+
+
+def llc_skill(found: Measured, way: str) -> float | None:
+    """Skill in choosing the LLC; None with one LLC."""
+    wake = found.fidelity[way]["kinds"].get("wake")
+    if wake is None or (found.header["llcs"] or 1) < 2:
+        return None
+    return skill(wake["llc_agreed"], wake["llc_prev_agreed"], wake["decisions"])
+
+
+def inputs_of(found: Measured, way: str) -> str:
+    """Where the inputs of a way come from."""
+    return "probes" if found.probed and way == AUTO else "events"
+
+
+def _each(recordings: Iterable[Measured]) -> Iterator[tuple[Measured, str, list[str]]]:
+    """Every recording and way, with the cells that name them."""
+    for found in recordings:
+        for way in found.ways():
+            yield found, way, [f"`{found.name}`", inputs_of(found, way)]
+
+
+def overview(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found in recordings:
+        h = found.header
+        load = str(found.meta.get("workload") or NOTHING)
+        load += f"; beside it: {found.meta['background']}" if found.meta.get("background") else ""
+        machine = [h["kernel"] or NOTHING, str(h["cpus"]), str(h["llcs"] or NOTHING), str(h["nodes"] or NOTHING)]
+        column = f"`{found.fidelity[AUTO]['policy']}`"
+        rows.append([f"`{found.name}`", *machine, f"`{load}`", f"{h['decisions']:,}", column])
+    return table(["recording", "kernel", "CPUs", "LLCs", "nodes", "workload", "decisions", "column"], rows)
+
+
+def agreement(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found, way, names in _each(recordings):
+        f = found.fidelity[way]
+        cells = [pct(f["agreement"]), pct(f["prev_agreement"]), num(f["skill"]), pct(f["moved_agreement"])]
+        cells += [pct(f["moved_precision"]), num(llc_skill(found, way)), f"{f['inputs_assumed_pct']['any']:.1f} %"]
+        zero = found.fidelity[ZERO] if inputs_of(found, way) == "events" else None
+        cells += [pct(zero["agreement"]), num(zero["skill"])] if zero else [NOTHING, NOTHING]
+        rows.append([*names, *cells])
+    names = ["recording", "inputs", "agreement", "A_prev", "skill", "moved: recall", "precision", "LLC skill"]
+    return table([*names, "on assumed inputs", "sync=0: agreement", "sync=0: skill"], rows)
+
+
+def audits(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found in recordings:
+        for i in found.inputs:
+            holds = targets.input_target(i)
+            errors = [amount(i[f"error_{q}"]) for q in ("p50", "p90", "p99")]
+            cells = [i["input"], i["origin"], f"{i['decisions']:,}", pct(i["exact"]), pct(i["close"]), *errors]
+            cells += [num(i["r2"]), amount(i["probed_mean"]), amount(i["mean"])]
+            rows.append([f"`{found.name}`", *cells, NOTHING if holds is None else YES if holds else NO])
+    names = ["recording", "input", "origin", "decisions", "exact", "close", "error p50", "p90", "p99", "R²"]
+    return table([*names, "probed mean", "mean", "target holds"], rows)
+
+
+def budgets(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found, way, names in _each(recordings):
+        b = found.budget[way]
+        counts = ("misses", "proven", "possible", "unexplained", "equivalent", "open_order")
+        cells = [f"{b[c]:,}" for c in counts]
+        rows.append([*names, f"{b['decisions']:,}", *cells, pct(b["order_agreement"]), num(b["order_answers"])])
+    names = ["recording", "inputs", "decisions", "misses", "proven", "possible only", "neither", "equivalent"]
+    return table([*names, "open order", "agreement with the set", "answers"], rows)
+
+
+def causes(recordings: list[Measured]) -> Tables:
+    """Every cause of the misses, and the branches that missed."""
+    rows = []
+    for found, way, names in _each(recordings):
+        b = found.budget[way]
+        told = [_cause(b, c, "proven") for c in b["causes"] if c["proven"] or c["proven_placebo"]]
+        maybe = [_cause(b, c, "possible") for c in b["causes"] if c["possible"] or c["possible_placebo"]]
+        where = [f"{r['branch']} {r['misses']:,}" for r in b["by_branch"]]
+        rows.append([*names, *(", ".join(words) or NOTHING for words in (told, maybe, where))])
+    head_ = ["recording", "inputs", "proven (placebo)", "possible (placebo)", "misses by branch"]
+    return table(head_, rows)
+
+
+def _cause(budget: dict[str, Any], cause: dict[str, Any], kind: str) -> str:
+    return f"{cause['input']} {cause[kind]:,} ({cause[f'{kind}_placebo']:,})"
+
+
+def forks(recordings: list[Measured]) -> Tables:
+    """One line per recording, and one for all of them."""
+    rows: list[list[str]] = []
+    sums: dict[str, dict[str, dict[str, int]]] = {}
+    for found, way, names in _each(recordings):
+        kinds = found.fidelity[way]["kinds"]
+        if "fork" in kinds or "exec" in kinds:
+            rows.append([*names, *_forks(kinds, (found.header["llcs"] or 1) > 1)])
+        for kind, row in kinds.items():
+            total = sums.setdefault(names[1], {}).setdefault(kind, {})
+            for key in ("decisions", "agreed", "prev_agreed"):
+                total[key] = total.get(key, 0) + row[key]
+    rows += [["all", source, *_forks(kinds, False)] for source, kinds in sums.items()]
+    names = ["recording", "inputs", "forks", "agreement", "A_prev", "same LLC", "LLC of prev"]
+    return table([*names, "execs", "agreement", "A_prev"], rows)
+
+
+def _forks(kinds: dict[str, Any], llcs: bool) -> list[str]:
+    cells = []
+    for kind in ("fork", "exec"):
+        k = kinds.get(kind, {"decisions": 0})
+        keys = ["agreed", "prev_agreed", *(["llc_agreed", "llc_prev_agreed"] if kind == "fork" else [])]
+        shown = [k["decisions"] and (llcs or not key.startswith("llc")) for key in keys]
+        shares = [pct(share(k[key], k["decisions"])) if s else NOTHING for key, s in zip(keys, shown, strict=True)]
+        cells += [f"{k['decisions']:,}", *shares]
+    return cells
+
+
+def throttled(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found in recordings:
+        if i := found.idle:
+            counts = [sum(abs(x) <= targets.IDLE for x in values) for values in (i.stat, i.schedstat)]
+            worst = [pct(max(map(abs, values)), 2) for values in (i.stat, i.schedstat)]
+            mean = [pct(sum(values) / len(values), 2) for values in (i.stat, i.schedstat)]
+            n = len(i.stat)
+            cells = [pct(i.resolution, 2), f"{counts[0]} of {n}", mean[0], worst[0], f"{counts[1]} of {n}", mean[1]]
+            rows.append([f"`{found.name}`", *cells, worst[1], YES if counts[0] == n else NO])
+    names = ["recording", "one tick", "/proc/stat: CPUs within 0.5 %", "mean", "worst"]
+    return table([*names, "/proc/schedstat: CPUs within 0.5 %", "mean", "worst", "target holds"], rows)
+
+
+def probed_targets(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found in recordings:
+        if found.probed:
+            f = found.fidelity[AUTO]
+            failed = targets.with_probes(f)
+            cells = [pct(f["agreement"]), pct(f["prev_agreement"])]
+            if targets.quiet(f):
+                cells += [NOTHING] * 3 + [pct(targets.misses_of_prev(f))]
+            else:
+                cells += [num(f["skill"]), pct(f["moved_agreement"]), pct(f["moved_precision"]), NOTHING]
+            rows.append([f"`{found.name}`", *cells, f"{NO}: {', '.join(failed)}" if failed else YES])
+    limits = f"≥ {targets.MOVED:.0%}".replace("%", " %")
+    names = ["recording", f"agreement ≥ {100 * targets.AGREEMENT:.0f} %", "A_prev", f"skill ≥ {targets.SKILL}"]
+    return table([*names, f"recall {limits}", f"precision {limits}", "misses ≤ 50 % of prev's", "holds"], rows)
+
+
+def blind_targets(recordings: list[Measured]) -> Tables:
+    rows = []
+    for found in recordings:
+        probed, mine = targets.reference(found, recordings), found.blind
+        ratio = targets.of_probed(found, probed) if probed else None
+        name = NOTHING if probed is None else "itself" if probed is found else f"`{probed.name}`"
+        aim = targets.AIMS.get(targets.workload(found))
+        reached = aim is not None and mine["skill"] is not None and mine["skill"] >= aim
+        aimed = NOTHING if aim is None else f"{'≥' if reached else '<'} {aim:.2f}"
+        holds = NOTHING if ratio is None else YES if ratio >= targets.OF_PROBED else NO
+        held = held_by(found) if holds == NO else ""
+        best = num(probed.fidelity[AUTO]["skill"]) if probed else NOTHING
+        rows.append([f"`{found.name}`", num(mine["skill"]), name, best, pct(ratio), holds, aimed, held])
+    names = ["recording", "skill from events", "probed", "its skill", "share", "≥ 90 %", "aim"]
+    return table([*names, "misses that the probed input turns"], rows)
+
+
+def held_by(found: Measured) -> str:
+    """Which inputs hold the skill from events down: proven, where there are probes."""
+    b = found.budget[BLIND if found.probed else AUTO]
+    if not found.probed:
+        return "no probes: nothing can be proven"
+    ranked = sorted((c for c in b["causes"] if c["proven"]), key=lambda c: -c["proven"])
+    return ", ".join(f"{c['input']} {c['proven']:,}" for c in ranked) + f" of {b['misses']:,}"
+
+
+def summary(recordings: list[Measured]) -> Tables:
+    """How many recordings hold each target."""
+    probed = [m for m in recordings if m.probed]
+    compared = [(m, p) for m in recordings if (p := targets.reference(m, recordings))]
+    ratios = [r for m, p in compared if (r := targets.of_probed(m, p)) is not None]
+    aimed = [m for m in recordings if targets.workload(m) in targets.AIMS and m.blind["skill"] is not None]
+    rows = [
+        ("with probes: agreement, and skill and moved wakeups or misses", [not targets.with_probes(m.fidelity[AUTO])
+         for m in probed]),
+        ("from events: ≥ 90 % of the probed skill of the same workload",
+         [r >= targets.OF_PROBED for r in ratios]),
+        ("from events: the skill aimed at for schbench, hackbench, messaging",
+         [m.blind["skill"] >= targets.AIMS[targets.workload(m)] for m in aimed]),
+        *((f"input audit: {name}", [bool(targets.input_target(i)) for m in probed for i in m.inputs
+           if i["input"] == name]) for name in (*targets.INPUT_EXACT, "util")),
+        ("idle share of throttled recordings against /proc/stat",
+         [all(abs(x) <= targets.IDLE for x in m.idle.stat) for m in recordings if m.idle]),
+    ]  # fmt: skip
+    return table(["target", "recordings", "hold"], [[name, str(len(r)), str(sum(r))] for name, r in rows])
+
+
+def refusals(recordings: Iterable[Measured]) -> Tables:
+    return table(["recording", "reason"], [[f"`{m.name}`", m.refused] for m in recordings if m.refused])
+
+
+SECTIONS: dict[str, Callable[[list[Measured]], Tables]] = {
+    "targets": summary,
+    "with_probes": probed_targets,
+    "from_events": blind_targets,
+    "recordings": overview,
+    "agreement": agreement,
+    "inputs": audits,
+    "budget": budgets,
+    "causes": causes,
+    "forks": forks,
+    "throttled": throttled,
+}
+"""What writes the table of each section of page.toml."""
+
+
+def page(prose: dict[str, Any], recordings: list[Measured]) -> str:
+    measured = [m for m in recordings if not m.refused]
+    out = head("fidelity", prose["title"], prose["intro"])
+    for key, write in SECTIONS.items():
+        out += [f"## {prose[key]['title']}", "", prose[key]["text"].strip(), "", *write(measured)]
+    made = [line for name, line in jobs(HERE / "jobs").items() if any(m.name == name for m in recordings)]
+    out += [f"## {prose['made']['title']}", "", prose["made"]["text"].strip(), "", "```", *made, "```", ""]
+    out += [f"## {prose['refused']['title']}", "", prose["refused"]["text"].strip(), "", *refusals(recordings)]
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def make(folders: list[Path]) -> str:
+    prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
+    found = list(traces(folders))
+    if not found:
+        raise Missing(f"no recordings in {', '.join(map(str, folders))}")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return page(prose, list(pool.map(lambda nt: measure(*nt), found)))
+
+
+if __name__ == "__main__":
+    sys.exit(main("fidelity", __doc__, make))

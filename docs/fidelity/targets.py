@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The targets that docs/fidelity.md holds its recordings against, and which hold. Shares between 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from measure import AUTO, Measured
+
+AGREEMENT, SKILL, MOVED = 0.96, 0.88, 0.92
+BUSY = 0.9
+"""Agreement of prev above which a recording is quiet: misses count there, not skill."""
+QUIET_MISSES = 0.5
+"""Most misses of a quiet recording, of those of prev."""
+OF_PROBED = 0.9
+"""Least share of the probed skill without probes."""
+AIMS = {"schbench": 0.80, "hackbench": 0.75, "messaging": 0.75}
+"""Skill without probes to aim at, by workload."""
+INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99}
+UTIL_CLOSE, UTIL_R2 = 0.90, 0.95
+IDLE = 0.005
+"""Most difference of a CPU's idle share."""
+
+
+def misses_of_prev(fidelity: dict[str, Any]) -> float | None:
+    """Misses of the column, of those of prev. None when prev has none."""
+    prev = 1 - fidelity["prev_agreement"]
+    return (1 - fidelity["agreement"]) / prev if prev else None
+
+
+def quiet(fidelity: dict[str, Any]) -> bool:
+    return bool(fidelity["prev_agreement"] > BUSY)
+
+
+def with_probes(fidelity: dict[str, Any]) -> list[str]:
+    """What a probed recording with its probes fails of the target; empty: it holds."""
+    failed = ["agreement"] if fidelity["agreement"] < AGREEMENT else []
+    if quiet(fidelity):
+        share = misses_of_prev(fidelity)
+        return failed + (["misses"] if share is not None and share > QUIET_MISSES else [])
+    limits = (("skill", "skill", SKILL), ("moved_agreement", "recall", MOVED), ("moved_precision", "precision", MOVED))
+    return failed + [word for key, word, limit in limits if fidelity[key] is None or fidelity[key] < limit]
+
+
+def workload(found: Measured) -> str:
+    """What made the load: the program where it is a benchmark of AIMS, else the whole command line."""
+    line = str(found.meta.get("workload", ""))
+    return line.split(" ")[0] if line.startswith(tuple(AIMS)) else line
+
+
+def reference(found: Measured, all_: Iterable[Measured]) -> Measured | None:
+    """The probed recording that `found` is compared with: itself, else of the same workload, else None.
+
+    Of several the one on the same topology, then with the same kernel, then the first.
+    """
+    if found.probed:
+        return found
+    alike = [m for m in all_ if m.probed and m.header and workload(m) == workload(found)]
+    kernel, topology = found.header["kernel"].split(".")[:2], found.meta.get("topology")
+    alike.sort(key=lambda m: (m.meta.get("topology") != topology, m.header["kernel"].split(".")[:2] != kernel))
+    return alike[0] if alike else None
+
+
+def of_probed(found: Measured, probed: Measured) -> float | None:
+    """Skill without probes, of the probed skill. None where there is no skill to compare."""
+    mine, best = found.blind["skill"], probed.fidelity[AUTO]["skill"]
+    return mine / best if mine is not None and best is not None and best > 0 else None
+
+
+def input_target(row: dict[str, Any]) -> bool | None:
+    """Whether an audited input holds its target; None: it has none."""
+    if limit := INPUT_EXACT.get(row["input"]):
+        return bool(row["exact"] >= limit)
+    if row["input"] == "util":
+        return bool(row["close"] >= UTIL_CLOSE and row["r2"] is not None and row["r2"] >= UTIL_R2)
+    return None

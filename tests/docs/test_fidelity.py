@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/fidelity.md: the generator writes what rewake says, the page is whole, its figures fit each other."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import re
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from rewake.analysis import sql
+from rewake.cli import cli
+from rewake.forms import ENUMS
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs/fidelity"
+GOLDEN = Path(__file__).parent / "golden_fidelity.txt"
+
+
+def _module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_fidelity", FOLDER / "make.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+make = _module()
+measure, targets = sys.modules["measure"], sys.modules["targets"]
+PROSE = make.tomllib.loads((FOLDER / "page.toml").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs/fidelity.md").read_text(encoding="utf-8")
+
+
+def rows(page: str, section: str) -> list[dict[str, str]]:
+    """The table of a section, one dictionary per line. Headings that occur twice get a number."""
+    text = page.split(f"\n## {PROSE[section]['title']}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [
+        [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line.startswith("| ")
+    ]
+    names = [n if n not in lines[0][:i] else f"{n} {i}" for i, n in enumerate(lines[0])]
+    return [dict(zip(names, line, strict=True)) for line in lines[2:]]
+
+
+def value(cell: str) -> float | None:
+    """A figure of the page; None where there is none. Anything else is an error."""
+    if cell == make.NOTHING:
+        return None
+    found = re.fullmatch(r"(-?[\d,]+(?:\.\d+)?(?:e[+-]\d+)?)( %)?", cell)
+    assert found, cell
+    return float(found[1].replace(",", "")) / (100 if found[2] else 1)
+
+
+# The page
+
+
+def test_the_page_has_every_section_and_its_prose() -> None:
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == [
+        PROSE[key]["title"] for key in (*make.SECTIONS, "made", "refused")
+    ]
+    for section in PROSE.values():
+        assert (section if isinstance(section, str) else section["text"]).strip() in PAGE
+
+
+def test_the_first_paragraph_names_the_machines_and_the_command() -> None:
+    first, command = PAGE.split("\n\n", 3)[1:3]
+    assert all(word in " ".join(first.split()) for word in ("QEMU", "exact virtual time", "without caches", "local-*"))
+    assert "docs/fidelity/make.py -o docs/fidelity.md" in command
+
+
+def test_every_recording_has_its_lines_in_every_table() -> None:
+    names = [r["recording"] for r in rows(PAGE, "recordings")]
+    assert len(names) == len(set(names)) > 0
+    probed = {r["recording"] for r in rows(PAGE, "inputs")}
+    for section in ("agreement", "budget", "causes"):
+        listed = [(r["recording"], r["inputs"]) for r in rows(PAGE, section)]
+        assert listed == [(n, i) for n in names for i in (("probes", "events") if n in probed else ("events",))]
+    assert [r["recording"] for r in rows(PAGE, "from_events")] == names
+    assert {r["recording"] for r in rows(PAGE, "with_probes")} == probed
+    assert not set(names) & {r["recording"] for r in rows(PAGE, "refused")}
+
+
+def test_the_jobs_of_recordings_on_the_page_are_there() -> None:
+    for name, line in make.jobs(FOLDER / "jobs").items():
+        assert (f"\n{line}\n" in PAGE) == (f"| `{name}` |" in PAGE)
+
+
+def test_figures_of_the_page_parse_and_fit_each_other() -> None:
+    for r in rows(PAGE, "agreement"):
+        figures = {k: value(v) for k, v in r.items() if k not in ("recording", "inputs")}
+        agreement, prev, skill = figures["agreement"], figures["A_prev"], figures["skill"]
+        assert agreement is not None and prev is not None and 0 <= agreement <= 1
+        if skill is not None and prev < 0.99:
+            assert skill == pytest.approx((agreement - prev) / (1 - prev), abs=0.002 / (1 - prev))
+    agreements = {(r["recording"], r["inputs"]): value(r["agreement"]) for r in rows(PAGE, "agreement")}
+    for r in rows(PAGE, "budget"):
+        figures = {k: value(v) for k, v in r.items() if k not in ("recording", "inputs")}
+        misses, decisions = figures["misses"], figures["decisions"]
+        assert misses is not None and decisions
+        assert 1 - misses / decisions == pytest.approx(agreements[r["recording"], r["inputs"]], abs=0.002)
+        assert misses == sum(figures[k] or 0 for k in ("proven", "possible only", "neither"))
+    words = ("recording", "inputs", "input", "origin")
+    for r in (r for section in ("inputs", "forks", "throttled") for r in rows(PAGE, section)):
+        for name, text in r.items():
+            if name.endswith("holds"):
+                assert text in (make.YES, make.NO, make.NOTHING)
+            elif "CPUs within" in name:
+                assert re.fullmatch(r"\d+ of \d+", text)
+            elif name not in words:
+                value(text)
+    for r in rows(PAGE, "causes"):
+        for name in ("proven (placebo)", "possible (placebo)"):
+            assert r[name] == make.NOTHING or re.fullmatch(r"(\w+ [\d,]+ \([\d,]+\)(, )?)+", r[name])
+
+
+def test_verdicts_of_the_page_are_those_of_its_figures() -> None:
+    for r in rows(PAGE, "with_probes"):
+        names = list(r)
+        figures = [value(r[n]) for n in names[1:-1]]
+        agreement, prev, skill, recall, precision, misses = figures
+        assert agreement is not None and prev is not None
+        clear = [  # away from a limit by more than the rounding
+            (agreement, targets.AGREEMENT, 1), (skill, targets.SKILL, 1), (recall, targets.MOVED, 1),
+            (precision, targets.MOVED, 1), (misses, targets.QUIET_MISSES, -1),
+        ]  # fmt: skip
+        if any(x is not None and sign * (x - limit) < -0.001 for x, limit, sign in clear):
+            assert r["holds"].startswith(make.NO)
+        elif all(x is None or sign * (x - limit) > 0.001 for x, limit, sign in clear):
+            assert r["holds"] == make.YES
+
+
+# The generator
+
+
+def cause(name: str, proven: int, possible: int) -> dict[str, Any]:
+    return {"input": name, "proven": proven, "proven_placebo": 1, "possible": possible, "possible_placebo": 0}
+
+
+def synthetic() -> list[Any]:
+    """A probed throttled recording, an unprobed quiet one of the same workload, and one that was refused."""
+    wake = {"kind": "wake", "decisions": 1000, "agreed": 970, "prev_agreed": 700, "llc_agreed": 990}
+    fork = {"kind": "fork", "decisions": 8, "agreed": 6, "prev_agreed": 2, "llc_agreed": 8, "llc_prev_agreed": 4}
+    kinds = {"wake": wake | {"llc_prev_agreed": 900}, "fork": fork}
+    fidelity = {
+        "policy": "linux-6.12", "agreement": 0.97, "prev_agreement": 0.7, "skill": 0.9, "moved_agreement": 0.93,
+        "moved_precision": 0.91, "inputs_assumed_pct": {"any": 12.5}, "kinds": kinds,
+    }  # fmt: skip
+    worse = fidelity | {"agreement": 0.91, "skill": 0.7}
+    quiet = fidelity | {"agreement": 0.98, "prev_agreement": 0.95, "skill": 0.6}
+    budget = {
+        "decisions": 1000, "misses": 30, "proven": 0, "possible": 20, "unexplained": 10, "equivalent": 3,
+        "open_order": 4, "order_agreement": 0.974, "order_answers": 1.01, "causes": [cause("idle", 0, 20)],
+        "by_branch": [{"branch": "SCAN", "misses": 30, "open_order": 4}],
+    }  # fmt: skip
+    proven = budget | {"misses": 90, "proven": 60, "causes": [cause("load", 15, 3), cause("flips", 45, 0)]}
+    inputs = [
+        {"input": "recent_cpu", "origin": "reconstructed", "decisions": 900, "exact": 0.995, "close": None,
+         "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None},
+        {"input": "util", "origin": "reconstructed", "decisions": 900, "exact": 0.2, "close": 0.85, "error_p50": 1.5,
+         "error_p90": 20.0, "error_p99": 1234.0, "r2": 0.99, "probed_mean": 300.0, "mean": 290.0},
+    ]  # fmt: skip
+    header = {"kernel": "6.12.1", "cpus": 2, "llcs": 2, "nodes": 1, "decisions": 1000}
+    load = {"workload": "schbench -m 1", "background": "a | b", "topology": "t"}
+    one = measure.Measured(
+        "one", "one/trace.dat", load, header=header, probed=True,
+        fidelity={"auto": fidelity, "blind": worse, "zero": worse}, budget={"auto": budget, "blind": proven},
+        inputs=inputs, idle=measure.Idle([0.004, -0.02], 0.01, [0.001, 0.002]),
+    )  # fmt: skip
+    two = measure.Measured(
+        "two", "two/trace.dat", load | {"background": ""}, header=header | {"llcs": 1},
+        fidelity={"auto": quiet, "zero": quiet}, budget={"auto": budget},
+    )  # fmt: skip
+    return [one, two, measure.Measured("three", "three/trace.dat", {}, refused="too short | too quiet")]
+
+
+def test_page_of_known_figures() -> None:
+    """Every section, verdict and number format of a page whose figures are given."""
+    prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, "made", "refused")}
+    text = make.page(prose | {"title": "P", "intro": "I"}, synthetic())
+    assert text.splitlines() == GOLDEN.read_text(encoding="utf-8").splitlines()
+
+
+def test_generator_on_a_bundled_recording(tmp_path: Path) -> None:
+    """What the page says of a recording is what rewake says of it."""
+    name = "cgroup-throttle-split-llc"
+    shutil.copytree(ROOT / "fixtures" / name, tmp_path / name)
+    text = make.make([tmp_path])
+    trace = str(tmp_path / name / "trace.dat")
+    words = ["fidelity", trace, "--assume", "sync=auto", "--budget", "--format", "json"]
+    said = json.loads(CliRunner().invoke(cli, words, catch_exceptions=False).stdout)
+    (agreement,), (budget,), (idle,) = (rows(text, s) for s in ("agreement", "budget", "throttled"))
+    assert agreement["agreement"] == make.pct(said["agreement"]) and agreement["skill"] == make.num(said["skill"])
+    assert agreement["on assumed inputs"] == make.pct(said["inputs_assumed_pct"]["any"] / 100)
+    assert value(budget["misses"]) == said["budget"]["misses"]
+    assert "of 16" in idle["/proc/stat: CPUs within 0.5 %"]
+    assert rows(text, "from_events")[0]["share"] == make.NOTHING  # nothing to compare with
+    assert str(tmp_path) not in text
+
+
+def test_a_recording_that_rewake_refuses_is_listed_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/trace.dat").write_bytes(b"nothing")
+    (told,) = rows(make.make([tmp_path]), "refused")
+    assert told["recording"] == "`broken`" and "broken/trace.dat" in told["reason"]
+    assert str(tmp_path) not in told["reason"]
+
+
+def test_no_recordings_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(make.Missing, match="no recordings"):
+        make.make([tmp_path])
+
+
+# The targets
+
+
+@pytest.mark.parametrize(
+    ("agreement", "prev", "skill", "recall", "precision", "failed"),
+    [
+        (0.97, 0.5, 0.94, 0.95, 0.95, []),
+        (0.95, 0.5, 0.90, 0.95, 0.95, ["agreement"]),
+        (0.97, 0.8, 0.85, 0.91, 0.90, ["skill", "recall", "precision"]),
+        (0.97, 0.8, None, None, 0.95, ["skill", "recall"]),
+        (0.97, 0.95, 0.4, 0.1, 0.1, ["misses"]),  # 3 of 5 per cent
+        (0.98, 0.95, 0.6, 0.1, 0.1, []),
+        (1.0, 1.0, None, None, None, []),
+    ],
+)
+def test_targets_with_probes(
+    agreement: float, prev: float, skill: float | None, recall: float | None, precision: float | None, failed: list[str]
+) -> None:
+    fidelity = {
+        "agreement": agreement, "prev_agreement": prev, "skill": skill, "moved_agreement": recall,
+        "moved_precision": precision,
+    }  # fmt: skip
+    assert targets.with_probes(fidelity) == failed
+
+
+def recording(name: str, workload: str, topology: str, kernel: str, probed: bool) -> Any:
+    meta = {"workload": workload, "topology": topology}
+    return measure.Measured(name, "", meta, header={"kernel": kernel}, probed=probed)
+
+
+def test_a_recording_is_compared_with_the_nearest_probed_one() -> None:
+    near = recording("near", "schbench -m 2", "t", "7.2.1", True)
+    kernel = recording("kernel", "schbench -m 3", "t", "6.1.9", True)
+    far = recording("far", "schbench", "u", "6.1.9", True)
+    mine = recording("mine", "schbench -m 9", "t", "6.1.2", False)
+    assert targets.reference(mine, [far, near, kernel]) is kernel
+    assert targets.reference(mine, [far, near]) is near
+    assert targets.reference(mine, [recording("x", "hackbench", "t", "6.1.2", True)]) is None
+    assert targets.reference(far, [near]) is far
+
+
+# What is asked and read
+
+
+def archive(path: Path, texts: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return path
+
+
+def test_idle_shares(tmp_path: Path) -> None:
+    """1 s: CPU 0 idle for 0.40 s (0.05 of it waiting for I/O) by ticks and 0.41 s by run time. The events say 0.41 s,
+    5 ms of it in interrupts."""
+    texts = {}
+    for when, ticks, run, jiffies, uptime in (
+        ("before", (10, 0, 0, 5, 0, 0, 0, 0, 0, 0), 1_000, 100, "5.00"),
+        ("after", (60, 0, 10, 40, 5, 0, 0, 0, 0, 0), 590_001_000, 350, "6.00"),
+    ):
+        line = " ".join(map(str, ticks))
+        texts[f"./{when}/proc/stat"] = f"cpu {line}\ncpu0 {line}\nintr 5 5\n"
+        texts[f"./{when}/proc/schedstat"] = (
+            f"version 17\ntimestamp {jiffies}\ncpu0 0 0 1 1 1 1 {run} 7 7\ndomain0 MC 1\n"
+        )
+        texts[f"./{when}/proc/uptime"] = f"{uptime} 9.9\n"
+    path = archive(tmp_path / "topology.tar.gz", texts)
+    found = measure.idle(
+        [{"cpu": 0, "idle_ns": 410_000_000, "interrupts_ns": 5_000_000, "span_ns": 1_000_000_000}], path
+    )
+    assert found.stat == [pytest.approx(0.005)] and found.resolution == pytest.approx(0.01)
+    assert found.schedstat == [pytest.approx(0.0, abs=1e-9)]
+
+
+def test_no_snapshots_no_idle_shares(tmp_path: Path) -> None:
+    rows_ = [{"cpu": 0, "idle_ns": 1, "interrupts_ns": 0, "span_ns": 2}]
+    assert measure.idle(rows_, tmp_path / "topology.tar.gz") is None
+    assert measure.idle(rows_, archive(tmp_path / "t.tar.gz", {"./proc/stat": "cpu 1\n"})) is None
+
+
+def test_idle_time_of_the_events() -> None:
+    """CPU 0: idle from 10 to 40 of 0 to 100; CPU 1 never. What follows the last switch is unknown.
+
+    Interrupts of CPU 0 while idle: 12 to 20 with a nested one, its softirq 22 to 25; from an earlier one only the exit
+    at 11 is there, and one at 50 hits a task.
+    """
+    con = duckdb.connect()
+    con.execute("CREATE TABLE cpu AS SELECT unnest([0, 1]) AS cpu")
+    con.execute("CREATE TABLE switch (id BIGINT, ts_ns BIGINT, cpu USMALLINT, next_task UINTEGER)")
+    switches = [(0, 0, 0, 5), (1, 0, 1, 6), (2, 10, 0, 0), (13, 40, 0, 5), (14, 70, 1, 7), (17, 100, 0, 0)]
+    con.executemany("INSERT INTO switch VALUES (?, ?, ?, ?)", switches)
+    con.execute("CREATE TABLE irq (id BIGINT, ts_ns BIGINT, cpu USMALLINT, curr_task UINTEGER, entry BOOLEAN)")
+    records = [(3, 11, 0, 0, False), (4, 12, 0, 0, True), (5, 14, 0, 0, True), (6, 15, 0, 0, False),
+               (7, 20, 0, 0, False), (15, 50, 0, 5, True), (16, 55, 0, 5, False)]  # fmt: skip
+    con.executemany("INSERT INTO irq VALUES (?, ?, ?, ?, ?)", records)
+    con.execute("CREATE TABLE softirq (id BIGINT, ts_ns BIGINT, cpu USMALLINT, curr_task UINTEGER, phase UTINYINT)")
+    phase = ENUMS["softirq_phase"].index
+    phases = [(8, 21, 0, 0, phase("raise")), (9, 22, 0, 0, phase("entry")), (10, 25, 0, 0, phase("exit"))]
+    con.executemany("INSERT INTO softirq VALUES (?, ?, ?, ?, ?)", phases)
+    sql.prepare(con)
+    assert con.execute((FOLDER / "idle.sql").read_text()).fetchall() == [(0, 30, 11, 100), (1, 0, 0, 70)]
+
+
+def test_figures_count_only_decisions_of_the_fair_class() -> None:
+    """Two wakeups, one right and one in the right LLC only, a pinned one, and a fork that was not decided."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE cpu AS SELECT unnest([0, 1, 2]) AS cpu, unnest([0, 0, 2]) AS llc")
+    con.execute("CREATE TABLE probe AS SELECT unnest([1, 2]) AS id")
+    con.execute("CREATE TABLE cgroup AS SELECT unnest([NULL, 5]) AS quota_ns")
+    con.execute(
+        "CREATE TABLE decision (decision_id BIGINT, kind UTINYINT, class UTINYINT, prev_cpu USMALLINT, "
+        "chosen_cpu USMALLINT)"
+    )
+    kind, cls = ENUMS["decision_kind"].index, ENUMS["decision_class"].index
+    decisions = [
+        (0, kind("wake"), cls("moved"), 0, 2), (1, kind("wake"), cls("stayed"), 1, 1),
+        (2, kind("wake"), cls("pinned"), 1, 1), (3, kind("fork"), cls("moved"), 1, 2),
+    ]  # fmt: skip
+    con.executemany("INSERT INTO decision VALUES (?, ?, ?, ?, ?)", decisions)
+    sql.prepare(con)
+    con.execute("CREATE TABLE ledger (policy VARCHAR, decision_id BIGINT, cpu USMALLINT)")
+    con.executemany("INSERT INTO ledger VALUES ('a', ?, ?)", [(0, 2), (1, 0), (2, 1), (3, None)])
+    assert con.execute((FOLDER / "figures.sql").read_text()).fetchall() == [("a", "wake", 2, 1, 1, 2, 1, 2, 1)]

@@ -125,8 +125,8 @@ def main() -> int:
         row("7", "rewake replay (sync=auto), 8 policies, all written / trace-cmd", 1.0, 0.6, whole, trace_cmd)
         row("7a", "the same / with sync=0: what inference costs", 1.5, 1.2, whole, partial(whole, "0"))
     if args.format == "json":
-        print(json.dumps({"events": events, "bytes": size, "wakeups": replays.wakeups, "decision_ns": costs, "info": info,
-                          "rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))  # fmt: skip
+        found = {"events": events, "bytes": size, "wakeups": replays.wakeups, "info": info, "decision_ns": costs}
+        print(json.dumps(found | {"rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))
     else:
         print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
         print(f"cpu-seconds (9c: ns a decision), median of {args.pairs} pairs")

@@ -103,7 +103,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     auto returned = [&](Cpu c, Ns ts) {
         const size_t late = std::exchange(called_[c.v], kNoRow);
         if (late == kNoRow) return;
-        --n_called_;
+        calling_.erase(std::find(calling_.begin(), calling_.end(), c));
         decide(d, late, ts);
     };
     // What placement reads changes until it ends. Where probes saw the function return, the decision is taken there, else
@@ -114,7 +114,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         const bool probed = !opt_.blind && d.probes.id.at(row);
         if (!probed && opt_.settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
         if (!probed) due_.emplace_back(b.waking.ts[i] + opt_.settle, row);
-        ++n_called_;
+        calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);
         called_[c.v] = row++;
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
     };
@@ -126,12 +126,15 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         }
     };
     auto woken = [&](uint32_t task, Ns ts) {  // its placement ended, whatever the clocks of two CPUs say
-        for (uint16_t c = 0; c < called_.size(); ++c)
-            if (called_[c] != kNoRow && d.task[called_[c]] == task) returned(Cpu(c), ts);
+        for (size_t i = 0; i < calling_.size();)
+            if (const Cpu c = calling_[i]; d.task[called_[c.v]] == task)
+                returned(c, ts);
+            else
+                ++i;
     };
     /// Before an event of the model at `ts` on `c`.
     auto before = [&](const HeadColumns& head, size_t i) {
-        if (n_called_ == 0) return;
+        if (calling_.empty()) return;
         settle(head.ts[i]);
         returned(Cpu(head.cpu[i]), head.ts[i]);
     };
@@ -144,7 +147,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 break;
             case Event::wakeup:
                 before(b.wakeup, i);
-                if (n_called_ != 0) woken(b.wakeup.task[i], b.wakeup.ts[i]);
+                if (!calling_.empty()) woken(b.wakeup.task[i], b.wakeup.ts[i]);
                 opening(b.wakeup.id[i], b.wakeup.ts[i]);
                 break;
             case Event::migrate:

@@ -256,7 +256,7 @@ class OpenLoop {
     std::vector<uint8_t> own_hic_;
     static constexpr size_t kNoRow = static_cast<size_t>(-1);
     std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none
-    size_t n_called_ = 0;         ///< how many of them there are
+    std::vector<Cpu> calling_;    ///< these CPUs, ascending
     std::deque<std::pair<Ns, size_t>>
         due_;  ///< when those without probes are taken to be over; rows that are may remain
     std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed

@@ -68,6 +68,18 @@ def of_probed(found: Measured, probed: Measured) -> float | None:
     return mine / best if mine is not None and best is not None and best > 0 else None
 
 
+def from_events(found: Measured, probed: Measured) -> list[str] | None:
+    """What a recording without probes fails of the target; empty: it holds; None: there is no skill to compare.
+
+    A share of a skill that fails its own target proves nothing.
+    """
+    ratio = of_probed(found, probed)
+    if ratio is None:
+        return None
+    failed = ["share"] if ratio < OF_PROBED else []
+    return failed + (["the probed one fails"] if with_probes(probed.fidelity[AUTO]) else [])
+
+
 def input_target(row: dict[str, Any]) -> bool | None:
     """Whether an audited input holds its target; None: it has none."""
     if limit := INPUT_EXACT.get(row["input"]):

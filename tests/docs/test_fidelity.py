@@ -261,6 +261,18 @@ def test_a_recording_is_compared_with_the_nearest_probed_one() -> None:
     assert targets.reference(far, [near]) is far
 
 
+def test_a_share_of_a_skill_that_fails_its_own_target_does_not_hold() -> None:
+    good = {"agreement": 0.97, "prev_agreement": 0.7, "skill": 0.9, "moved_agreement": 0.95, "moved_precision": 0.95}
+    probed, mine = recording("p", "hackbench", "t", "6.1", True), recording("m", "hackbench", "t", "6.1", False)
+    probed.fidelity["auto"] = good
+    for skill, failed in ((0.82, []), (0.80, ["share"]), (None, None)):
+        mine.fidelity["auto"] = good | {"skill": skill}
+        assert targets.from_events(mine, probed) == failed
+    probed.fidelity["auto"] = good | {"agreement": 0.8, "skill": 0.2}
+    mine.fidelity["auto"] = good
+    assert targets.from_events(mine, probed) == ["the probed one fails"]
+
+
 # What is asked and read
 
 

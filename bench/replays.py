@@ -31,12 +31,13 @@ MACHINES = {
 }
 
 
-def make_trace(folder: Path, events: int, compression: str, cpus: int = 16) -> Path:
+def make_trace(folder: Path, events: int, compression: str, cpus: int = 16, *, forks: bool = True) -> Path:
+    """A toy schedule in a file that is named by all of these."""
     sys.path.insert(0, str(ROOT / "tests"))
     import tracedat
 
-    path = folder / f"bench-{cpus}-{compression}.dat"
-    columns = tracedat.schedule(events, cpus)
+    path = folder / f"bench-{events}-{compression}-{cpus}{'' if forks else '-wakeups'}.dat"
+    columns = tracedat.schedule(events, cpus, extras=forks)
     tracedat.write(path, columns, version=7, compression=compression, machine=tracedat.Machine(cpus))
     return path
 
@@ -80,6 +81,6 @@ class Replays:
         return self.seconds(*policies) / self.wakeups * 1e9
 
 
-def generated(folder: Path, events: int, cpus: int) -> Replays:
-    """About `events` events of a toy schedule on that machine."""
-    return Replays(make_trace(folder, events, "none", cpus), MACHINES[cpus].topology, folder)
+def generated(folder: Path, events: int, cpus: int, *, forks: bool = True) -> Replays:
+    """About `events` events of a toy schedule on that machine. A fork looks at every CPU, as in the kernel."""
+    return Replays(make_trace(folder, events, "none", cpus, forks=forks), MACHINES[cpus].topology, folder)

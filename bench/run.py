@@ -112,9 +112,9 @@ def main() -> int:
             shutil.rmtree(cache)
             return spent
 
-        small, large = (generated(folder, args.events // 2, cpus) for cpus in (64, 1024))
+        small, large = (generated(folder, args.events // 2, cpus, forks=False) for cpus in (64, 1024))
         for policy in GROWTH_POLICIES:
-            row("9c", f"{policy}, a decision on 1024 CPUs / on 64", 1.6, 1.25,
+            row("9c", f"{policy}, a wakeup on 1024 CPUs / on 64", 1.6, 1.25,
                 partial(large.per_decision, policy), partial(small.per_decision, policy))  # fmt: skip
         passes = {
             "rebuilding the machine, ns an event": lambda: replays.seconds("prev") / events * 1e9,

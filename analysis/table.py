@@ -219,8 +219,8 @@ def _sync(r: Report) -> list[str]:
     told = {
         "0": "WF_SYNC is in no event: taken as clear; --assume sync=auto infers it per pair of waker and wakee.",
         "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
-        "auto": "WF_SYNC, early wakee_flips and nr_idle_scan are in no event: inferred from other wakeups, never from "
-        "the decision's own outcome (--assume sync=0: not at all).",
+        "auto": "WF_SYNC and nr_idle_scan are in no event: inferred from other wakeups, never from the decision's own "
+        "outcome; wakee_flips at the start: one value, by the vote of all wakeups (--assume sync=0: nothing).",
     }
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import told
 
 from rewake.analysis.columns import KERNELS
 from rewake.analysis.text import columns
@@ -23,18 +23,7 @@ FIDELITY_KEYS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One cache for the module, not the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
-    assert main([str(a) for a in arguments]) == code
-    out, err = capsys.readouterr()
-    return out or err
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_a_trace_alone_is_the_product(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import told
 
-from rewake.cli import main
 from rewake.replay import _engine
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
@@ -22,18 +21,7 @@ ASKED = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One cache for the module, not the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
-    assert main([str(a) for a in arguments]) == code
-    out, err = capsys.readouterr()
-    return out or err
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def replayed(capsys: pytest.CaptureFixture[str], form: str) -> str:

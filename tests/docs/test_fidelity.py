@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import re
@@ -11,10 +10,10 @@ import shutil
 import sys
 import tarfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import duckdb
+import generator
 import pytest
 from click.testing import CliRunner
 
@@ -27,16 +26,7 @@ FOLDER = ROOT / "docs/fidelity"
 GOLDEN = Path(__file__).parent / "golden_fidelity.txt"
 
 
-def _module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_fidelity", FOLDER / "make.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-make = _module()
+make = generator.load(FOLDER)
 measure, targets = sys.modules["measure"], sys.modules["targets"]
 PROSE = make.tomllib.loads((FOLDER / "page.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs/fidelity.md").read_text(encoding="utf-8")

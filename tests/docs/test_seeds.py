@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import duckdb
+import generator
 import pytest
 
 from rewake.analysis import sql
@@ -43,16 +41,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def _module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_seeds", SEEDS / "make.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-make = _module()
+make = generator.load(SEEDS)
 CLAIMS = make.load()
 PAGE = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from command import told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewake.cli import main
 from rewake.errors import UsageError
 from rewake.forms import ENUMS, Recording
 from rewake.replay.hints import HINTS, Rule, Rules, TaskHints, load
@@ -28,12 +27,7 @@ MOVED = ENUMS["decision_class"].index("moved")
 ORIGIN = 1_000_000_000
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One cache for the module, not the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def rules(*given: Rule) -> Rules:
@@ -301,12 +295,6 @@ def test_the_content_is_what_the_digest_is_of(tmp_path: Path) -> None:
     assert digest('# why\n[[rule]]\nhints = ["WAKE_HOLD"]\ntid = [1]\n') == one
     assert digest('[[rule]]\ntid = 1\nhints = ["WAKE_AFFINE"]') != one
     assert digest('[[rule]]\ntid = 1\nto = 1\nhints = ["WAKE_HOLD"]') != one
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
-    assert main([str(a) for a in arguments]) == code
-    out, err = capsys.readouterr()
-    return out or err
 
 
 def write(path: Path, text: str) -> Path:

@@ -61,7 +61,7 @@ def test_spdx_line_and_size() -> None:
 def test_locks_are_pinned_and_name_no_address() -> None:
     for name in ("requirements.txt", "requirements-dev.txt"):
         text = (ROOT / name).read_text()
-        assert "http" not in text and "index-url" not in text
+        assert "://" not in text and "index-url" not in text
         entries = re.split(r"\n(?=\S)", text.strip())
         assert all(re.match(r"[a-z0-9-]+==\S+ \\\n +--hash=sha256:", e) for e in entries)
 

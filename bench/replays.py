@@ -47,14 +47,15 @@ class Replays:
 
     def __init__(self, trace: Path, topology: str | None, folder: Path) -> None:
         from rewake import importing
-        from rewake.replay import driver
+        from rewake.replay import recorded
+        from rewake.replay.loop import DECISION_COLUMNS, Loop
 
         self.recording = importing.import_trace(trace, topology, folder / f"{trace.stem}.rewake")
-        self.batches = [driver._batch(self.recording, k) for k in range(self.recording.n_parts)]
+        self.batches = [recorded.batch(self.recording, k) for k in range(self.recording.n_parts)]
         self.decisions = [
-            self.recording.read_part("decision", k, driver._DECISION_COLUMNS) for k in range(self.recording.n_parts)
+            self.recording.read_part("decision", k, DECISION_COLUMNS) for k in range(self.recording.n_parts)
         ]
-        self.loop = driver.Loop(self.recording, seed=1)
+        self.loop = Loop(self.recording, seed=1)
         self.wakeups = sum(len(d["event_id"]) for d in self.decisions)
 
     def seconds(self, *policies: str) -> float:
@@ -68,10 +69,10 @@ class Replays:
 
     def inference_per_decision(self, column: str) -> float:
         """Nanoseconds a decision that inference (sync=auto) takes, as for a recording of that column's kernel."""
-        from rewake.replay import driver
+        from rewake.replay.loop import Loop
         from rewake.replay.spec import PolicySpec
 
-        loop = driver.Loop(self.recording, seed=1)
+        loop = Loop(self.recording, seed=1)
         start = time.process_time()
         loop.infer(PolicySpec(column))
         return (time.process_time() - start) / self.wakeups * 1e9

@@ -13,7 +13,7 @@ from typing import Any
 
 from rewake.errors import UsageError
 from rewake.forms import Recording
-from rewake.replay.driver import Loop
+from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.forms import ENUMS, FAIR_CLASSES, Recording
-from rewake.replay import _engine, driver, probes
+from rewake.replay import _engine, probes, recorded
+from rewake.replay.decisions import decisions_of
+from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 
 Array = npt.NDArray[Any]
@@ -54,7 +56,7 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     truth = probes.truth(recording)
     if truth is None:
         return None
-    loop = driver.Loop(recording, seed, use_probes=False)
+    loop = Loop(recording, seed, use_probes=False)
     unseen = loop.infer(column)
     engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True)
     kept: dict[str, list[Array]] = {}
@@ -84,7 +86,7 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
 
 def _classes(recording: Recording, called: Array) -> list[tuple[str, int, int]]:
     """What the events alone make of every wakeup, against the probes."""
-    found = np.concatenate([part["class"] for part in driver.decisions_of(recording, probe=False)])
+    found = np.concatenate([part["class"] for part in decisions_of(recording, probe=False)])
     kind = np.concatenate([recording.read_part("decision", k, ("kind",))["kind"] for k in range(recording.n_parts)])
     wake = kind == ENUMS["decision_kind"].index("wake")
     out = []
@@ -99,7 +101,7 @@ def account(
     recording: Recording, column: PolicySpec, *, sync: str = "0", use_probes: bool = True, seed: int = 0
 ) -> Account:
     """Why `column` misses what it misses. `sync`, `use_probes`: as for replay."""
-    loop = driver.Loop(recording, seed, use_probes=use_probes)
+    loop = Loop(recording, seed, use_probes=use_probes)
     unseen = loop.infer(column) if sync == "auto" else None
     loop.truth = probes.truth(recording)
     flips = 0 if unseen is None else unseen.first_flips
@@ -118,7 +120,7 @@ def account(
     for _, decisions in loop.run([second], irq, unseen):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
-        chosen, prev = (driver.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
+        chosen, prev = (recorded.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
         rows.append((known[ours].copy(), (chosen == prev)[ours], second.ledger(0)["branch"][0][ours].copy()))
         for name, values in second.blames().items():
             blames.setdefault(name, []).append(values[ours])

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter
-from rewake.replay.driver import Loop, with_null
+from rewake.replay.loop import Loop
+from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, infer
 

@@ -123,7 +123,7 @@ def _write(
 ) -> None:  # fmt: skip
     import rewake.collectors._decode as _decode
     from rewake.collectors import snapshot
-    from rewake.replay.driver import build_decisions
+    from rewake.replay.decisions import build_decisions
 
     reader = _decode.TraceDat(str(data), BATCH_EVENTS)
     header = dict(reader.header)

@@ -101,9 +101,9 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
 
     decode: Any = types.ModuleType("rewake.collectors._decode")
     decode.TraceDat = TraceDat
-    driver: Any = types.ModuleType("rewake.replay.driver")
-    driver.build_decisions = build_decisions
-    for name, package, module in (("_decode", collectors, decode), ("driver", replay, driver)):
+    decisions: Any = types.ModuleType("rewake.replay.decisions")
+    decisions.build_decisions = build_decisions
+    for name, package, module in (("_decode", collectors, decode), ("decisions", replay, decisions)):
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(package, name, module, raising=False)
     return told

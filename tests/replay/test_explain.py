@@ -17,8 +17,9 @@ from rewake import importing
 from rewake.analysis import inputs
 from rewake.errors import UsageError
 from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, Recording
-from rewake.replay import _engine, driver
+from rewake.replay import _engine
 from rewake.replay.explain import explain
+from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -56,7 +57,7 @@ def test_explanations_are_the_ledger(recording: Recording) -> None:
     """Several hundred decisions, every policy: decided by an engine that listens and by one that does not."""
     chosen = sample(recording)
     event_ids = np.asarray(recording.read("decision", ("event_id",))["event_id"])
-    loop = driver.Loop(recording, 0)
+    loop = Loop(recording, 0)
     plain, listening = loop.engine(SPECS, False), loop.engine(SPECS, False)
     listening.watch([int(event_ids[i]) for i in reversed(chosen)])
     first, told = 0, 0
@@ -96,7 +97,7 @@ def test_explanations_are_the_ledger(recording: Recording) -> None:
 
 def test_one_decision_is_explained_as_the_run_decides_it(recording: Recording) -> None:
     specs = [PolicySpec("linux-6.1"), PolicySpec("random-idle")]
-    loop = driver.Loop(recording, 7)
+    loop = Loop(recording, 7)
     engine = loop.engine(specs, True)
     _, decisions = next(iter(loop.run([engine], irq=False)))
     fair = [i for i, c in enumerate(decisions["class"]) if c < 2 and decisions["kind"][i] == 0]

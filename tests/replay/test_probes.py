@@ -12,7 +12,8 @@ from world import World
 
 from rewake import importing
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import _engine, driver, inputs, probes
+from rewake.replay import _engine, inputs, probes, recorded
+from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
@@ -36,25 +37,25 @@ def test_every_call_belongs_to_one_decision_and_returned_what_was_chosen(recordi
     assert len(np.unique(ids[~null])) == (~null).sum()
     fair = np.isin(decision["class"], [CLASS("moved"), CLASS("stayed")])
     assert not null[fair].any(), "a wakeup counts as placed only where the placement function was called"
-    chosen, returned = driver.with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
+    chosen, returned = recorded.with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
     assert (chosen[fair] == returned[fair]).mean() > 0.999
 
 
 @pytest.mark.parametrize(("cpus", "n"), [("", 0), ("3", 1), ("0-15", 16), ("0-3,8,10-11", 7)])
 def test_size_of_a_cpu_list(cpus: str, n: int) -> None:
-    assert driver._size(cpus) == n
+    assert recorded.cpus_in(cpus) == n
 
 
 def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     column = PolicySpec("linux-6.12")
-    counts = driver.Loop(recording, 0)._allowed_counts()
+    counts = Loop(recording, 0)._allowed_counts()
     assert {16} in counts.values(), "the workers may use the whole machine"
     bit = 1 << INPUTS.index("allowed")
 
     def assumed() -> dict[int, bool]:
-        loop = driver.Loop(recording, 0)
+        loop = Loop(recording, 0)
         engine = loop.engine([column], False, column)
         found: dict[int, bool] = {}
         for _, decisions in loop.run([engine], irq=False):
@@ -65,7 +66,7 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
 
     before = assumed()
     worker = next(task for task, is_assumed in before.items() if not is_assumed and counts.get(task) == {16})
-    monkeypatch.setattr(driver.Loop, "_allowed_counts", lambda _: counts | {worker: {16, 6}})
+    monkeypatch.setattr(Loop, "_allowed_counts", lambda _: counts | {worker: {16, 6}})
     after = assumed()
     assert after[worker]
     assert {t: v for t, v in after.items() if t != worker} == {t: v for t, v in before.items() if t != worker}
@@ -75,7 +76,7 @@ def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
     column = PolicySpec("linux-6.12")
     agreed = []
     for use_probes in (True, False):
-        loop = driver.Loop(recording, 0, use_probes=use_probes)
+        loop = Loop(recording, 0, use_probes=use_probes)
         engine = loop.engine([column], False, column)
         known, bits = [], []
         for _, _ in loop.run([engine], irq=False):
@@ -121,7 +122,7 @@ def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use
     specs = [column, PolicySpec("prev"), PolicySpec("oracle-idle"), PolicySpec("userspace-hints")]
 
     def answers(source: Recording) -> list[np.ndarray[tuple[int], np.dtype[np.uint16]]]:
-        loop = driver.Loop(source, 0, use_probes=use_probes)
+        loop = Loop(source, 0, use_probes=use_probes)
         unseen = loop.infer(column)
         engine = loop.engine(specs, False, column, unseen.first_flips)
         for _ in loop.run([engine], False, unseen):
@@ -133,7 +134,7 @@ def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use
     fair = np.nonzero(inputs.fair(decisions))[0]
     rng = np.random.default_rng(1)
     for row in rng.choice(fair, 5, replace=False).tolist():
-        changed = driver.with_null(decisions["chosen_cpu"])[0].copy()
+        changed = recorded.with_null(decisions["chosen_cpu"])[0].copy()
         changed[row] = (changed[row] + 1 + rng.integers(15)) % 16
         after = answers(Changed(recording, changed))
         assert [a[row] for a in after] == [b[row] for b in before]

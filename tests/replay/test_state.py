@@ -14,7 +14,7 @@ from world import World
 from rewake import importing
 from rewake.forms import ENUMS, INPUTS, Recording
 from rewake.replay import _engine
-from rewake.replay.driver import Loop
+from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"

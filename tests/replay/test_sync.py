@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewake import importing
-from rewake.replay import driver
+from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import best, infer
 
@@ -70,7 +70,7 @@ def test_against_the_flags_that_probes_saw(name: str, column: str, least: float,
     if not trace.is_file():
         pytest.skip("the shared recordings are not here")
     recording = importing.import_trace(trace, None, tmp_path / "a.rewake")
-    inferred = driver.Loop(recording, 0, use_probes=False).infer(PolicySpec(column)).sync
+    inferred = Loop(recording, 0, use_probes=False).infer(PolicySpec(column)).sync
     con = recording.connect()
     try:
         found = con.execute(

@@ -12,7 +12,8 @@ import pytest
 from rewake.forms import ENUMS, Recording, Run, RunWriter
 from rewake.importing import import_trace
 from rewake.replay import trial
-from rewake.replay.driver import Loop, with_null
+from rewake.replay.loop import Loop
+from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec, parse
 from rewake.replay.sync import infer
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Drives the engine's model over the events: decision records at import.
+
+Reads the event tables part by part and looks one part ahead, so memory does not grow with the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import rewake.replay._engine as _engine
+from rewake.forms import Columns, RecordingWriter
+from rewake.replay.recorded import Source, batch, kernel_version, recorded_machine, running, with_next
+
+
+def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.DecisionBuilder, Any, list[Columns]]]:
+    """Per part of the events and once at the end: the builder, causes of the part's migrations, finished parts."""
+    major, minor = kernel_version(source.manifest.get("kernel"))
+    parts = source.n_parts
+    has_waking = any(len(source.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
+    recorded = recorded_machine(source)
+    at_start = running(source, recorded.n_cpus)
+    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start)
+
+    def finished() -> list[Columns]:
+        return list(iter(builder.take, None))
+
+    def scanned(index: int) -> dict[str, Columns]:
+        part = batch(source, index, probe=probe)
+        builder.scan(part)
+        return part
+
+    for part, _ in with_next(scanned(i) for i in range(parts)):
+        causes = builder.run(part)
+        yield builder, causes, finished()
+    builder.finish()
+    yield builder, (), finished()
+
+
+def decisions_of(source: Source, *, probe: bool = True) -> Iterator[Columns]:
+    """The `decision` table's parts, worked out from the events; `probe`: and from the placement probes."""
+    for _, _, parts in _decisions(source, probe=probe):
+        yield from parts
+
+
+def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None] | None = None) -> None:
+    """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
+
+    The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events.
+    """
+    written = 0
+    n_parts = writer.n_parts
+    for k, (builder, causes, parts) in enumerate(_decisions(writer, probe=True)):
+        if len(causes):
+            migrate = writer.read_part("migrate", k)
+            writer.write_part("migrate", k, {**migrate, "cause": causes})
+        for part in parts:
+            writer.write_part("decision", written, part)
+            written += 1
+        if progress is not None and k < n_parts:
+            progress(k + 1, n_parts)
+        writer.manifest["replay"] = builder.counts()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The recording's tables as the engine takes them: parts of the events, the machine, the tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import rewake.replay._engine as _engine
+from rewake.errors import TraceError
+from rewake.forms import ENUMS, Columns, Recording, RecordingWriter
+
+Source = Recording | RecordingWriter
+Bools = npt.NDArray[np.bool_]
+
+_MODEL_TABLES: dict[str, tuple[str, ...] | None] = {
+    "switch": None, "waking": None, "wakeup": None, "fork": None, "exec": ("id", "ts_ns", "cpu", "task"),
+    "exit": ("id", "ts_ns", "cpu", "task"), "idle": None, "loss": ("id", "ts_ns", "cpu"),
+    "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu"),
+}  # fmt: skip
+_PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
+
+_OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
+
+
+def batch(source: Source, index: int, *, probe: bool = True) -> dict[str, Columns]:
+    """The tables that the model reads; `probe`: with the placement probes."""
+    return tables(source, index, _MODEL_TABLES | (_PROBE if probe else {}))
+
+
+def tables(source: Source, index: int, wanted: Mapping[str, tuple[str, ...] | None]) -> dict[str, Columns]:
+    return {name: source.read_part(name, index, columns) for name, columns in wanted.items()}
+
+
+def with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    it = iter(items)
+    try:
+        current = next(it)
+    except StopIteration:
+        return
+    for following in it:
+        yield current, following
+        current = following
+    yield current, None
+
+
+def rows_of(columns: Columns) -> list[dict[str, Any]]:
+    """Small tables as rows; NULL is None."""
+    lists: dict[str, list[Any]] = {}
+    for name, value in columns.items():
+        values, null = value if isinstance(value, tuple) else (value, None)
+        out = values.tolist()
+        if null is not None:
+            out = [None if n else v for v, n in zip(out, null.tolist(), strict=True)]
+        lists[name] = out
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
+    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
+
+
+def kernel_version(release: str | None) -> tuple[int, int]:
+    """(major, minor) of a kernel release such as '6.1.0-56-cloud-amd64'; (0, 0) when unknown."""
+    match = re.match(r"(\d+)\.(\d+)", release or "")
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def cpus_in(cpus: str) -> int:
+    """Number of CPUs in a kernel list."""
+    ends = (part.partition("-") for part in cpus.split(",") if part)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+
+
+def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = None) -> _engine.Recorded:
+    """The recording's machine and task tables as the engine takes them.
+
+    `counts`: how many allowed CPUs probes saw, by task. No event tells of sched_setaffinity, so where the snapshot has
+    another number its mask is not what was recorded.
+    """
+    cpus = rows_of(source.read("cpu"))
+    state: dict[int, dict[str, Any]] = {}
+    for row in rows_of(source.read("cpu_state", ("cpu", "from_ns", "online"))):
+        state.setdefault(row["cpu"], row)
+    for row in cpus:
+        row["online"] = state.get(row["cpu"], {"online": True})["online"]
+    domains = rows_of(source.read("domain"))
+    task = source.read("task", ("task_id", "kthread", "observer"))
+    ids = task["task_id"]
+    assert isinstance(ids, np.ndarray)
+    n = int(ids.max()) + 1 if len(ids) else 0
+    kthread, observer, stopper, idle_policy, ext, allowed_recorded, policy_recorded = (
+        np.zeros(n, np.bool_) for _ in range(7)
+    )
+    cgroup, no_cgroup = np.zeros(n, np.uint32), np.ones(n, np.bool_)
+    allowed = np.zeros(n, np.uint32)
+    masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
+    for row in rows_of(task):
+        kthread[row["task_id"]], observer[row["task_id"]] = bool(row["kthread"]), bool(row["observer"])
+    names = {row["id"]: row["name"] for row in rows_of(source.read("comm"))}
+    policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
+    for row in rows_of(source.read("task_attr")):
+        i = row["task_id"]
+        name = names.get(row["comm"], "")
+        stopper[i] |= name.startswith("migration/")
+        observer[i] |= name.startswith(_OBSERVERS)
+        known = sources[row["source"]] != "inferred"
+        if row["policy"] is not None:
+            idle_policy[i] = policies[row["policy"]] == "idle"
+            ext[i] = policies[row["policy"]] == "ext"
+            policy_recorded[i] = known
+        if row["allowed"] is not None:
+            allowed[i] = masks.setdefault(row["allowed"], len(masks))
+            allowed_recorded[i] = known or re.search(r"/\d+", name) is not None
+            if (counts or {}).get(i, set()) - {cpus_in(row["allowed"])}:
+                allowed_recorded[i] = False
+        if row["cgroup"] is not None:
+            cgroup[i], no_cgroup[i] = row["cgroup"], False
+    tasks = {
+        "kthread": kthread, "observer": observer, "stopper": stopper, "idle_policy": idle_policy, "ext": ext,
+        "allowed_recorded": allowed_recorded, "policy_recorded": policy_recorded, "allowed": allowed,
+        "cgroup": (cgroup, no_cgroup),
+    }  # fmt: skip
+    try:
+        return _engine.Recorded(cpus, domains, tasks, list(masks))
+    except ValueError as error:
+        raise TraceError(
+            f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
+        ) from error
+
+
+def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
+    """(CPU, task) at the start of the recording for CPUs whose first switch is not in the first part."""
+    silent = set(range(n_cpus))
+    found: list[tuple[int, int]] = []
+    for k in range(source.n_parts):
+        switch = source.read_part("switch", k, ("cpu", "prev_task"))
+        cpus, tasks = switch["cpu"], switch["prev_task"]
+        assert isinstance(cpus, np.ndarray)
+        assert isinstance(tasks, np.ndarray)
+        present, first = np.unique(cpus, return_index=True)
+        here = silent & set(present.tolist())
+        if k:
+            found += [(int(c), int(tasks[i])) for c, i in zip(present, first, strict=True) if int(c) in here]
+        silent -= here
+        if not silent:
+            break
+    return found

@@ -31,7 +31,7 @@ def import_trace(
     """Imports a trace of any supported format, found by its content.
 
     `topology` is a snapshot archive or directory, an lstopo XML or a synthetic description; None: what lies beside the
-    trace. `out` None: into the cache, where an earlier import of the same bytes is found again. `strict` refuses input
+    trace, else what the trace itself says. `out` None: into the cache, where an earlier import of the same bytes is found again. `strict` refuses input
     that is degraded in any way. Raises TraceError; a failed import leaves nothing behind.
     """
     from rewake.collectors import snapshot
@@ -130,7 +130,7 @@ def _write(
     decoded = reader.finish()
 
     report("topology")
-    machine = snapshot.load(where)
+    machine = snapshot.load(where) if where is not None else snapshot.of_trace(header)
     notes = list(machine.notes)
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
     tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)

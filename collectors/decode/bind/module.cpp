@@ -9,7 +9,8 @@
 #include <cstring>
 #include <map>
 
-#include "collectors/decode/decoder.hpp"
+#include "collectors/decode/perfdata/perfdata.hpp"
+#include "collectors/decode/tracedat/tracedat.hpp"
 
 namespace nb = nanobind;
 
@@ -95,6 +96,86 @@ std::string escape_lines(const std::string& text) {
     return out;
 }
 
+nb::list events_of(const Formats& formats) {
+    nb::list events;
+    for (size_t i = 0; i < formats.names().size(); ++i) {
+        if (formats.recordable(i)) {
+            events.append(escape(formats.names()[i]));
+        }
+    }
+    return events;
+}
+
+nb::list texts(const std::vector<std::string>& all) {
+    nb::list out;
+    for (const std::string& text : all) {
+        out.append(escape(text));
+    }
+    return out;
+}
+
+/// What collectors.snapshot.embedded makes a machine of.
+nb::object machine_of(const perf::Hardware& hw) {
+    if (hw.threads.empty() && hw.caches.empty() && hw.nodes.empty()) {
+        return nb::none();
+    }
+    nb::dict m;
+    m["available"] = hw.available;
+    m["packages"] = texts(hw.packages);
+    m["dies"] = texts(hw.dies);
+    m["threads"] = texts(hw.threads);
+    nb::list cpus, nodes, caches;
+    for (const auto& cpu : hw.cpus) {
+        cpus.append(nb::make_tuple(cpu.core, cpu.socket));
+    }
+    for (const auto& node : hw.nodes) {
+        nodes.append(nb::make_tuple(node.number, escape(node.cpus)));
+    }
+    for (const auto& cache : hw.caches) {
+        caches.append(nb::make_tuple(cache.level, escape(cache.type), escape(cache.cpus)));
+    }
+    m["cpus"] = cpus;
+    m["nodes"] = nodes;
+    m["caches"] = caches;
+    return m;
+}
+
+/// Name of a clock as tracefs calls it, of a clockid_t; without one perf took its own, the clock "perf" of tracefs.
+const char* clock_of(const std::optional<int32_t>& clockid) {
+    static constexpr const char* kNames[] = {"realtime", "mono", nullptr, nullptr, "mono_raw", nullptr,
+                                             nullptr,    "boot", nullptr, nullptr, nullptr,    "tai"};
+    if (!clockid) {
+        return "perf";
+    }
+    return *clockid >= 0 && *clockid < static_cast<int32_t>(std::size(kNames)) && kNames[*clockid] != nullptr
+               ? kNames[*clockid]
+               : "unknown";
+}
+
+nb::dict header_of(const perf::PerfData& d) {
+    const perf::Header& f = d.about();
+    nb::dict h;
+    h["format"] = "perf.data";
+    h["version"] = f.pipe ? "2, piped" : "2";
+    h["compression"] = f.compressed ? "zstd" : "none";
+    h["endian"] = f.big ? "big" : "little";
+    h["long_size"] = f.tracing.long_size;
+    h["cpus"] = d.n_cpus();
+    h["clock"] = clock_of(f.clockid);
+    h["kernel"] = text_or_none(f.release);
+    h["uname"] = f.release.empty() ? nb::none()
+                                   : nb::cast(escape("Linux " + (f.hostname.empty() ? "unknown" : f.hostname) + " " +
+                                                     f.release + " " + f.arch));
+    nb::dict options;
+    options["perf"] = escape(f.perf_version);
+    options["command"] = escape(f.command);
+    h["options"] = options;
+    h["events"] = events_of(d.event_formats());
+    h["is_guest"] = false;
+    h["machine"] = machine_of(f.hardware);
+    return h;
+}
+
 nb::dict header_of(const Container& c, const Formats& formats) {
     nb::dict h;
     h["format"] = "trace.dat";
@@ -120,13 +201,7 @@ nb::dict header_of(const Container& c, const Formats& formats) {
         options[name.c_str()] = text;
     }
     h["options"] = options;
-    nb::list events;
-    for (size_t i = 0; i < formats.names().size(); ++i) {
-        if (formats.recordable(i)) {
-            events.append(escape(formats.names()[i]));
-        }
-    }
-    h["events"] = events;
+    h["events"] = events_of(formats);
     h["is_guest"] = c.is_guest;
     nb::list guests;
     for (const std::string& name : c.guests) {
@@ -198,6 +273,7 @@ nb::dict finish(const Decoder& d) {
         problems.append(escape(line));
     }
     out["problems"] = problems;
+    out["missing"] = texts(d.missing());
     return out;
 }
 
@@ -226,7 +302,7 @@ nb::dict schema() {
 
 NB_MODULE(_decode, m) {
     using namespace rewake::decode;
-    m.doc() = "trace.dat to columns.";
+    m.doc() = "Traces to columns.";
     // Looked up when it is needed: the module must not keep Python objects beyond the interpreter.
     nb::register_exception_translator(
         [](const std::exception_ptr& p, void*) {
@@ -238,9 +314,7 @@ NB_MODULE(_decode, m) {
             }
         },
         nullptr);
-    nb::class_<Decoder>(m, "TraceDat", "An open trace.dat; raises rewake.errors.TraceError.")
-        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
-        .def_prop_ro("header", [](const Decoder& d) { return header_of(d.trace().container, d.trace().formats); })
+    nb::class_<Decoder>(m, "Decoder", "An open trace; raises rewake.errors.TraceError.")
         .def(
             "next_batch",
             [](Decoder& d) -> nb::object {
@@ -253,5 +327,11 @@ NB_MODULE(_decode, m) {
             },
             "The next batch: {table: {column: array or (values, null)}}, None at the end.")
         .def("finish", &finish, "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
+    nb::class_<TraceDat, Decoder>(m, "TraceDat", "An open trace.dat.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_prop_ro("header", [](const TraceDat& d) { return header_of(d.trace().container, d.trace().formats); });
+    nb::class_<perf::PerfData, Decoder>(m, "PerfData", "An open perf.data.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_prop_ro("header", [](const perf::PerfData& d) { return header_of(d); });
     m.def("schema", &schema, "Column structs of the event tables: {table: [(column, type, nullable)]}.");
 }

@@ -31,8 +31,9 @@ def import_trace(
     """Imports a trace of any supported format, found by its content.
 
     `topology` is a snapshot archive or directory, an lstopo XML or a synthetic description; None: what lies beside the
-    trace, else what the trace itself says. `out` None: into the cache, where an earlier import of the same bytes is found again. `strict` refuses input
-    that is degraded in any way. Raises TraceError; a failed import leaves nothing behind.
+    trace, else what the trace says of its machine. `out` None: into the cache, where an earlier import of the same
+    bytes is found again. `strict` refuses input that is degraded in any way. Raises TraceError; a failed import leaves
+    nothing behind.
     """
     from rewake.collectors import snapshot
 

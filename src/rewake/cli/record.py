@@ -113,7 +113,7 @@ def command(
     if stop_ns is not None and not flight_recorder:
         raise UsageError("--stop-on needs --flight-recorder: only its buffers hold what led to the moment")
     tracefs = Tracefs.find()
-    choice = events.choose(tracefs.events(), subset)
+    choice = events.choose(tracefs.events(), subset, tool)
     plan = None
     if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
         plan = _look(tracefs, choice.events, seconds, format_ if dry_run else None, flight_recorder)

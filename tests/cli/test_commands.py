@@ -228,7 +228,7 @@ BAD: list[tuple[bytes, str]] = [
     (b"\x17\x08", "cut off within its first bytes"),
     (b"hello\nworld\n", "a text file, no trace"),
     (b"cpus=2\n  a-1 [000] 1.0: sched_switch: x\n", "text of a trace"),
-    (b"PERFILE2" + bytes(90), "perf.data, which is not supported yet; record with trace-cmd record"),
+    (b"PERFILE2" + bytes(90), "header of 0 bytes (16 and 104 are known)"),
     (b"\x1f\x8b\x08" + bytes(90), "compressed with gzip; unpack it"),
     (b"\x28\xb5\x2f\xfd" + bytes(90), "compressed with zstd"),
     (b"\x0a\x06\x40\x01\x50\x02\x58\x03" * 20, "Perfetto trace, which is not supported yet"),

@@ -402,6 +402,14 @@ def _pages(r: Records, first: int, last: int, m: Machine) -> bytes:
     return out.tobytes()
 
 
+def pages(events: Sequence[Row] | Mapping[str, Mapping[str, Array]], fmts: Sequence[Format], m: Machine) -> list[bytes]:
+    """Ring-buffer pages of each CPU."""
+    make: Any = _from_columns if isinstance(events, Mapping) else _from_rows
+    r: Records = make(events, fmts, m.long_size, m.endian)
+    edges = np.searchsorted(r.cpu, np.arange(m.cpus + 1)).tolist()
+    return [_pages(r, edges[c], edges[c + 1], m) for c in range(m.cpus)]
+
+
 # --- container
 
 
@@ -525,7 +533,6 @@ def write(
     machine: Machine | None = None,
 ) -> None:
     """Writes a trace.dat. `events`: rows, or columns by event as `schedule` makes them."""
-    columns = isinstance(events, Mapping)
     if machine is None:
         last = (
             max((int(c["cpu"].max()) for c in events.values()), default=0)
@@ -533,10 +540,7 @@ def write(
             else max((r[1] for r in events), default=0)
         )
         machine = Machine(last + 1)
-    make: Any = _from_columns if columns else _from_rows
-    r: Records = make(events, fmts, machine.long_size, machine.endian)
-    edges = np.searchsorted(r.cpu, np.arange(machine.cpus + 1)).tolist()
-    cpus = [_pages(r, edges[c], edges[c + 1], machine) for c in range(machine.cpus)]
+    cpus = pages(events, fmts, machine)
     if version == 6:
         _v6(path, cpus, fmts, machine)
     else:

@@ -20,6 +20,16 @@ constexpr std::array<uint8_t, 256> kIrqCtx = [] {
 
 constexpr int64_t kIdleExit = 0xffffffff;  // PWR_EVENT_EXIT: the CPU leaves idle
 
+/// a - b where a > b, and a + b of two that are not negative; the largest number where they leave the range: damaged times and counts can be anything.
+int64_t since(int64_t a, int64_t b) {
+    int64_t d = 0;
+    return __builtin_sub_overflow(a, b, &d) ? std::numeric_limits<int64_t>::max() : d;
+}
+int64_t sum(int64_t a, int64_t b) {
+    int64_t d = 0;
+    return __builtin_add_overflow(a, b, &d) ? std::numeric_limits<int64_t>::max() : d;
+}
+
 template <class T>
 bool fits(int64_t v) {
     return v >= std::numeric_limits<T>::min() && v <= std::numeric_limits<T>::max();
@@ -121,10 +131,11 @@ void Decoder::loss_row(uint16_t cpu, bool counted, uint64_t lost, int64_t ns, Ba
     const size_t i = head(b, b.loss, ns, cpu);
     CpuLoss& l = losses_[cpu];
     ++l.gaps;
-    l.blind_ns += std::max<int64_t>(0, ns - (l.last_ns == Tasks::kNever ? first_ns : l.last_ns));
+    const int64_t before = l.last_ns == Tasks::kNever ? first_ns : l.last_ns;
+    l.blind_ns = sum(l.blind_ns, ns > before ? since(ns, before) : 0);
     if (counted) {
         b.loss.lost.set(i, static_cast<int64_t>(lost));
-        l.lost += lost;
+        l.lost = sum(l.lost, static_cast<int64_t>(lost));
     } else {
         b.loss.lost.set_null(i);
     }

@@ -44,8 +44,8 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
     for title, counts in (("events", summary["events"]), ("decisions", summary["decisions"])):
         click.echo(f"\n{title}")
         print_rows([("", name, f"{n:,}") for name, n in counts.items() if n], right=(2,))
-    notes = [*summary["problems"], *summary["notes"]]
-    if notes:
-        click.echo("\nnotes")
-        for note in notes:
-            print_rows([("", note)])
+    for title, notes in (("not in the trace", summary["missing"]), ("notes", summary["problems"] + summary["notes"])):
+        if notes:
+            click.echo(f"\n{title}")
+            for note in notes:
+                print_rows([("", note)])

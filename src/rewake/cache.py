@@ -46,6 +46,19 @@ def fetch(name: str, build: Callable[[Path], object], check: Callable[[Path], ob
     return path, False
 
 
+def text(name: str, build: Callable[[], str]) -> str:
+    """A small file that is costly to make and always the same: kept under its name, made when absent."""
+    path = folder() / name
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        made = build()
+    part = path.with_name(f"{name}.{os.getpid()}.part")
+    part.write_text(made, encoding="utf-8")
+    part.replace(path)
+    return made
+
+
 @contextmanager
 def _lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Holds `NAME.lock`; yields False when it is taken and `wait` is off."""

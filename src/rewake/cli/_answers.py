@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,8 @@ from rewake import __version__
 from rewake.errors import PluginError, RewakeError, UsageError
 
 if TYPE_CHECKING:
+    import duckdb
+
     from rewake.analysis.columns import Column
     from rewake.analysis.report import Report
     from rewake.analysis.sql import Rows
@@ -273,12 +276,21 @@ def _engine_digest() -> str:
 
 def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
     """The report of a run and of the recording that it was made from, called `name` or as the run says."""
+    with _reporting(run, max_exposure, name) as (found, _):
+        return found
+
+
+@contextmanager
+def _reporting(
+    run: Run, max_exposure: float, name: str | None = None
+) -> Iterator[tuple[Report, duckdb.DuckDBPyConnection]]:
+    """The report, and the connection that it was made on."""
     from rewake.analysis import quality, report
 
     recording = run.recording
     con = run.connect()
     try:
-        return report.build(
+        found = report.build(
             con,
             run.manifest,
             name=name or str(run.manifest.get("name") or display_name(recording.path)),
@@ -286,8 +298,34 @@ def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
             quality=quality.assess(recording),
             max_exposure=max_exposure,
         )
+        yield found, con
     finally:
         con.close()
+
+
+def write_page(run: Run, max_exposure: float, out: Path) -> Report:
+    """The report as one HTML file, written whole."""
+    from rewake import cache
+    from rewake.analysis import html
+
+    vega = cache.text(f"vega-{html.bundle_version()}.js", html.bundle)
+    manifest = run.recording.manifest
+    with _reporting(run, max_exposure) as (found, con):
+        figures = html.gather(con, run.manifest, manifest.get("span_ns"))
+    page = html.page(found, figures, vega, tool=__version__, recording=manifest.get("id"))
+    write_whole(out, page.encode())
+    return found
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A file that is never seen half written."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RewakeError(f"{path}: {error.strerror}: name another file") from error
 
 
 def print_report(found: Report, recording: Recording, form: str, next_steps: Sequence[str] = ()) -> None:

@@ -11,17 +11,25 @@ from rewake.cli import _answers
 from rewake.cli._shared import format_option
 
 
-@click.command(short_help="Print a run as a table, JSON or CSV.")
+@click.command(short_help="Print a run as a table, JSON or CSV, or write it as a page.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--html", "page", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report with charts as one HTML file that needs no network, and print its name.",
+)  # fmt: skip
 @_answers.exposure_option
 @_answers.min_skill_option
 @format_option("table", "json", "csv")
-def command(run: Path, max_exposure: float, min_skill: float | None, format_: str) -> None:
+def command(run: Path, page: Path | None, max_exposure: float, min_skill: float | None, format_: str) -> None:
     """Print the report of RUN, a directory that rewake replay wrote."""
     from rewake.analysis import fidelity
     from rewake.forms import Run
 
     opened = Run(run)
-    found = _answers.report_of(opened, max_exposure)
-    _answers.print_report(found, opened.recording, format_)
+    if page is not None:
+        found = _answers.write_page(opened, max_exposure, page)
+        click.echo(page)
+    else:
+        found = _answers.report_of(opened, max_exposure)
+        _answers.print_report(found, opened.recording, format_)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)

@@ -17,7 +17,7 @@ from rewake.errors import UsageError
 @click.argument("question", metavar="[NAME|SQL]", required=False)
 @topology_option
 @click.option("--list", "list_", is_flag=True, help="List the questions of the catalogue, or what a NAME answers.")
-@format_option("table", "json", "csv")
+@format_option("table", "markdown", "json", "csv", "parquet")
 def command(source: Path | None, question: str | None, topology: str | None, list_: bool, format_: str) -> None:
     """Answer NAME, a question of the catalogue (--list), or SQL about REC or RUN.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Markdown for comments and mails: the report's table with what qualifies it. Every name goes through `text.markdown`."""
+"""Markdown for comments and mails: tables with what qualifies them. Every name goes through `text.markdown`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,8 @@ def report(r: Report) -> str:
     """Machine, quality and fidelity above; policies as rows; notes below."""
     m = r.machine
     llcs = "LLCs unknown" if m.llcs is None else f"{m.llcs} LLC{'s' if m.llcs != 1 else ''}"
-    lines = [
-        f"### {markdown(m.recording)}",
-        "",
-        f"{m.cpus} CPUs, {llcs}, kernel {markdown(m.kernel or 'unknown')}, {count(r.decisions)} decisions; "
-        f"{markdown(r.quality.line(), None)}",
-        "",
-    ]
+    machine = f"{m.cpus} CPUs, {llcs}, kernel {markdown(m.kernel or 'unknown')}, {count(r.decisions)} decisions"
+    lines = [f"### {markdown(m.recording)}", "", f"{machine}; {markdown(r.quality.line(), None)}", ""]
     if r.fidelity is None:
         lines.append(f"**Fidelity: none**: {markdown(r.refusal or 'the kernel column was not replayed', None)}")
     else:

@@ -15,7 +15,7 @@ from rewake.forms import connect
 
 
 def rows(answer: Rows) -> bytes:
-    """The whole file; RewakeError for a type that Parquet does not have, or columns of one name."""
+    """The whole file; columns of one name are numbered. RewakeError for a type that Parquet does not have."""
     columns = ", ".join(f"unnest(?::{kind}[]) AS {_quoted(name)}" for name, kind in _typed(answer))
     values = [list(column) for column in zip(*answer.rows, strict=True)] or [[] for _ in answer.columns]
     con = connect()

@@ -91,9 +91,11 @@ def per_policy(r: Report) -> sql.Rows:
     return sql.Rows(
         (*words, *figures, "inputs_assumed_pct"),
         [
-            (r.machine.recording, r.machine.kernel, p.policy, p.base, p.label, p.reference)
-            + tuple(p[name] for name in figures)
-            + (p.inputs.get("any", 0.0),)
+            (
+                *(r.machine.recording, r.machine.kernel, p.policy, p.base, p.label, p.reference),
+                *(p[name] for name in figures),
+                p.inputs.get("any", 0.0),
+            )
             for p in r.policies
         ],
         (*("VARCHAR",) * 5, "BOOLEAN", *(types.get(name, "DOUBLE") for name in figures), "DOUBLE"),

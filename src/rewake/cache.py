@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rewake.errors import RewakeError, TraceError
+from rewake.whole import whole
 
 LIMIT_BYTES = 10 << 30
 
@@ -53,9 +54,8 @@ def text(name: str, build: Callable[[], str]) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:
         made = build()
-    part = path.with_name(f"{name}.{os.getpid()}.part")
-    part.write_text(made, encoding="utf-8")
-    part.replace(path)
+    with whole(path) as out:
+        out.write(made.encode())
     return made
 
 

@@ -56,14 +56,13 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
 
 
 def _list(name: str | None, form: str) -> None:
-    from rewake.analysis import csvout, jsonout, sql, table
+    from rewake.analysis import jsonout, sql, table
 
     queries = [q for n, q in sql.catalogue().items() if name in (None, n)]
     if not queries:
         raise UsageError(f"no query named {name}; `rewake query --list` shows what exists")
     if form == "json":
         _answers.emit(jsonout.dumps([jsonout.query(q) for q in queries]))
-    elif form == "csv":
-        _answers.emit(csvout.write(("query", "question", "units"), [(q.name, q.question, q.units) for q in queries]))
-    else:
-        _answers.emit(table.contract(queries[0]) if name else table.catalogue(queries))
+        return
+    listed = sql.Rows(("query", "question", "units"), [(q.name, q.question, q.units) for q in queries])
+    _answers.show(form, lambda: table.contract(queries[0]) if name else table.catalogue(queries), dict, listed)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import format_option
 
@@ -40,9 +41,13 @@ def command(run: Path, page: Path | None, max_exposure: float, min_skill: float 
 
     opened = Run(run)
     if page is not None:
-        found = _answers.write_page(opened, max_exposure, page)
+        from rewake.whole import whole
+
+        text, found = runs.page_of(opened, max_exposure)
+        with whole(page) as out:
+            out.write(text.encode())
         click.echo(page)
     else:
-        found = _answers.report_of(opened, max_exposure)
+        found = runs.report_of(opened, max_exposure)
         _answers.print_report(found, opened.recording, format_)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)

@@ -179,7 +179,7 @@ def over_time(rows: Rows, looks: Mapping[str, Look], field: str, title: str) -> 
         rows,
         height=240,
         transform=[{"calculate": "datum.from_ns / 1e9", "as": "at"}],
-        mark={"type": "line", "strokeWidth": 1.6},
+        mark={"type": "line", "strokeWidth": 1.6, "strokeCap": "round"},  # a window alone is a dot
         encoding={
             "x": {"field": "at", "type": "quantitative", "title": "time since the first decision, s",
                   "axis": {"grid": False, "tickCount": 6}, "scale": {"nice": False}},
@@ -251,7 +251,7 @@ def heat(kind: str, names: Sequence[int], breaks: Sequence[int]) -> Spec:
     `names`: what stands at each position; `breaks`: positions where another LLC begins.
     """
     n = len(names)
-    marked = list(range(n)) if n <= 16 else list(breaks) or [0]
+    marked = list(range(n)) if n <= 16 else [0, *breaks]
     if n > 16 and len(marked) < 3:
         marked = sorted({*marked, *range(0, n, 4)})
 

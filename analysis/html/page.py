@@ -173,7 +173,8 @@ def _results(r: Report) -> dict[str, Any]:
         for p in policies:
             versus = "" if recorded is None or p is recorded else table.versus(p[key], recorded[key]).strip(" ()")
             better = "" if not versus or versus.startswith("0") else "worse" if versus.startswith("-") else "better"
-            row.append((grid.number(p[key]), versus.replace(" ", ""), better))
+            versus = versus.replace(" ", "").replace("-999%", "below -998%")  # as far as the text table has room
+            row.append((grid.number(p[key]), versus, better))
         figures.append((label, "per 1,000", row))
     over = {p.policy for p in r.over_exposed()}
     tail = (
@@ -182,7 +183,9 @@ def _results(r: Report) -> dict[str, Any]:
         [(table.own(p, grid.number(p["exposure_pct"])), "←" if p.policy in over else "", "over") for p in policies],
         [(table.own(p, grid.number(p["self_collision_per_1k"])), "", "") for p in policies],
     )
-    figures += [(label, unit, row) for (label, unit), row in zip(table.TAIL, tail, strict=True)]
+    figures += [
+        (label, unit.replace("/1k", "per 1,000"), row) for (label, unit), row in zip(table.TAIL, tail, strict=True)
+    ]
     return {
         "policies": policies,
         "as_columns": len(alternatives) <= table.MOST_COLUMNS,

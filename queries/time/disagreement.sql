@@ -3,7 +3,7 @@
 -- Definition: Decisions by windows of time. disagreed: another CPU than the recorded one. exposed: the policy's own
 --   earlier picks would have changed a CPU that it looked at, so the recorded state is no longer the one it would
 --   have met: the drift. Windows are 1, 2 or 5 times a power of ten long and at least 1 ms; the shortest of which
---   there are at most 100, and at most 5,000 rows over all policies. Windows without a decision are left out.
+--   there are at most 100, and at most 5,000 rows over all policies. Windows without a decision have no shares.
 --   Population: fair wakeups of class moved or stayed that the policy decided.
 -- Units: ns; decisions; _pct in per cent of the window's decisions.
 -- Requires: ledger decision cpu
@@ -13,15 +13,15 @@
 --   width_ns: length of the windows
 --   decisions: decisions in the window
 --   disagreed: of these, another CPU than the recorded one
---   disagreed_pct: their share
+--   disagreed_pct: their share; NULL without decisions
 --   exposed: of these, looked at a CPU which the policy's own picks would have changed
---   exposed_pct: their share
+--   exposed_pct: their share; NULL without decisions
 WITH span AS (
     SELECT min(ts_ns) AS first_ns, max(ts_ns) - min(ts_ns) + 1 AS span_ns FROM fair_wakeup
 ),
 
 width AS (
-    SELECT any_value(span.first_ns) AS first_ns, min(steps.ns) AS ns
+    SELECT any_value(span.first_ns) AS first_ns, any_value(span.span_ns) AS span_ns, min(steps.ns) AS ns
     FROM span
     CROSS JOIN (
         SELECT unnest(flatten([[10 ** e, 2 * 10 ** e, 5 * 10 ** e] FOR e IN range(6, 18)]))::BIGINT AS ns
@@ -34,23 +34,29 @@ counted AS (
     SELECT
         awaited.policy,
         (awaited.ts_ns - width.first_ns) // width.ns AS number,
-        any_value(width.ns) AS width_ns,
         count(*) AS decisions,
         count(*) FILTER (WHERE awaited.cpu <> awaited.chosen_cpu) AS disagreed,
         count(*) FILTER (WHERE has_outcome(awaited.outcome, 'exposed')) AS exposed
     FROM awaited
     CROSS JOIN width
     GROUP BY ALL
+),
+
+places AS (
+    SELECT decided.policy, windows.number, windows.ns
+    FROM (SELECT DISTINCT policy FROM counted) AS decided
+    CROSS JOIN (SELECT ns, unnest(range((span_ns - 1) // ns + 1)) AS number FROM width) AS windows
 )
 
 SELECT
-    policy,
-    number * width_ns AS from_ns,
-    width_ns,
-    decisions,
-    disagreed,
-    pct(disagreed, decisions) AS disagreed_pct,
-    exposed,
-    pct(exposed, decisions) AS exposed_pct
-FROM counted
-ORDER BY policy, from_ns
+    places.policy,
+    places.number * places.ns AS from_ns,
+    places.ns AS width_ns,
+    coalesce(counted.decisions, 0) AS decisions,
+    coalesce(counted.disagreed, 0) AS disagreed,
+    pct(counted.disagreed, counted.decisions) AS disagreed_pct,
+    coalesce(counted.exposed, 0) AS exposed,
+    pct(counted.exposed, counted.decisions) AS exposed_pct
+FROM places
+LEFT JOIN counted ON counted.policy = places.policy AND counted.number = places.number
+ORDER BY places.policy, from_ns

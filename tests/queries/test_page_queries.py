@@ -51,7 +51,10 @@ def test_windows_are_the_shortest_that_are_few_enough(make_table: Make, policies
     sql.prepare(con)
     rows = [r for r in sql.run(con, "time/disagreement").dicts() if r["policy"] == "p0"]
     assert {r["width_ns"] for r in rows} == {width_ms * 1_000_000}
-    windows = {r["from_ns"] // 1_000_000: (r["decisions"], r["disagreed"], r["disagreed_pct"]) for r in rows}
+    assert [r["from_ns"] for r in rows] == [n * width_ms * 1_000_000 for n in range(1000 // width_ms)]
+    assert all((r["disagreed_pct"] is None) == (r["decisions"] == 0) for r in rows)
+    found = {r["from_ns"] // 1_000_000: (r["decisions"], r["disagreed"], r["disagreed_pct"]) for r in rows}
+    windows = {at: figures for at, figures in found.items() if figures[0]}
     if width_ms == 10:
         assert windows == {0: (2, 1, 50.0), 10: (1, 0, 0.0), 990: (1, 1, 100.0)}
     else:

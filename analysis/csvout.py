@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rewake.analysis import sql, text
-from rewake.analysis.metrics import PER_POLICY
-from rewake.analysis.report import Report
+from rewake.analysis.report import Report, per_policy
 
 
 def write(header: Sequence[str], body: Iterable[Sequence[Any]]) -> str:
@@ -35,15 +34,4 @@ def rows(answer: sql.Rows) -> str:
 
 def report(r: Report) -> str:
     """One line per policy; the columns do not depend on what the policies decided."""
-    figures = [c for name in PER_POLICY for c in sql.catalogue()[name].columns if c != "policy"]
-    figures = list(dict.fromkeys(figures))
-    header = ["recording", "kernel", "policy", "base", "label", "reference", *figures, "inputs_assumed_pct"]
-    return write(
-        header,
-        (
-            [r.machine.recording, r.machine.kernel, p.policy, p.base, p.label, p.reference]
-            + [p[name] for name in figures]
-            + [p.inputs.get("any", 0.0)]
-            for p in r.policies
-        ),
-    )
+    return rows(per_policy(r))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -36,6 +36,8 @@ class PolicyFigures:
     """What went wrong with it (plugins)."""
     inputs: dict[str, float]
     """Share in per cent of its decisions that rest on each assumed input, and `any`."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Types of the figures' columns, in the queries' words."""
 
     def __getitem__(self, name: str) -> Any:
         return self.figures.get(name)
@@ -49,8 +51,11 @@ def described(policies: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, A
 def measure(con: duckdb.DuckDBPyConnection, policies: Sequence[Mapping[str, Any]]) -> list[PolicyFigures]:
     """Figures of the policies of a run, `policies` being the run manifest's, in its order; `con` is prepared."""
     figures: dict[str, dict[str, Any]] = {name: {} for name in described(policies)}
+    types: dict[str, str] = {}
     for name in PER_POLICY:
-        for row in sql.run(con, name).dicts():
+        answer = sql.run(con, name)
+        types |= dict(zip(answer.columns, answer.types, strict=True))
+        for row in answer.dicts():
             figures[row.pop("policy")].update(row)
     inputs: dict[str, dict[str, float]] = {name: {} for name in figures}
     for row in sql.run(con, "population/inputs").dicts():
@@ -64,6 +69,7 @@ def measure(con: duckdb.DuckDBPyConnection, policies: Sequence[Mapping[str, Any]
             figures=figures[name],
             problems=tuple(p.get("problems", ())),
             inputs=inputs[name],
+            types=types,
         )
         for name, p in described(policies).items()
     ]

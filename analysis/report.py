@@ -82,6 +82,26 @@ class Report:
         }
 
 
+def per_policy(r: Report) -> sql.Rows:
+    """The figures as one table, a row per policy; its columns do not depend on what the policies decided."""
+    figures = [c for name in metrics.PER_POLICY for c in sql.catalogue()[name].columns if c != "policy"]
+    figures = list(dict.fromkeys(figures))
+    words = ("recording", "kernel", "policy", "base", "label", "reference")
+    types = r.policies[0].types if r.policies else {}
+    return sql.Rows(
+        (*words, *figures, "inputs_assumed_pct"),
+        [
+            (
+                *(r.machine.recording, r.machine.kernel, p.policy, p.base, p.label, p.reference),
+                *(p[name] for name in figures),
+                p.inputs.get("any", 0.0),
+            )
+            for p in r.policies
+        ],
+        (*("VARCHAR",) * 5, "BOOLEAN", *(types.get(name, "DOUBLE") for name in figures), "DOUBLE"),
+    )
+
+
 def machine_of(con: duckdb.DuckDBPyConnection, name: str, kernel: str | None) -> Machine:
     """CPUs, LLCs and nodes of a prepared connection's recording."""
     cpus, llcs, nodes = con.execute("SELECT count(*), count(DISTINCT llc), count(DISTINCT node) FROM cpu").fetchall()[0]

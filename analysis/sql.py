@@ -146,10 +146,10 @@ def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] |
     con.execute(_shared("population.sql"))
 
 
-def settle(con: duckdb.DuckDBPyConnection) -> None:
-    """Counts the population of a prepared connection to a run once, for all queries that follow."""
-    con.execute("CREATE TEMP TABLE settled AS FROM tallied")
-    con.execute("CREATE OR REPLACE TEMP VIEW tallied AS FROM settled")
+def settle(con: duckdb.DuckDBPyConnection, view: str = "tallied") -> None:
+    """Works out a view of queries/population.sql once, for all queries of a prepared connection that follow."""
+    con.execute(f"CREATE TEMP TABLE settled_{view} AS FROM {view}")
+    con.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS FROM settled_{view}")
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str) -> Rows:

@@ -37,7 +37,7 @@ MOST_COLUMNS = 3
 """Alternatives up to which policies are columns."""
 
 
-_RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+RATES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("would_move_per_1k", "would move", ("would", "move")),
     ("cross_llc_prev_per_1k", "would leave LLC of prev", ("leave", "LLC of", "prev")),
     ("cross_llc_waker_per_1k", "would leave LLC of waker", ("leave", "LLC of", "waker")),
@@ -57,27 +57,27 @@ LABELS = {
 """Labels of policies that stand for no kernel and no posting as it is."""
 
 
-def _p99(p: PolicyFigures) -> str:
+def p99(p: PolicyFigures) -> str:
     if p.policy == "recorded":
         return micros(p["p99_lo_ns"])
     return bounds(p["p99_lo_ns"], p["p99_hi_ns"], p["p99_at_least_ns"])
 
 
-def _versus(value: float | None, base: float | None) -> str:
+def versus(value: float | None, base: float | None) -> str:
     """Distance from the record, positive when fewer; blank where there is none."""
     if value is None or not base:
         return " " * 7
     return f"({max(-999, round(100 * (base - value) / base)):>4}%)"
 
 
-def _own(p: PolicyFigures, text: str) -> str:
+def own(p: PolicyFigures, text: str) -> str:
     """The recorded state contains the recorded choices: nothing there can be exposed."""
     return NOTHING if p.policy == "recorded" else text
 
 
 def _exposure(p: PolicyFigures, limit: float) -> str:
     mark = " ←" if (p["exposure_pct"] or 0.0) > limit else ""
-    return _own(p, number(p["exposure_pct"]) + mark)
+    return own(p, number(p["exposure_pct"]) + mark)
 
 
 def head(machine: Machine, quality: QualityCard, decisions: int) -> list[str]:
@@ -127,64 +127,69 @@ def report(r: Report, next_steps: Sequence[str] = ()) -> str:
 
 def _columns(r: Report, alternatives: Sequence[PolicyFigures]) -> list[str]:
     recorded = next((p for p in r.policies if p.policy == "recorded"), None)
-    labels = [f"{label:<28}/1k" for _, label, _ in _RATES]
-    labels += [f"{label:<29}{unit}" for label, unit in _TAIL]
+    labels = [f"{label:<28}/1k" for _, label, _ in RATES]
+    labels += [f"{label:<29}{unit}" for label, unit in TAIL]
     grid = [Column(("one-step",), labels, left=True)]
     for p in ([recorded] if recorded else []) + list(alternatives):
         cells = []
-        for key, _, _ in _RATES:
+        for key, _, _ in RATES:
             cell = number(p[key])
             if p is not recorded and recorded is not None:
-                cell += " " + _versus(p[key], recorded[key])
+                cell += " " + versus(p[key], recorded[key])
             cells.append(cell)
-        cells += [_p99(p), number(p["known_pct"]), _exposure(p, r.max_exposure)]
-        cells.append(_own(p, number(p["self_collision_per_1k"])))
+        cells += [p99(p), number(p["known_pct"]), _exposure(p, r.max_exposure)]
+        cells.append(own(p, number(p["self_collision_per_1k"])))
         grid.append(Column((terminal(p.policy, _COLUMN_NAME),), cells))
     return render(grid)
 
 
-_TAIL = (("p99 wakeup latency", "µs"), ("known share", "%"), ("exposure", "%"), ("self-collision", "/1k"))
+TAIL = (("p99 wakeup latency", "µs"), ("known share", "%"), ("exposure", "%"), ("self-collision", "/1k"))
 
 
 def _rows(r: Report) -> list[str]:
     grid = [Column(("one-step,", "per 1,000"), [terminal(p.policy) for p in r.policies], left=True)]
-    for key, _, header in _RATES:
+    for key, _, header in RATES:
         grid.append(Column(header, [number(p[key]) for p in r.policies]))
-    grid.append(Column(("p99 latency", "[lo, hi] µs"), [_p99(p) for p in r.policies]))
+    grid.append(Column(("p99 latency", "[lo, hi] µs"), [p99(p) for p in r.policies]))
     grid.append(Column(("known", "share", "%"), [number(p["known_pct"]) for p in r.policies]))
     grid.append(Column(("expo-", "sure", "%"), [_exposure(p, r.max_exposure) for p in r.policies]))
-    grid.append(Column(("self-", "colli-", "sion"), [_own(p, number(p["self_collision_per_1k"])) for p in r.policies]))
+    grid.append(Column(("self-", "colli-", "sion"), [own(p, number(p["self_collision_per_1k"])) for p in r.policies]))
     return render(grid, spill=True)
 
 
 def _footer(r: Report) -> list[str]:
-    lines = []
+    return [line for note in notes(r) for line in wrap(note, indent="     " if note.startswith("  ") else "  ")]
+
+
+def notes(r: Report) -> list[str]:
+    """What qualifies the figures, a paragraph each; every name in them is made safe for a terminal."""
+    out = []
     if r.over_exposed():
-        lines += wrap(
+        out.append(
             f"← above {r.max_exposure:g} %: use simulate (not in this version). A policy's own earlier picks would "
             "have changed what it looked at; one-step figures do not show that."
         )
     if not r.topology:
-        lines += wrap(
+        out.append(
             f"cross LLC, idle missed LLC: {NOTHING} because the recording has no topology; import it again with "
             "--topology XML|TAR|DIR."
         )
-    lines += wrap(
+    out.append(
         "p99: recorded where the policy chose what the kernel chose (known), modelled [lo, hi] elsewhere, over all "
         "decisions. Idle and busy CPUs: reconstructed from the events."
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
-        lines += wrap("A p99 needs 1,000 samples.")
-    lines += _inputs(r) + _sync(r) + _machine(r) + _hints(r) + _energy(r)
+        out.append("A p99 needs 1,000 samples.")
+    out += _inputs(r) + _sync(r) + _machine(r) + _hints(r) + _energy(r)
     if any(p.base == "oracle-idle" for p in r.policies):
-        lines += wrap("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
+        out.append("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     for name, meaning in LABELS.items():
         labelled = _instances([p.policy for p in r.policies if p.label == name])
         if labelled:
-            lines += wrap(f"{name} ({meaning}): {', '.join(labelled)}.")
+            out.append(f"{name} ({meaning}): {', '.join(labelled)}.")
     for p in r.policies:
-        lines += [line for text in p.problems for line in wrap(f"{terminal(p.policy, _NAME)}: {terminal(text, None)}.")]
-    return lines + _uncounted(r)
+        out += [f"{terminal(p.policy, _NAME)}: {terminal(text, None)}." for text in p.problems]
+    return out + _uncounted(r)
 
 
 def _instances(policies: Sequence[str]) -> list[str]:
@@ -206,7 +211,7 @@ def _inputs(r: Report) -> list[str]:
         names = ", ".join(name for name, _ in _by_share(p.inputs))
         by_inputs.setdefault(f"{percent(p.inputs['any'])} ({names})", []).append(p.policy)
     told = [f"{', '.join(_instances(policies))} {inputs}" for inputs, policies in by_inputs.items()]
-    return wrap(f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}.") if told else []
+    return [f"Decisions that rest on assumed (inferred or modelled) inputs: {'; '.join(told)}."] if told else []
 
 
 def _by_share(inputs: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -224,14 +229,14 @@ def _sync(r: Report) -> list[str]:
     }
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
-    return wrap(text) if text else []
+    return [text] if text else []
 
 
 def _machine(r: Report) -> list[str]:
     """What this recording and its machine leave the policies to show."""
     source = r.run.get("hardirq")
-    lines = wrap(f"Hardirq time: {terminal(str(source), None)}.") if source else []
-    return lines + [line for note in r.run.get("notes") or () for line in wrap(f"{terminal(str(note), None)}.")]
+    out = [f"Hardirq time: {terminal(str(source), None)}."] if source else []
+    return out + [f"{terminal(str(note), None)}." for note in r.run.get("notes") or ()]
 
 
 def _hints(r: Report) -> list[str]:
@@ -239,21 +244,21 @@ def _hints(r: Report) -> list[str]:
     given = r.run.get("hints")
     if not isinstance(given, dict):
         return []
-    lines = wrap(f"Hints of {terminal(str(given['file']), _NAME)}, by rule:")
+    out = [f"Hints of {terminal(str(given['file']), _NAME)}, by rule:"]
     for i, rule in enumerate(given["rules"], 1):
         told = f"{count(rule['tasks'])} task{'s' if rule['tasks'] != 1 else ''}"
         told += f", {count(rule['inherited'])} more by fork"
         told += f", {count(rule['decisions'])} decisions"
         if not rule["tasks"]:
             told = "applies to no task of this recording"
-        lines += wrap(f"  {i}  {' '.join(rule['hints']) or 'none'}: {told}", indent="     ")
-    return lines
+        out.append(f"  {i}  {' '.join(rule['hints']) or 'none'}: {told}")
+    return out
 
 
 def _energy(r: Report) -> list[str]:
     """Wakeups that energy-aware placement may have decided."""
     told = [f"{terminal(name, _NAME)} {n:,}" for name, n in (r.run.get("by_energy") or {}).items()]
-    return wrap(f"Left as observed, because the machine placed by energy: {', '.join(told)} wakeups.") if told else []
+    return [f"Left as observed, because the machine placed by energy: {', '.join(told)} wakeups."] if told else []
 
 
 def _uncounted(r: Report) -> list[str]:
@@ -264,7 +269,7 @@ def _uncounted(r: Report) -> list[str]:
         f"{row['class'] if row['kind'] == 'wake' else row['kind'] + ' ' + row['class']} {count(row['decisions'])}"
         for row in rest
     )
-    return wrap(f"Not counted, by class: {told}.")
+    return [f"Not counted, by class: {told}."]
 
 
 def _next(steps: Sequence[str]) -> list[str]:

@@ -51,6 +51,7 @@ SELECT
     placeable.censored,
     placeable.low_confidence,
     ledger.cpu <> placeable.prev_cpu AS moves,
+    ledger.cpu = placeable.waker_cpu AS to_waker,
     placeable.recorded_moves,
     placeable.recorded_to_waker,
     ledger.cpu = placeable.chosen_cpu AS agrees,
@@ -65,9 +66,20 @@ JOIN placeable ON placeable.decision_id = ledger.decision_id
 LEFT JOIN cpu AS at_cpu ON at_cpu.cpu = ledger.cpu
 WHERE ledger.cpu IS NOT NULL;
 
--- The same without the machine, for the latencies.
+-- The same without the machine: half the work where it does not matter.
 CREATE OR REPLACE TEMP VIEW awaited AS
-SELECT ledger.policy, ledger.known, ledger.lo_ns, ledger.hi_ns, decision.latency_ns, decision.censored
+SELECT
+    ledger.policy,
+    ledger.cpu,
+    ledger.outcome,
+    ledger.known,
+    ledger.lo_ns,
+    ledger.hi_ns,
+    decision.ts_ns,
+    decision.prev_cpu,
+    decision.chosen_cpu,
+    decision.latency_ns,
+    decision.censored
 FROM ledger
 JOIN fair_wakeup AS decision ON decision.decision_id = ledger.decision_id
 WHERE ledger.cpu IS NOT NULL;
@@ -90,6 +102,7 @@ FROM (
         inputs_assumed,
         outcome,
         moves,
+        to_waker,
         recorded_moves,
         recorded_to_waker,
         agrees,
@@ -103,3 +116,18 @@ FROM (
     FROM placed
     GROUP BY ALL
 );
+
+-- From which CPU to which, as often as the policy chooses it (`n`) and as the kernel did at the same decisions; stays
+-- as well.
+CREATE OR REPLACE TEMP VIEW relocated AS
+WITH step AS MATERIALIZED (
+    SELECT policy, prev_cpu, cpu, chosen_cpu, count(*) AS n FROM awaited GROUP BY ALL
+)
+
+SELECT policy, from_cpu, to_cpu, sum(n)::BIGINT AS n, sum(recorded)::BIGINT AS recorded
+FROM (
+    SELECT policy, prev_cpu AS from_cpu, cpu AS to_cpu, n, 0 AS recorded FROM step
+    UNION ALL
+    SELECT policy, prev_cpu AS from_cpu, chosen_cpu AS to_cpu, 0 AS n, n AS recorded FROM step
+)
+GROUP BY ALL;

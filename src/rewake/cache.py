@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rewake.errors import RewakeError, TraceError
+from rewake.whole import whole
 
 LIMIT_BYTES = 10 << 30
 
@@ -44,6 +45,18 @@ def fetch(name: str, build: Callable[[Path], object], check: Callable[[Path], ob
         build(path)
     _trim(keep=path)
     return path, False
+
+
+def text(name: str, build: Callable[[], str]) -> str:
+    """A small file that is costly to make and always the same: kept under its name, made when absent."""
+    path = folder() / name
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        made = build()
+    with whole(path) as out:
+        out.write(made.encode())
+    return made
 
 
 @contextmanager

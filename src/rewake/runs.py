@@ -5,7 +5,8 @@ interface share."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from rewake import __version__
 from rewake.errors import RewakeError, UsageError
 
 if TYPE_CHECKING:
+    import duckdb
+
     from rewake.analysis.columns import Column
     from rewake.analysis.report import Report
     from rewake.forms import Recording, Run
@@ -213,12 +216,33 @@ def _engine_digest() -> str:
 
 def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
     """The report of a run and of the recording that it was made from, called `name` or as the run says."""
+    with _reporting(run, max_exposure, name) as (found, _):
+        return found
+
+
+def page_of(run: Run, max_exposure: float) -> tuple[str, Report]:
+    """The report as one HTML file, and as figures."""
+    from rewake import cache
+    from rewake.analysis import html
+
+    vega = cache.text(f"vega-{html.bundle_version()}.js", html.bundle)
+    manifest = run.recording.manifest
+    with _reporting(run, max_exposure) as (found, con):
+        figures = html.gather(con, run.manifest, manifest.get("span_ns"))
+    return html.page(found, figures, vega, tool=__version__, recording=manifest.get("id")), found
+
+
+@contextmanager
+def _reporting(
+    run: Run, max_exposure: float, name: str | None = None
+) -> Iterator[tuple[Report, duckdb.DuckDBPyConnection]]:
+    """The report, and the connection that it was made on."""
     from rewake.analysis import quality, report
 
     recording = run.recording
     con = run.connect()
     try:
-        return report.build(
+        found = report.build(
             con,
             run.manifest,
             name=name or str(run.manifest.get("name") or display_name(recording.path)),
@@ -226,5 +250,6 @@ def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
             quality=quality.assess(recording),
             max_exposure=max_exposure,
         )
+        yield found, con
     finally:
         con.close()

@@ -131,6 +131,7 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
              "inputs_assumed": bits(INPUTS, *own[5]) if own else None, "cpus_scanned": i if own else None}
         )  # fmt: skip
     make(con, "ledger", ledger, policy="VARCHAR", decision_id="BIGINT")
+    make(con, "bucket", [])
     blocks = {"right": ((5, 2, 3), (4, 0, 0)), "still": ((3, 0, 0), (4, 0, 0))}
     blocks_sync = {"right": ((4, 2, 4), (4, 0, 0)), "still": ((3, 0, 0), (4, 0, 0))}
     make(con, "trial", [

@@ -17,6 +17,7 @@ import click
 
 from rewake import __version__
 from rewake.analysis import text
+from rewake.cli import _examples
 from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, RewakeError
 
 
@@ -35,6 +36,7 @@ class _Commands(click.Group):
             module += "_"
         found = importlib.import_module(f"{__name__}.{module}").command
         assert isinstance(found, click.Command)
+        _examples.add(found, cmd_name)
         return found
 
 

@@ -114,27 +114,38 @@ def complain_of_plugins(run: Run) -> None:
 
 
 def print_report(found: Report, recording: Recording, form: str, next_steps: Sequence[str] = ()) -> None:
-    """Prints a report as table, JSON or CSV."""
-    from rewake.analysis import csvout, jsonout, table
+    """Prints a report in the form that was asked for."""
+    from rewake.analysis import csvout, jsonout, markdownout, parquetout, table
+    from rewake.analysis.report import per_policy
 
-    if form == "table":
-        emit(table.report(found, next_steps))
-    elif form == "csv":
-        emit(csvout.report(found))
-    else:
-        emit(jsonout.dumps(document("report", found.plain(), recording, found.quality.as_dict())))
+    match form:
+        case "table":
+            emit(table.report(found, next_steps))
+        case "markdown":
+            emit(markdownout.report(found))
+        case "csv":
+            emit(csvout.report(found))
+        case "parquet":
+            emit_bytes(parquetout.rows(per_policy(found)))
+        case _:
+            emit(jsonout.dumps(document("report", found.plain(), recording, found.quality.as_dict())))
 
 
 def show(form: str, as_table: Callable[[], str], as_json: Callable[[], Mapping[str, Any]], as_csv: Rows) -> None:
     """Prints one answer in the form that was asked for."""
-    from rewake.analysis import csvout, jsonout
+    from rewake.analysis import csvout, jsonout, markdownout, parquetout
 
-    if form == "table":
-        emit(as_table())
-    elif form == "csv":
-        emit(csvout.rows(as_csv))
-    else:
-        emit(jsonout.dumps(as_json()))
+    match form:
+        case "table":
+            emit(as_table())
+        case "markdown":
+            emit(markdownout.rows(as_csv))
+        case "csv":
+            emit(csvout.rows(as_csv))
+        case "parquet":
+            emit_bytes(parquetout.rows(as_csv))
+        case _:
+            emit(jsonout.dumps(as_json()))
 
 
 def document(kind: str, body: Mapping[str, Any], recording: Recording, card: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,6 +156,13 @@ def document(kind: str, body: Mapping[str, Any], recording: Recording, card: Map
 
 def emit(text: str) -> None:
     click.echo(text, nl=False)
+
+
+def emit_bytes(data: bytes) -> None:
+    """Standard output, but not a terminal: it would only beep."""
+    if sys.stdout.isatty():
+        raise UsageError("Parquet is not for a terminal: send it into a file (> FILE)")
+    sys.stdout.buffer.write(data)
 
 
 def path_shown(path: Path) -> str:

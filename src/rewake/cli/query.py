@@ -17,7 +17,7 @@ from rewake.errors import UsageError
 @click.argument("question", metavar="[NAME|SQL]", required=False)
 @topology_option
 @click.option("--list", "list_", is_flag=True, help="List the questions of the catalogue, or what a NAME answers.")
-@format_option("table", "json", "csv")
+@format_option("table", "markdown", "json", "csv", "parquet")
 def command(source: Path | None, question: str | None, topology: str | None, list_: bool, format_: str) -> None:
     """Answer NAME, a question of the catalogue (--list), or SQL about REC or RUN.
 
@@ -56,14 +56,13 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
 
 
 def _list(name: str | None, form: str) -> None:
-    from rewake.analysis import csvout, jsonout, sql, table
+    from rewake.analysis import jsonout, sql, table
 
     queries = [q for n, q in sql.catalogue().items() if name in (None, n)]
     if not queries:
         raise UsageError(f"no query named {name}; `rewake query --list` shows what exists")
     if form == "json":
         _answers.emit(jsonout.dumps([jsonout.query(q) for q in queries]))
-    elif form == "csv":
-        _answers.emit(csvout.write(("query", "question", "units"), [(q.name, q.question, q.units) for q in queries]))
-    else:
-        _answers.emit(table.contract(queries[0]) if name else table.catalogue(queries))
+        return
+    listed = sql.Rows(("query", "question", "units"), [(q.name, q.question, q.units) for q in queries])
+    _answers.show(form, lambda: table.contract(queries[0]) if name else table.catalogue(queries), dict, listed)

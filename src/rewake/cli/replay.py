@@ -93,7 +93,7 @@ def command(
     report = runs.report_of(run, max_exposure, runs.display_name(recording))
     shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
     me = _answers.program()
-    steps = [f"{me} fidelity {source}", f"{me} query {shown} --list", f"{me} report {shown} --format json"]
+    steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html", f"{me} query {shown} --list"]
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     _answers.print_report(report, opened, format_, steps)

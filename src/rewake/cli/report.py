@@ -12,17 +12,42 @@ from rewake.cli import _answers
 from rewake.cli._shared import format_option
 
 
-@click.command(short_help="Print a run as a table, JSON or CSV.")
+def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    from importlib.resources import files
+
+    click.echo(files("rewake.analysis").joinpath("report.schema.json").read_text(encoding="utf-8"), nl=False)
+    context.exit()
+
+
+@click.command(short_help="Print a run again, or write it as a page.")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--html", "page", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report with charts as one HTML file that needs no network, and print its name.",
+)  # fmt: skip
+@click.option(
+    "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_schema,
+    help="Print the schema of --format json and leave.",
+)  # fmt: skip
 @_answers.exposure_option
 @_answers.min_skill_option
-@format_option("table", "json", "csv")
-def command(run: Path, max_exposure: float, min_skill: float | None, format_: str) -> None:
+@format_option("table", "markdown", "json", "csv", "parquet")
+def command(run: Path, page: Path | None, max_exposure: float, min_skill: float | None, format_: str) -> None:
     """Print the report of RUN, a directory that rewake replay wrote."""
     from rewake.analysis import fidelity
     from rewake.forms import Run
 
     opened = Run(run)
-    found = runs.report_of(opened, max_exposure)
-    _answers.print_report(found, opened.recording, format_)
+    if page is not None:
+        from rewake.whole import whole
+
+        text, found = runs.page_of(opened, max_exposure)
+        with whole(page) as out:
+            out.write(text.encode())
+        click.echo(page)
+    else:
+        found = runs.report_of(opened, max_exposure)
+        _answers.print_report(found, opened.recording, format_)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)

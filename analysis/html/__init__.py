@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run as one HTML file: no request, no foreign script, light and dark, on paper too."""
+
+from rewake.analysis.html.figures import Figures as Figures
+from rewake.analysis.html.figures import gather as gather
+from rewake.analysis.html.page import bundle as bundle
+from rewake.analysis.html.page import bundle_version as bundle_version
+from rewake.analysis.html.page import page as page

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The charts as Vega-Lite: what the page's script draws. Rows come from the queries; nothing is counted here.
+
+Colours are variables of style.css, so that a chart follows the theme and a printer without being drawn again. Every
+chart of policies has the parameter `off`: the instances that the legend has switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rewake.analysis.html.colours import Look
+
+Rows = Sequence[Mapping[str, Any]]
+Spec = dict[str, Any]
+
+TARGETS = (
+    ("prev", "previous CPU"), ("waker", "waker's CPU"), ("same_llc", "idle CPU, same LLC"),
+    ("other_llc", "idle CPU, other LLC"), ("any_llc", "idle CPU, LLC unknown"), ("busy", "another, busy CPU"),
+)  # fmt: skip
+KERNEL_CHOSE = (
+    ("agreed", "the same CPU"), ("recorded_prev", "the previous CPU"), ("recorded_waker", "the waker's CPU"),
+    ("recorded_same_llc", "another, same LLC"), ("recorded_elsewhere", "another LLC"),
+)  # fmt: skip
+_FEW_PLACES = 8
+"""A side of a heatmap up to which its cells carry their figures."""
+MOST_CELLS = 70
+"""CPUs, LLCs or nodes a side of a heatmap: 70 x 70 is as many as 5,000 marks allow."""
+
+_DECADES_US = tuple(10.0**e for e in range(-3, 10))
+
+_CONFIG: Spec = {
+    "background": "transparent",
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "var(--soft)", "titleColor": "var(--soft)", "gridColor": "var(--line)",
+        "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 12, "titleFontSize": 12,
+        "titleFontWeight": "normal", "titlePadding": 8,
+    },
+}  # fmt: skip
+_SHOWN = {"condition": {"test": "indexof(off, datum.policy) >= 0", "value": 0.08}, "value": 1}
+_POLICY_AXIS = {"title": None, "labelLimit": 150, "labelPadding": 6, "ticks": False, "domain": False}
+
+
+def _chart(name: str, rows: Rows, **spec: Any) -> Spec:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "autosize": {"type": "fit", "contains": "padding"},
+        "params": [{"name": "off", "value": []}],
+        "config": _CONFIG,
+        "data": {"name": name, "values": list(rows)},
+    } | spec
+
+
+def _rows_high(n: int, step: int) -> int:
+    """Height of a chart with `n` bars above each other, its axis included."""
+    return n * step + 46
+
+
+def _field(name: str, title: str, form: str | None = None) -> Spec:
+    return {"field": name, "title": title} | ({"format": form} if form else {})
+
+
+def _colour(looks: Mapping[str, Look]) -> Spec:
+    scale = {"domain": list(looks), "range": [look.colour for look in looks.values()]}
+    return {"field": "policy", "type": "nominal", "scale": scale, "legend": None}
+
+
+def _dash(looks: Mapping[str, Look]) -> Spec:
+    # An empty dasharray is none at all to Vega-Lite: a solid line is one dash and no gap.
+    scale = {"domain": list(looks), "range": [list(look.dash) or [1, 0] for look in looks.values()]}
+    return {"field": "policy", "type": "nominal", "scale": scale, "legend": None}
+
+
+def flow(rows: Rows, policies: Sequence[str]) -> Spec:
+    """Stacked bars: where each policy sends the wakees. `rows`: placement/flow."""
+    order = [name for name, _ in TARGETS]
+    labels = dict(TARGETS)
+    values = [{**row, "rank": order.index(row["target"]), "to": labels[row["target"]]} for row in rows]
+    return _chart(
+        "flow",
+        values,
+        height=_rows_high(len(policies), 28),
+        mark={"type": "bar", "height": {"band": 0.74}, "stroke": "var(--paper)", "strokeWidth": 1},
+        encoding={
+            "y": {"field": "policy", "type": "nominal", "sort": list(policies), "axis": _POLICY_AXIS},
+            "x": {
+                "field": "share_pct", "type": "quantitative", "stack": "zero", "scale": {"domain": [0, 100.0001]},
+                "axis": {"title": "share of decisions, %", "values": [0, 25, 50, 75, 100]},
+            },
+            "color": {
+                "field": "target", "type": "nominal", "legend": None,
+                "scale": {"domain": order, "range": [f"var(--flow-{name})" for name in order]},
+            },
+            "order": {"field": "rank", "type": "quantitative"},
+            "opacity": _SHOWN,
+            "tooltip": [
+                _field("policy", "policy"), _field("to", "to"), _field("decisions", "decisions", ","),
+                _field("share_pct", "%", ".1f"),
+            ],
+        },
+    )  # fmt: skip
+
+
+def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[int, int]) -> Spec:
+    """Latency over a percentile axis: the band between the lower and the upper bound of one policy, and the record.
+
+    `rows`, `recorded`: latency/curve of each; `span_ns`: the latencies that the axis of every panel covers.
+    """
+    low, high = (max(1, ns) / 1000 for ns in span_ns)
+    values = [{**row, "kind": "policy"} for row in rows] + [{**row, "kind": "recorded"} for row in recorded]
+    y = {
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": [low, high], "nice": False, "clamp": True},
+        "axis": {
+            "title": None, "values": [us for us in _DECADES_US if low <= us <= high],
+            "labelExpr": "datum.value >= 1e6 ? datum.value / 1e6 + ' s' : datum.value >= 1e3 ? "
+            "datum.value / 1e3 + ' ms' : datum.value + ' µs'",
+        },
+    }  # fmt: skip
+    x = {
+        "field": "nines", "type": "quantitative",
+        "axis": {
+            "title": "percentile", "values": [0.30103, 1, 2, 3, 4, 5], "labelOverlap": "greedy",
+            "labelExpr": "datum.value < 0.5 ? '50' : datum.value < 1.5 ? '90' : format(100 - pow(10, 2 - datum.value), "
+            "'.' + (datum.value - 2) + 'f')",
+        },
+        "scale": {"nice": False, "zero": True},
+    }  # fmt: skip
+    tooltip = [
+        _field("quantile", "quantile"), _field("lo_us", "lo, µs", ",.1f"), _field("hi_shown", "hi, µs"),
+    ]  # fmt: skip
+    of_policy = {"filter": "datum.kind == 'policy'"}
+    line = {"type": "line", "stroke": look.colour, "strokeWidth": 1.5, "clip": True}
+    return _chart(
+        "curve",
+        values,
+        height=190,
+        transform=[
+            {"calculate": "-log(1 - datum.quantile) / LN10", "as": "nines"},
+            {"calculate": f"max(datum.lo_ns / 1000, {low!r})", "as": "lo_us"},
+            {"calculate": f"datum.hi_ns === null ? {high!r} : max(datum.hi_ns / 1000, {low!r})", "as": "hi_us"},
+            {"calculate": "datum.hi_ns === null ? 'unbounded' : format(datum.hi_ns / 1000, ',.1f')", "as": "hi_shown"},
+        ],
+        layer=[
+            {
+                "name": "band", "transform": [of_policy],
+                "mark": {"type": "area", "fill": look.colour, "fillOpacity": 0.22, "clip": True, "tooltip": None},
+                "encoding": {"y": {"field": "lo_us", **y}, "y2": {"field": "hi_us"}},
+            },
+            {
+                "name": "hi", "mark": line | {"strokeWidth": 1},
+                "transform": [of_policy, {"filter": "datum.hi_ns !== null"}],
+                "encoding": {"y": {"field": "hi_us", **y}},
+            },
+            {"name": "lo", "transform": [of_policy], "mark": line, "encoding": {"y": {"field": "lo_us", **y}}},
+            {
+                "name": "recorded", "transform": [{"filter": "datum.kind == 'recorded'"}],
+                "mark": {"type": "line", "stroke": "var(--p-recorded)", "strokeWidth": 1.5, "clip": True},
+                "encoding": {"y": {"field": "lo_us", **y}},
+            },
+            {
+                "name": "reach", "transform": [of_policy],
+                "mark": {"type": "rule", "strokeWidth": 6, "stroke": "transparent", "clip": True},
+                "encoding": {"y": {"field": "lo_us", **y}, "y2": {"field": "hi_us"}, "tooltip": tooltip},
+            },
+        ],
+        encoding={"x": x},
+    )  # fmt: skip
+
+
+def over_time(rows: Rows, looks: Mapping[str, Look], field: str, title: str) -> Spec:
+    """One line a policy over the recording. `rows`: time/disagreement."""
+    return _chart(
+        field,
+        rows,
+        height=240,
+        transform=[{"calculate": "datum.from_ns / 1e9", "as": "at"}],
+        mark={"type": "line", "strokeWidth": 1.6, "strokeCap": "round"},  # a window alone is a dot
+        encoding={
+            "x": {"field": "at", "type": "quantitative", "title": "time since the first decision, s",
+                  "axis": {"grid": False, "tickCount": 6}, "scale": {"nice": False}},
+            "y": {"field": field, "type": "quantitative", "title": title, "scale": {"zero": True},
+                  "axis": {"tickCount": 5}},
+            "color": _colour(looks),
+            "strokeDash": _dash(looks),
+            "opacity": _SHOWN,
+            "tooltip": [
+                _field("policy", "policy"), _field("at", "from, s", ".3f"), _field(field, "%", ".1f"),
+                _field("decisions", "decisions", ","),
+            ],
+        },
+    )  # fmt: skip
+
+
+def bars(rows: Rows, looks: Mapping[str, Look], field: str, title: str, limit: float | None = None) -> Spec:
+    """One bar a policy, and a line where a limit is. `rows`: stacking/stacked."""
+    layers: list[Spec] = [
+        {
+            "name": "bars",
+            "mark": {"type": "bar", "height": {"band": 0.62}},
+            "encoding": {
+                "y": {"field": "policy", "type": "nominal", "sort": list(looks), "axis": _POLICY_AXIS},
+                "x": {"field": field, "type": "quantitative", "title": title, "axis": {"tickCount": 5}},
+                "color": _colour(looks),
+                "opacity": _SHOWN,
+                "tooltip": [_field("policy", "policy"), _field(field, title, ".2f")],
+            },
+        }
+    ]
+    if limit is not None:
+        rule = {"type": "rule", "stroke": "var(--warn)", "strokeDash": [4, 3], "strokeWidth": 1.5}
+        layers.append({"name": "limit", "data": {"values": [{}]}, "mark": rule, "encoding": {"x": {"datum": limit}}})
+    return _chart(field, rows, height=_rows_high(len(looks), 26), layer=layers)
+
+
+def branches(rows: Rows) -> Spec:
+    """Stacked bars: what the kernel did where each rule of its own column decided. `rows`: fidelity/branches."""
+    order = [name for name, _ in KERNEL_CHOSE]
+    labels = dict(KERNEL_CHOSE)
+    values = [
+        {"branch": row["branch"], "decisions": row["decisions"], "kernel": name, "chose": labels[name],
+         "n": row[name], "rank": rank}
+        for row in rows for rank, name in enumerate(order) if row[name]
+    ]  # fmt: skip
+    return _chart(
+        "branches",
+        values,
+        height=_rows_high(len(rows), 28),
+        mark={"type": "bar", "height": {"band": 0.74}, "stroke": "var(--paper)", "strokeWidth": 1},
+        encoding={
+            "y": {"field": "branch", "type": "nominal", "sort": [row["branch"] for row in rows],
+                  "axis": _POLICY_AXIS},
+            "x": {"field": "n", "type": "quantitative", "stack": "normalize",
+                  "axis": {"title": "the kernel chose, share of the rule's decisions", "format": "%",
+                           "values": [0, 0.25, 0.5, 0.75, 1]}},
+            "color": {"field": "kernel", "type": "nominal", "legend": None,
+                      "scale": {"domain": order, "range": [f"var(--kernel-{name})" for name in order]}},
+            "order": {"field": "rank", "type": "quantitative"},
+            "tooltip": [_field("branch", "rule"), _field("chose", "the kernel chose"), _field("n", "decisions", ",")],
+        },
+    )  # fmt: skip
+
+
+def heat(kind: str, names: Sequence[int], breaks: Sequence[int]) -> Spec:
+    """An empty heatmap: the page's script fills `cells` (from, to, n, difference by position) for one policy.
+
+    `names`: what stands at each position; `breaks`: positions where another LLC begins.
+    """
+    n = len(names)
+    marked = list(range(n)) if n <= 16 else [0, *breaks]
+    if n > 16 and len(marked) < 3:
+        marked = sorted({*marked, *range(0, n, 4)})
+
+    def axis(title: str, **more: Any) -> Spec:
+        return {
+            "title": title, "values": [p + 0.5 for p in marked], "grid": False, "ticks": False, "domain": False,
+            "labelOverlap": "greedy", "labelExpr": "names[floor(datum.value)]",
+        } | more  # fmt: skip
+
+    def place(field: str, title: str, reverse: bool = False, **more: Any) -> Spec:
+        scale = {"domain": [0, n], "nice": False, "reverse": reverse}
+        return {"field": field, "type": "quantitative", "scale": scale, "axis": axis(title, **more)}
+
+    grid = {"type": "rule", "stroke": "var(--rule)", "strokeWidth": 1}
+    middle = [{"calculate": f"datum.{field} + 0.5", "as": f"{field}_middle"} for field in ("from", "to")]
+    labels = [
+        {
+            "name": "numbers", "mark": {"type": "text", "fontSize": 13, "fill": "var(--ink)"}, "transform": middle,
+            "encoding": {
+                "x": place("to_middle", f"to {kind}", orient="top"),
+                "y": place("from_middle", f"from {kind}", reverse=True),
+                "text": {"field": "label"},
+            },
+        }
+    ] if n <= _FEW_PLACES else []  # fmt: skip
+    tooltip = [
+        _field("from_name", f"from {kind}"), _field("to_name", f"to {kind}"), _field("n", "policy moves", ","),
+        _field("recorded", "kernel moves", ","), _field("difference", "difference", "+,"),
+    ]  # fmt: skip
+    return _chart(
+        "cells",
+        [],
+        height="container",
+        params=[{"name": "names", "value": list(names)}, {"name": "top", "value": 1}],
+        layer=[
+            {
+                "name": "cells", "mark": {"type": "rect", "strokeWidth": 0},
+                "encoding": {
+                    "x": place("to", f"to {kind}", orient="top"), "x2": {"field": "to2"},
+                    "y": place("from", f"from {kind}", reverse=True), "y2": {"field": "from2"},
+                    "fill": {"field": "sign", "type": "nominal", "legend": None,
+                             "scale": {"domain": ["n", "more", "fewer"],
+                                       "range": ["var(--heat)", "var(--more)", "var(--fewer)"]}},
+                    "opacity": {"field": "size", "type": "quantitative", "legend": None,
+                                "scale": {"domain": [0, {"expr": "top"}], "range": [0.06, 0.6 if labels else 1],
+                                          "clamp": True}},
+                    "tooltip": tooltip,
+                },
+            },
+            *labels,
+            {"name": "columns", "data": {"values": [{"at": p} for p in (*breaks, n)]}, "mark": grid,
+             "encoding": {"x": {"field": "at", "type": "quantitative"}}},
+            {"name": "lines", "data": {"values": [{"at": p} for p in (*breaks, n)]}, "mark": grid,
+             "encoding": {"y": {"field": "at", "type": "quantitative"}}},
+        ],
+    )  # fmt: skip

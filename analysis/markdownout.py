@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Markdown for comments and mails: tables with what qualifies them. Every name goes through `text.markdown`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rewake.analysis import table
+from rewake.analysis.grid import NOTHING, count, number, percent, share
+from rewake.analysis.report import Report
+from rewake.analysis.sql import Rows
+from rewake.analysis.text import markdown
+
+
+def _grid(header: Sequence[str], body: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """A table whose first `left` columns are words."""
+    ruler = ["---" if i < left else "---:" for i in range(len(header))]
+    return ["| " + " | ".join(line) + " |" for line in (header, ruler, *body)]
+
+
+def report(r: Report) -> str:
+    """Machine, quality and fidelity above; policies as rows; notes below."""
+    m = r.machine
+    llcs = "LLCs unknown" if m.llcs is None else f"{m.llcs} LLC{'s' if m.llcs != 1 else ''}"
+    machine = f"{m.cpus} CPUs, {llcs}, kernel {markdown(m.kernel or 'unknown')}, {count(r.decisions)} decisions"
+    lines = [f"### {markdown(m.recording)}", "", f"{machine}; {markdown(r.quality.line(), None)}", ""]
+    if r.fidelity is None:
+        lines.append(f"**Fidelity: none**: {markdown(r.refusal or 'the kernel column was not replayed', None)}")
+    else:
+        f = r.fidelity
+        lines.append(
+            f"**Fidelity** of {markdown(f.policy)}: agreement {share(f.agreement)}, skill over prev "
+            f"{number(f.skill, 2)}, moved: recall {number(f.moved_agreement, 2)} precision "
+            f"{number(f.moved_precision, 2)}, decisions on assumed inputs {percent(f.inputs_assumed_pct['any'])}"
+        )
+        lines += [f"- {markdown(note, None)}" for note in f.notes]
+    header = ["one-step, per 1,000", *(label for _, label, _ in table.RATES)]
+    header += [f"{label}, {unit}" for label, unit in table.TAIL]
+    over = {p.policy for p in r.over_exposed()}
+    body = [
+        [
+            markdown(p.policy),
+            *(number(p[key]) for key, _, _ in table.RATES),
+            table.p99(p),
+            number(p["known_pct"]),
+            table.own(p, number(p["exposure_pct"]) + (" ←" if p.policy in over else "")),
+            table.own(p, number(p["self_collision_per_1k"])),
+        ]
+        for p in r.policies
+    ]
+    lines += ["", *_grid(header, body), "", *(f"- {markdown(note.strip(), None)}" for note in table.notes(r))]
+    return "\n".join(lines) + "\n"
+
+
+def rows(answer: Rows) -> str:
+    """Any query's answer."""
+    body = [[_cell(value) for value in row] for row in answer.rows]
+    return "\n".join(_grid([markdown(name) for name in answer.columns], body, 0)) + "\n"
+
+
+def _cell(value: Any) -> str:
+    return NOTHING if value is None else markdown(table.cell(value))

@@ -105,12 +105,13 @@ class Series:
         return tuple(c for c in self.changes if c.state in (OPEN, FAILING))
 
     @property
-    def rank(self) -> tuple[float, float, str, str, str, int, str]:
-        """Most significant first; histories without a change last, in the order of their names."""
+    def rank(self) -> tuple[float, float, str, str, int, bool, str, str]:
+        """Most significant first; histories without a change last, metric by metric, the record first."""
         q = min((c.q for c in self.changes), default=2.0)
         size = max((abs(c.effect_pct or 0.0) for c in self.changes), default=0.0)
         metric = list(MEASURES).index(self.measure.name)
-        return (q, -size, self.suite, self.machine, self.policy, metric, self.side or "")
+        end = "" if self.side == "lo" else self.side or ""
+        return (q, -size, self.suite, self.machine, metric, self.policy != "recorded", self.policy, end)
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def _places(s: Series) -> list[tuple[int, float]]:
 def _changes(s: Series, places: dict[int, tuple[float, float]], floor_pct: float) -> list[Change]:
     """The places that matter: one below the floor is taken out, and its neighbours are measured again."""
     left = dict(places)
-    while True:
+    while left:
         edges = [0, *sorted(left), len(s.points)]
         parts = [[s.points[i].value for i in range(a, b)] for a, b in pairwise(edges)]
         means = [float(np.mean([v for v in part if v is not None])) for part in parts]
@@ -252,6 +253,7 @@ def _changes(s: Series, places: dict[int, tuple[float, float]], floor_pct: float
             return found
         weakest = min(small, key=lambda c: abs(c.after - c.before))
         del left[weakest.at]
+    return []
 
 
 def _matters(c: Change, measure: Measure, floor_pct: float) -> bool:

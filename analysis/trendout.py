@@ -22,6 +22,11 @@ def unit(measure: Measure) -> str:
     return {"ns": "µs", "per 1,000": "/1k"}.get(measure.unit, measure.unit)
 
 
+def day(made: str) -> str:
+    """`2026-10-11 03:00`, or the day alone at midnight."""
+    return made[:16].replace("T", " ").removesuffix(" 00:00")
+
+
 def effect(c: Change) -> str:
     return "from 0" if c.effect_pct is None else f"{c.effect_pct:+.1f} %"
 
@@ -45,7 +50,7 @@ def table(trend: Trend) -> str:
             Column(("state",), [c.state for _, c, _ in shown], left=True),
             Column(("metric",), [f"{s.name} ({unit(s.measure)})" for s, _, _ in shown], left=True),
             Column(("policy",), [text.terminal(s.policy, 24) for s, _, _ in shown], left=True),
-            Column(("since",), [p.made.removesuffix("T00:00:00Z") for _, _, p in shown], left=True),
+            Column(("since",), [day(p.made) for _, _, p in shown], left=True),
             Column(("revision",), [text.terminal(p.revision or NOTHING, 14) for _, _, p in shown], left=True),
             Column(("change",), [effect(c) for _, c, _ in shown]),
             Column(

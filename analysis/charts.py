@@ -61,7 +61,8 @@ def latency() -> dict[str, Any]:
         alt.Chart(alt.NamedData("curve"))
         .mark_line(interpolate="step-after", strokeWidth=1.8)
         .encode(
-            x=alt.X("us:Q", title="wakeup latency, µs", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", grid=False)),
+            x=alt.X("us:Q", title="wakeup latency, µs", scale=alt.Scale(type="log"),
+                    axis=alt.Axis(format="~s", grid=False)),
             y=alt.Y("share:Q", title="share that waited longer", scale=alt.Scale(type="log"),
                     axis=alt.Axis(format="~p", values=[1, 0.1, 0.01, 0.001, 0.0001])),
             color=alt.Color("policy:N", title=None, sort=None, scale=alt.Scale(range=palette),

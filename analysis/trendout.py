@@ -6,7 +6,7 @@ from __future__ import annotations
 from rewake.analysis import sql, text
 from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
 from rewake.analysis.measures import Measure
-from rewake.analysis.trend import BAND, LEAST_POINTS, MAX_Q, METHOD, Change, Series, Trend
+from rewake.analysis.trend import LEAST_POINTS, MAX_Q, METHOD, Change, Series, Trend
 
 _ORDER = ("open", "still failing", "fixed", "improvement")
 
@@ -93,6 +93,3 @@ def rows(trend: Trend) -> sql.Rows:
              c.before, c.after, s.measure.unit, c.p, c.q, c.n_before, c.n_after, METHOD)
         )  # fmt: skip
     return sql.Rows(columns, flat)
-
-
-BAND_TOLD = f"noise band: median ± {BAND:g} robust standard deviations of the runs between two changes"

@@ -33,8 +33,6 @@ BLOCKS_MS = (100, 200, 500, 1000, 2000, 5000)
 FULL_BLOCKS = 0.9
 """Share of the blocks that must have the samples of a percentile; longer blocks are taken where fewer have."""
 LEAST_BLOCKS = 10
-LEAST_PAIRS = 6
-"""Below it Wilcoxon's p cannot reach 0.05."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ def compare(
                 tests.append((policy, measure, ends, why or said))
     if design == "within-run":
         n = (max(map(len, cut.values()), default=0),) * 2
-    findings = _judge(tests, gates, floor_pct, len(columns) if design == "paired" else None)
+    findings = _judge(tests, gates, floor_pct, design)
     return Comparison(design, unit, n, findings, tuple(gates), floor_pct, tuple(base), tuple(new), tuple(notes))
 
 
@@ -311,7 +309,7 @@ def _end(measure: Measure, side: str, base: Sequence[Figures], new: Sequence[Fig
 
 def _judge(
     tests: Sequence[tuple[str, Measure, tuple[End, ...], str]], gates: Sequence[Gate], floor_pct: float,
-    pairs: int | None,
+    design: str,
 ) -> tuple[Finding, ...]:  # fmt: skip
     """Verdicts. What is gated was named before anything was seen: it is corrected as a family of its own."""
     gated = {g.measure.name for g in gates}
@@ -323,7 +321,7 @@ def _judge(
     findings = []
     for i, (policy, measure, ends, why) in enumerate(tests):
         found = Finding(policy, measure, ends, qs.get(i), "", why)
-        verdict, said = _verdict(found, floor_pct, pairs)
+        verdict, said = _verdict(found, floor_pct, design)
         found = replace(found, verdict=verdict, why=said)
         findings.append(replace(found, failed=_failed(found, gates)))
     return tuple(findings)
@@ -339,13 +337,18 @@ def _significant(f: Finding) -> bool:
     return same_way and all(e.test.excludes_zero for e in f.ends) and f.q is not None and f.q <= stats.ALPHA
 
 
-def _verdict(f: Finding, floor_pct: float, pairs: int | None) -> tuple[str, str]:
+def _verdict(f: Finding, floor_pct: float, design: str) -> tuple[str, str]:
     if not f.ends:
         return "inconclusive", f.why
-    if all(e.test.p is None for e in f.ends) and not _open(f.why):
+    identical = all(e.test.p is None for e in f.ends) and not _open(f.why)
+    if identical and design != "unpaired":
+        # The same recording, decided the same way: that needs no statistics.
         return ("same", "identical in every unit") if f.n else ("inconclusive", "no unit has this figure")
-    if f.n < (LEAST_PAIRS if pairs is not None else 0) or f.ends[0].test.attainable > stats.ALPHA:
-        return "inconclusive", f"n = {f.n} is too small: no p below {f.ends[0].test.attainable:.2g} is possible"
+    attainable = f.ends[0].test.attainable
+    if attainable > stats.ALPHA:
+        return "inconclusive", f"n = {f.n} is too small: no p below {attainable:.2g} is possible"
+    if identical:
+        return "same", "identical in every unit"
     if _open(f.why):
         # Only lo can be compared: a change of it alone proves nothing, and neither does its absence.
         return "inconclusive", f.why

@@ -11,7 +11,7 @@ from rewake.analysis import sql, stats, text
 from rewake.analysis.compare import Comparison, Finding
 from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
 
-_HEADERS = ("policy", "metric", "base", "new", "change", "95 % interval", "q", "n", "verdict")
+_HEADERS = ("policy", "metric", "base", "new", "change, %", "95 % interval", "q", "n", "verdict")
 _DESIGNS = {
     "paired": "paired by recording",
     "within-run": "WITHIN-RUN ONLY: one recording, blocks of time; nothing about another recording follows",
@@ -39,11 +39,11 @@ def _pct(values: tuple[float, float] | None, *, collapse: bool) -> str:
     if values is None:
         return NOTHING
     low, high = (f"{v:+.1f}" for v in values)
-    return f"{low} %" if collapse and low == high else f"[{low}, {high}] %"
+    return low if collapse and low == high else f"[{low}, {high}]"
 
 
 def _cells(f: Finding) -> tuple[str, ...]:
-    verdict = f.verdict + (f", fails {f.failed}" if f.failed else "")
+    verdict = f.verdict + (f" ({f.failed})" if f.failed else "")
     unit = "µs" if f.measure.unit == "ns" else f.measure.unit
     return (
         f.policy,
@@ -189,10 +189,10 @@ def _xml(value: str) -> str:
 
 
 def sentence(f: Finding) -> str:
-    """`linux-6.1 p99: +6.1 % [+5.2, +7.0] %, q = 0.01, n = 12`."""
+    """`linux-6.1 p99: +6.1 % (95 % interval [+5.2, +7.0] %), q = 0.01, n = 12`."""
     cells = _cells(f)
     gate = f", fails {f.failed}" if f.failed else ""
-    return f"{f.policy} {f.measure.name}: {cells[4]} {cells[5]}, q = {cells[6]}, n = {f.n}{gate}"
+    return f"{f.policy} {f.measure.name}: {cells[4]} % (95 % interval {cells[5]} %), q = {cells[6]}, n = {f.n}{gate}"
 
 
 def error_lines(c: Comparison) -> str:

@@ -83,6 +83,11 @@ def _skills(c: Comparison) -> str:
     return f"fidelity of the recorded kernels' own columns: skill over prev {min(known):.2f} to {max(known):.2f}{more}"
 
 
+def _quality(c: Comparison) -> list[str]:
+    refused = [f"{s.name}: {s.refused} (--force)" for s in (*c.base, *c.new) if s.refused]
+    return refused or [f"quality ok in all {len(c.base) + len(c.new)} runs"]
+
+
 def _above(c: Comparison) -> list[str]:
     n = f"n = {c.n[0]}" if c.n[0] == c.n[1] else f"n = {c.n[0]} and {c.n[1]}"
     kernels = [sorted({s.kernel or "unknown" for s in side}) for side in (c.base, c.new)]
@@ -90,6 +95,7 @@ def _above(c: Comparison) -> list[str]:
     kernel = f"kernel {told[0]}" if told[0] == told[1] else f"kernel {told[0]} against {told[1]}"
     return [
         f"{_DESIGNS[c.design]}; {n} {'blocks' if c.design == 'within-run' else 'recordings'}; {kernel}",
+        *_quality(c),
         _skills(c),
         *c.notes,
     ]

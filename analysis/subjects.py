@@ -29,7 +29,8 @@ class Subject:
     kernel: str | None
     machine: str
     figures: Mapping[str, Figures]
-    quality: str
+    refused: str | None
+    """What the quality card says where it refuses the recording; None: it does not."""
     skill: float | None
     """Of the recorded kernel's own column; None: it has none."""
 
@@ -56,7 +57,7 @@ def subject(
         kernel=recording.get("kernel"),
         machine=machine_line(recording["machine"]),
         figures=_in_order(_figures(con), run),
-        quality=card.line(),
+        refused=None if card.ok else card.line(),
         skill=agreement.get(str(run.get("auto"))),
     )
 

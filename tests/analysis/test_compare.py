@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import history
@@ -136,7 +137,7 @@ def test_a_share_of_nothing_is_below_the_floor() -> None:
 
 def test_different_recordings_are_not_paired_by_chance() -> None:
     base, new = pairs(1, 6)
-    other = [Subject(s.name, f"other {s.recording}", s.kernel, s.machine, s.figures, s.quality, s.skill) for s in new]
+    other = [Subject(s.name, f"other {s.recording}", s.kernel, s.machine, s.figures, s.refused, s.skill) for s in new]
     with pytest.raises(UsageError, match="no recording in common"):
         compare(base, other)
     c = compare(base, other, unpaired=True)
@@ -200,3 +201,11 @@ def test_an_unknown_metric_names_the_known() -> None:
 def test_the_same_input_gives_the_same_bytes() -> None:
     told = [compareout.table(compare(*pairs(5, 8, 1.06)), everything=True) for _ in range(2)]
     assert told[0] == told[1]
+
+
+def test_a_recording_that_was_forced_is_named_above_the_table() -> None:
+    base, new = pairs(1, 6)
+    forced = [*new[:-1], replace(new[-1], refused="quality REFUSED: lost 3 %")]
+    shown = compareout.table(compare(base, forced), everything=False)
+    assert "trace 5: quality REFUSED: lost 3 % (--force)" in shown
+    assert "quality ok in all 12 runs" in compareout.table(compare(base, new), everything=False)

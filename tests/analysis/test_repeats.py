@@ -38,7 +38,7 @@ def test_real_repeats_raise_no_alarm(load: str, tmp_path: Path, capsys: pytest.C
         run = Run(target)
         ms = run.recording.manifest["span_ns"] // 2_000_000 + 1
         cut = subjects.blocks(run.connect(), run.manifest, ms)
-        halves += [Subject(f"{name} {k}", f"{name} {k}", None, "same", cut[k], "ok", None) for k in (0, 1)]
+        halves += [Subject(f"{name} {k}", f"{name} {k}", None, "same", cut[k], None, None) for k in (0, 1)]
     assert len(halves) == 10
     first = halves[0]
     alarms = draws = 0

@@ -13,6 +13,7 @@ from rewake.forms.recording import Recording as Recording
 from rewake.forms.recording import RecordingWriter as RecordingWriter
 from rewake.forms.run import Run as Run
 from rewake.forms.run import RunWriter as RunWriter
+from rewake.forms.store import Store as Store
 from rewake.forms.tables import BATCH_EVENTS as BATCH_EVENTS
 from rewake.forms.tables import DECISION as DECISION
 from rewake.forms.tables import ENUMS as ENUMS
@@ -24,6 +25,7 @@ from rewake.forms.tables import OUTCOMES as OUTCOMES
 from rewake.forms.tables import RECORDING_TABLES as RECORDING_TABLES
 from rewake.forms.tables import RUN_TABLES as RUN_TABLES
 from rewake.forms.tables import SCHEMA_VERSION as SCHEMA_VERSION
+from rewake.forms.tables import STORE_TABLES as STORE_TABLES
 from rewake.forms.tables import TABLES as TABLES
 from rewake.forms.tables import TASK_TABLES as TASK_TABLES
 from rewake.forms.tables import Column as Column

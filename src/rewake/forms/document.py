@@ -14,6 +14,7 @@ from rewake.forms.tables import (
     OUTCOMES,
     RUN_TABLES,
     SCHEMA_VERSION,
+    STORE_TABLES,
     TASK_TABLES,
     Table,
 )
@@ -23,10 +24,11 @@ _HEAD = f"""\
 # Tables and columns
 
 Schema version {SCHEMA_VERSION}. A recording (`NAME.rewake/`) holds the event, machine, task and decision tables, a run
-(`NAME.run/`) the rest. Everything is Parquet (zstd) and opens in any reader. Tables in parts are directories,
-`switch/000000.parquet` and so on, one file per million events, in time order; the others are single files. A table
-without rows has no file; `manifest.json` lists the rows of each table and part. Absent is NULL, never a number. Columns
-ending in `_ns` are nanoseconds. Enumerations are stored as the number in front of the name.
+(`NAME.run/`) its ledgers and counts, a store what stays of many runs. All is Parquet (zstd) and opens in any reader.
+Tables in parts are directories, `switch/000000.parquet` and so on, one file per million events, in time order; the
+others are single files. A table without rows has no file; `manifest.json` lists the rows of each table and part. Absent
+is NULL, never a number. Columns ending in `_ns` are nanoseconds. Enumerations are stored as the number in front of the
+name.
 """
 
 
@@ -38,6 +40,7 @@ def markdown() -> str:
         ("Task tables", TASK_TABLES),
         ("Decisions", {"decision": DECISION}),
         ("Run", RUN_TABLES),
+        ("Store", STORE_TABLES),
     )
     lines = [_HEAD]
     for title, tables in groups:

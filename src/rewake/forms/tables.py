@@ -329,6 +329,29 @@ policy_moved i64    | wakeups that the candidate moves
     )
 }  # fmt: skip
 
+STORE_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table("figure", "what a store keeps of a run: one value a row, or one latency bucket", """
+suite     str    | what was run: recordings of one suite are repeats of one load
+machine   str    | machine class
+kernel    str?   | release of the recorded kernel
+revision  str?   | commit or build that was measured
+made      str    | when, ISO 8601 in UTC: the order of a history
+recording str    | the recording's hash
+run       str    | name of the run
+tool      str    | version of rewake
+policy    str    | policy instance; empty in the row that holds the report
+metric    str    | metric (analysis/measures.py), `latency` in rows of buckets, `report` in that of the report
+side      str?   | end of the figure: lo, hi or, in rows of buckets, recorded
+bucket    i32?   | bucket of the table `bucket`; NULL: the value 0, or no row of buckets
+value     f64?   | the figure in the metric's unit, or the samples of the bucket; NULL: unbounded
+report    str?   | the run's report as JSON, in one row
+"""),
+    )
+}  # fmt: skip
+"""Columns may be added; files written before read as NULL there."""
+
 RECORDING_TABLES: dict[str, Table] = {**EVENT_TABLES, **MACHINE_TABLES, **TASK_TABLES, "decision": DECISION}
 
-TABLES: dict[str, Table] = {**RECORDING_TABLES, **RUN_TABLES}
+TABLES: dict[str, Table] = {**RECORDING_TABLES, **RUN_TABLES, **STORE_TABLES}

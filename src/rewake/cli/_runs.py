@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the commands that look at many runs share: finding them, their figures, whole files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rewake import __version__
+from rewake.cli import _answers
+from rewake.errors import UsageError
+
+if TYPE_CHECKING:
+    from rewake.analysis.subjects import Subject, Unit
+    from rewake.analysis.trend import Trend
+    from rewake.forms import Run
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def runs_in(path: Path) -> list[Run]:
+    """The run at `path`, or all runs right below it, by name."""
+    from rewake.forms import Run
+    from rewake.forms.directory import kind_of
+
+    if kind_of(path) == "run":
+        return [Run(path)]
+    found = sorted(p for p in path.iterdir() if kind_of(p) == "run") if path.is_dir() else []
+    if not found:
+        raise UsageError(f"{path}: neither a run nor a directory of runs (rewake replay -o makes one)")
+    return [Run(p) for p in found]
+
+
+def name_of(run: Run) -> str:
+    return str(run.manifest.get("name") or _answers.display_name(run.path))
+
+
+def subject_of(run: Run, force: bool) -> Subject:
+    """The figures of a run; QualityVeto where its recording cannot carry them."""
+    from rewake.analysis import quality, subjects
+
+    recording = run.recording
+    card = quality.assess(recording)
+    card.enforce(force)
+    con = run.connect()
+    try:
+        return subjects.subject(con, run.manifest, recording.manifest, name_of(run), card)
+    finally:
+        con.close()
+
+
+def partners(sides: Sequence[Sequence[Run]]) -> tuple[Run, Run] | None:
+    """The only two runs of one recording; None where there are more pairs, or none."""
+    ids: list[dict[Any, Run]] = [{r.recording.manifest.get("id"): r for r in side} for side in sides]
+    shared = [key for key in ids[0] if key in ids[1]]
+    return (ids[0][shared[0]], ids[1][shared[0]]) if len(shared) == 1 else None
+
+
+def blocks_of(pair: tuple[Run, Run]) -> Callable[[int], list[Unit]]:
+    """Cuts a pair of runs of one recording into blocks of so many milliseconds."""
+    from rewake.analysis import subjects
+
+    def cut(ms: int) -> list[Unit]:
+        found = []
+        for run in pair:
+            con = run.connect()
+            try:
+                found.append(subjects.blocks(con, run.manifest, ms))
+            finally:
+                con.close()
+        return subjects.paired_blocks(*found)
+
+    return cut
+
+
+def document(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON envelope of what is about many recordings."""
+    from rewake.analysis import jsonout
+
+    return jsonout.document(kind, body, version=__version__, recording=None, quality=None)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """A file is there whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def store_option(function: _F) -> _F:
+    """--store, for commands that read or write one."""
+    return click.option(
+        "--store", required=True, envvar="REWAKE_STORE", metavar="DIR|URL",
+        help="The store: a directory, or a URL such as s3://bucket/prefix; default: $REWAKE_STORE.",
+    )(function)  # fmt: skip
+
+
+def watch_options(function: _F) -> _F:
+    """Which histories, and what is a change."""
+    for option in reversed(
+        (
+            click.option("--suite", "suites", multiple=True, metavar="NAME", help="This suite only; repeat it."),
+            click.option("--policy", "policies", multiple=True, metavar="NAME", help="This policy only; repeat it."),
+            click.option("--metric", "metrics", multiple=True, metavar="NAME", help="This metric only; repeat it."),
+            click.option("--floor", type=click.FloatRange(0), default=2.0, show_default=True, metavar="PERCENT",
+                         help="Smaller changes are no changes."),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def watched(store: str, suites: Sequence[str], policies: Sequence[str], metrics: Sequence[str], floor: float) -> Trend:
+    """The histories of a store with their changes."""
+    from rewake.analysis import measures, trend
+    from rewake.forms import Store
+
+    measures.named(metrics)
+    con = Store(store).connect()
+    try:
+        series = trend.read(con, suites=suites, policies=policies, metrics=metrics)
+    finally:
+        con.close()
+    if not series:
+        raise UsageError(f"{store}: no history of that suite, policy and metric")
+    return trend.watch(series, floor)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake dashboard`: the histories of a store as a static site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rewake.cli import _answers, _runs
+from rewake.cli._shared import format_option
+
+
+@click.command(short_help="Build a static site from a store.")
+@_runs.store_option
+@click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Where to.")
+@click.option("--title", default="rewake", show_default=True, help="Heading of the site.")
+@_runs.watch_options
+@format_option("table", "json")
+def command(
+    store: str,
+    output: Path,
+    title: str,
+    suites: tuple[str, ...],
+    policies: tuple[str, ...],
+    metrics: tuple[str, ...],
+    floor: float,
+    format_: str,
+) -> None:
+    """Build the dashboard of the store into DIR: open DIR/index.html, or publish DIR with any web server.
+
+    A page whose content is as before is not written again.
+    """
+    from rewake.analysis import dashboard, jsonout, text
+    from rewake.forms import Store
+
+    found = _runs.watched(store, suites, policies, metrics, floor)
+    con = Store(store).connect()
+    try:
+        done = dashboard.build(con, found, output, title)
+    finally:
+        con.close()
+    if format_ == "json":
+        _answers.emit(jsonout.dumps(_runs.document("dashboard", {"index": str(output / "index.html"), **vars(done)})))
+    else:
+        page = text.terminal(_answers.path_shown(output / "index.html"), None)
+        click.echo(f"{page}: {done.written} files written, {done.unchanged} unchanged")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Changes that were put into histories are found where they are, and nothing else; what becomes of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import history
+import numpy as np
+import pytest
+
+from rewake.analysis import trend, trendout
+from rewake.analysis.measures import MEASURES
+from rewake.analysis.trend import Point, Series
+from rewake.errors import RewakeError
+from rewake.forms import Store
+
+pytest.importorskip("otava.analysis")
+
+
+def series(values: Sequence[float | None], metric: str = "p99", name: str = "s") -> Series:
+    points = tuple(
+        Point(f"2026-01-01T00:{i // 60:02d}:{i % 60:02d}Z", None, None, f"run {i}", f"suite=s/{i}.parquet", v)
+        for i, v in enumerate(values)
+    )
+    return Series(name, "m", "linux-6.1", MEASURES[metric], None, points)
+
+
+def noisy(levels: Sequence[tuple[int, float]], seed: int = 0, noise: float = 0.01) -> list[float]:
+    """Runs and level, one after the other."""
+    rng = np.random.default_rng(seed)
+    return [1e6 * level * math.exp(rng.normal(0, noise)) for n, level in levels for _ in range(n)]
+
+
+def states(values: Sequence[float | None], floor: float = 2.0) -> list[tuple[int, str]]:
+    (found,) = trend.watch([series(values)], floor).series
+    return [(c.at, c.state) for c in found.changes]
+
+
+def read(store: Store) -> list[Series]:
+    con = store.connect()
+    try:
+        return trend.read(con)
+    finally:
+        con.close()
+
+
+def test_sixty_nights_with_one_regression(tmp_path: Path) -> None:
+    """6 % at night 40 in the p99 of one policy, both ends: found within one run, and nothing else in 41 histories."""
+    store = history.nightly(tmp_path / "s")
+    found = trend.watch(read(store), 2.0)
+    assert len(found.series) == 41
+    changed = [s for s in found.series if s.changes]
+    assert [(s.policy, s.name, len(s.changes)) for s in changed] == [
+        ("linux-6.1", "p99 lo", 1), ("linux-6.1", "p99 hi", 1),
+    ]  # fmt: skip
+    assert changed == list(found.series[:2])
+    for s in changed:
+        (change,) = s.changes
+        assert abs(change.at - 40) <= 1 and change.state == trend.FAILING
+        assert change.effect_pct == pytest.approx(6.0, abs=1.5)
+        assert change.q <= trend.MAX_Q and (change.n_before, change.n_after) == (change.at, 60 - change.at)
+
+
+def test_sixty_nights_of_nothing() -> None:
+    quiet = [series(noisy([(60, 1.0)], seed, 0.015), name=str(seed)) for seed in range(41)]
+    assert not [s.suite for s in trend.watch(quiet, 0.0).series if s.changes]
+
+
+@pytest.mark.slow
+def test_how_often_it_is_right() -> None:
+    """200 histories with the step and 200 without, 1.5 % of noise."""
+    hits = false = 0
+    for seed in range(200):
+        places = [at for at, _ in states(noisy([(40, 1.0), (20, 1.06)], seed, 0.015))]
+        hits += len(places) == 1 and abs(places[0] - 40) <= 1
+        false += bool(states(noisy([(60, 1.0)], 1000 + seed, 0.015), floor=0.0))
+    print(f"found within one run and nothing else: {hits} of 200; false: {false} of 200")
+    assert hits >= 190 and false <= 4
+
+
+def test_a_life(tmp_path: Path) -> None:
+    """Nothing, then open with the run that shows it, then still failing, then fixed."""
+    whole = noisy([(20, 1.0), (8, 1.2), (12, 1.0)])
+    seen = [(n, states(whole[:n])) for n in range(10, 41)]
+    told = [(n, told[0]) for n, told in seen if told]
+    first, (at, state) = told[0]
+    assert state == trend.OPEN and abs(at - 20) <= 1 and 21 <= first <= 26
+    assert states(whole[: first + 1])[0][1] == trend.FAILING
+    assert [s for _, s in states(whole)] == [trend.FIXED, trend.IMPROVED]
+
+
+def test_exact_replays_have_no_noise() -> None:
+    assert states([100_000.0] * 20 + [106_000.0] * 5) == [(20, trend.FAILING)]
+    assert states([100_000.0] * 30) == []
+
+
+def test_a_fall_is_an_improvement() -> None:
+    assert states(noisy([(20, 1.2), (20, 1.0)])) == [(20, trend.IMPROVED)]
+
+
+def test_below_the_floor_is_no_change() -> None:
+    assert states(noisy([(30, 1.0), (30, 1.06)])) and not states(noisy([(30, 1.0), (30, 1.06)]), floor=10.0)
+
+
+def test_from_zero_there_is_no_per_cent() -> None:
+    (found,) = trend.watch([series([0.0] * 20 + [5.0] * 20, "stacked")], 2.0).series
+    assert found.changes[0].effect_pct is None
+    assert "from 0" in trendout.table(trend.watch([series([0.0] * 20 + [5.0] * 20, "stacked")], 2.0))
+
+
+def test_unbounded_runs_are_left_out_not_counted_as_zero() -> None:
+    values: list[float | None] = list(noisy([(20, 1.0), (20, 1.06)]))
+    values[5] = values[25] = None
+    assert states(values) == [(20, trend.FAILING)]
+    (found,) = trend.watch([series([None] * 20)], 2.0).series
+    assert not found.changes and trend.watch([found], 2.0).short == 1
+
+
+def test_short_histories_are_counted_not_judged() -> None:
+    found = trend.watch([series([1.0, 2.0, 3.0])], 2.0)
+    assert found.short == 1 and not found.series[0].changes
+    assert "1 histories have fewer than 8 points" in trendout.table(found).replace("\n  ", " ")
+
+
+def test_noise_bands_hold_the_runs_of_their_level() -> None:
+    (found,) = trend.watch([series(noisy([(40, 1.0), (20, 1.06)]))], 2.0).series
+    assert [(level.first, level.last) for level in found.levels] == [(0, 39), (40, 59)]
+    inside = sum(level.low <= (p.value or 0) <= level.high for level in found.levels
+                 for p in found.points[level.first : level.last + 1])  # fmt: skip
+    assert 0.85 * 60 <= inside < 60
+
+
+def test_many_histories_ask_for_more(tmp_path: Path) -> None:
+    """The same weak change, alone and among 400 histories without one."""
+    weak = next(v for seed in range(200) if 0.003 < _q(v := noisy([(10, 1.0), (10, 1.012)], seed)) < 0.01)
+    quiet = [series([1e6 + i % 2 for i in range(20)], name=str(k)) for k in range(400)]
+    assert trend.watch([series(weak)], 0.5).series[0].changes
+    assert not any(s.changes for s in trend.watch([series(weak), *quiet], 0.5).series)
+
+
+def _q(values: Sequence[float]) -> float:
+    (found,) = trend.watch([series(values)], 0.5).series
+    return found.changes[0].q if found.changes else 1.0
+
+
+def test_without_otava_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "otava.analysis", None)
+    with pytest.raises(RewakeError, match=r"rewake\[history\]"):
+        trend.watch([series(noisy([(20, 1.0)]))], 2.0)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A store loses and damages nothing: killed writers, two at once, a full disk, other versions, remote ones."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import history
+import numpy as np
+import pytest
+
+from rewake.errors import RewakeError, TraceError, UsageError
+from rewake.forms import Store, connect
+
+TESTS = Path(__file__).parents[1]
+WRITER = """
+import sys, numpy, history
+from rewake.forms import Store
+store = Store(sys.argv[1])
+first, last = int(sys.argv[2]), int(sys.argv[3])
+for day in range(first, last):
+    name, new = store.add(history.rows(day, history.figures(numpy.random.default_rng(day), 0.02)))
+    print(name, new, flush=True)
+"""
+
+
+def day(n: int, **given: Any) -> list[dict[str, Any]]:
+    return history.rows(n, history.figures(np.random.default_rng(n), 0.02), **given)
+
+
+def read(store: Store) -> dict[str, int]:
+    """Rows by shard; reads every one of them."""
+    con = store.connect()
+    try:
+        return dict(con.execute("SELECT shard, count(*) FROM figure GROUP BY shard").fetchall())
+    finally:
+        con.close()
+
+
+def writer(where: Path, first: int, last: int, **given: Any) -> subprocess.Popen[str]:
+    source = Path(history.__file__).parents[1] / "src"
+    env = {**os.environ, "PYTHONPATH": f"{TESTS}:{source}"}
+    command = [sys.executable, "-c", WRITER, str(where), str(first), str(last)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **given)
+
+
+def test_what_was_added_is_read_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    rows = day(1)
+    name, new = store.add(rows)
+    assert new and name.startswith("suite=schbench/")
+    con = store.connect()
+    found = con.execute("SELECT value FROM figure WHERE policy = 'recorded' AND metric = 'p99' AND side = 'lo'")
+    assert found.fetchall() == [(float(r["value"]),) for r in rows
+                                if (r["policy"], r["metric"], r.get("side")) == ("recorded", "p99", "lo")]  # fmt: skip
+
+
+def test_the_same_run_twice_is_one_file(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    name, _ = store.add(day(1))
+    before = (tmp_path / "s" / name).stat()
+    assert store.add(day(1)) == (name, False)
+    assert (tmp_path / "s" / name).stat().st_mtime_ns == before.st_mtime_ns
+    assert list(read(store)) == [name]
+
+
+def test_a_suite_may_have_any_name(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    store.add(day(1, suite="../../a b/ü'=x"))
+    assert [p.parent.parent for p in (tmp_path / "s").rglob("*.parquet")] == [tmp_path / "s"]
+    assert store.connect().execute("SELECT DISTINCT suite FROM figure").fetchall() == [("../../a b/ü'=x",)]
+
+
+def test_killed_at_any_point_a_run_is_there_whole_or_not(tmp_path: Path) -> None:
+    """A writer of many runs is killed after ever longer times; what it said was added, is; the rest comes later."""
+    where = tmp_path / "s"
+    told: set[str] = set()
+    whole = len(day(0))
+    for delay in (0.0, 0.005, 0.03):
+        process = writer(where, 0, 400)
+        assert process.stdout is not None
+        told.add(process.stdout.readline().split()[0])
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        said, _ = process.communicate()
+        told |= {line.split()[0] for line in said.splitlines() if line.endswith(("True", "False"))}
+        found = read(Store(where))
+        assert told <= set(found) and set(found.values()) == {whole}
+    process = writer(where, 0, len(told) + 3)
+    assert process.communicate()[0].count("\n") == len(told) + 3
+    assert set(read(Store(where)).values()) == {whole}
+
+
+@pytest.mark.parametrize("point", ["fsync", "replace", "mkstemp"])
+def test_death_between_two_steps(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if killed right there: what is left behind is nothing that a reader sees."""
+    store = Store(tmp_path / "s")
+    store.add(day(1))
+    pid = os.fork()
+    if pid == 0:
+        from rewake.forms import store as module
+
+        owner = {"fsync": module.os, "replace": Path, "mkstemp": module.tempfile}[point]
+        setattr(owner, point, lambda *_, **__: os._exit(9))
+        try:
+            store.add(day(2))
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert len(read(Store(tmp_path / "s"))) == 1
+    store.add(day(2))
+    assert len(read(Store(tmp_path / "s"))) == 2
+
+
+def test_what_killed_writers_left_goes_after_a_day(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    store.add(day(1))
+    folder = tmp_path / "s" / "suite=schbench"
+    old, young = folder / ".old.part", folder / ".young.part"
+    for part in (old, young):
+        part.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    store.add(day(2))
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    """Of the same runs, and each of its own."""
+    where = tmp_path / "s"
+    writers = [writer(where, 0, 25), writer(where, 0, 25), writer(where, 15, 40)]
+    for process in writers:
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        assert len(out.splitlines()) == 25
+    found = read(Store(where))
+    assert len(found) == 40 and set(found.values()) == {len(day(0))}
+    assert not list(where.rglob("*.part"))
+
+
+def test_a_full_disk_is_an_error_and_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    """The limit on the size of a file stands for the disk: a write fails in the middle."""
+    where = tmp_path / "s"
+    Store(where).add(day(0))
+    process = writer(where, 1, 2, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500)))
+    out, err = process.communicate()
+    assert process.returncode == 1 and out == "" and "Error" in err
+    assert len(read(Store(where))) == 1 and not list(where.rglob("*.part"))
+    assert Store(where).add(day(1))[1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    where = tmp_path / "s"
+    where.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48k", "none", where], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("may not mount")
+    try:
+        store, added = Store(where), []
+        with pytest.raises(OSError, match="No space left"):
+            for n in range(40):
+                added.append(store.add(day(n))[0])
+        assert 0 < len(added) < 40
+        assert sorted(read(store)) == sorted(added) and not list(where.rglob("*.part"))
+    finally:
+        subprocess.run(["umount", where], check=True)
+
+
+def test_a_file_of_an_older_version_lacks_columns(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    name, _ = store.add(day(1))
+    file = tmp_path / "s" / name
+    older = file.with_name("older.parquet")
+    con = connect()
+    con.execute(f"COPY (SELECT * EXCLUDE (revision, report) FROM '{file}') TO '{older}'").fetchall()
+    file.unlink()
+    assert store.connect().execute("SELECT count(*), count(revision) FROM figure").fetchall() == [(len(day(1)), 0)]
+
+
+def test_a_file_of_a_newer_version_has_more_columns(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    name, _ = store.add(day(1))
+    file = tmp_path / "s" / name
+    con = connect()
+    con.execute(f"COPY (SELECT *, 7 AS flavour FROM '{file}') TO '{file.with_name('newer.parquet')}'").fetchall()
+    assert set(read(store).values()) == {len(day(1))} and len(read(store)) == 2
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    name, _ = store.add(day(1))
+    file = tmp_path / "s" / name
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(TraceError, match="damaged"):
+        store.connect()
+
+
+def test_no_store_and_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no store there"):
+        Store(tmp_path / "none").connect()
+    (tmp_path / "s").mkdir()
+    with pytest.raises(UsageError, match="empty"):
+        Store(tmp_path / "s").connect()
+    with pytest.raises(UsageError):
+        Store("nonsense://x/y")
+
+
+def test_a_store_behind_a_url() -> None:
+    pytest.importorskip("fsspec")
+    store = Store("memory://bucket/history")
+    assert [store.add(day(n))[1] for n in (1, 2, 1)] == [True, True, False]
+    assert set(read(Store("memory://bucket/history")).values()) == {len(day(1))}
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    server = pytest.importorskip("moto.server")
+    pytest.importorskip("s3fs")
+    running = server.ThreadedMotoServer(port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_DEFAULT_REGION", "us-east-1"),
+                        ("AWS_ENDPOINT_URL", f"http://{host}:{port}")):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_store_in_an_object_store(s3: str) -> None:
+    import fsspec
+
+    fsspec.filesystem("s3").mkdir("bucket")
+    store = Store("s3://bucket/history")
+    assert [store.add(day(n))[1] for n in (1, 2, 1)] == [True, True, False]
+    assert set(read(store).values()) == {len(day(1))} and len(store.shards()) == 2
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(RewakeError, match=r"rewake\[fleet\]"):
+        Store("s3://bucket/x")

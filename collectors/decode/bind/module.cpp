@@ -10,6 +10,8 @@
 #include <map>
 
 #include "collectors/decode/decoder.hpp"
+#include "collectors/decode/pftrace/decoder.hpp"
+#include "collectors/decode/text/decoder.hpp"
 
 namespace nb = nanobind;
 
@@ -167,7 +169,9 @@ nb::dict counts_of(const std::map<std::string, uint64_t>& counts) {
     return out;
 }
 
-nb::dict finish(const Decoder& d) {
+/// What every decoder ends with. `D`: a Decoder, or a Sink.
+template <class D>
+nb::dict finish(const D& d, const std::vector<std::string>& problem_lines) {
     nb::dict out;
     out["tasks"] = tasks_of(d.tasks());
     out["names"] = names_of(d.tasks());
@@ -194,11 +198,49 @@ nb::dict finish(const Decoder& d) {
     out["steps_back"] = d.steps_back;
     out["wakeup_failed"] = d.wakeup_failed;
     nb::list problems;
-    for (const std::string& line : d.problems()) {
+    for (const std::string& line : problem_lines) {
         problems.append(escape(line));
     }
     out["problems"] = problems;
     return out;
+}
+
+/// next_batch() of a decoder.
+template <class D>
+nb::object next_batch(D& d) {
+    std::unique_ptr<Batch> batch;
+    {
+        const nb::gil_scoped_release release;
+        batch = d.next();
+    }
+    return batch == nullptr ? nb::none() : nb::object(tables_of(*batch));
+}
+
+/// finish() of a decoder that writes to a Sink.
+template <class D>
+nb::dict finish_sink(const D& d) {
+    nb::dict out = finish(d.sink(), d.problems());
+    out["missing"] = d.missing();
+    return out;
+}
+
+nb::dict text_header(const TextDecoder& d) {
+    nb::dict h;
+    h["format"] = "text";
+    h["version"] = d.dialect();
+    h["cpus"] = d.cpus();
+    return h;
+}
+
+nb::dict pftrace_header(const PftraceDecoder& d) {
+    nb::dict h;
+    h["format"] = "pftrace";
+    h["cpus"] = d.sink().cpus();
+    h["clock"] = text_or_none(d.clock());
+    const PftraceIndex& i = d.index();
+    h["kernel"] = text_or_none(i.release);
+    h["uname"] = text_or_none(i.release.empty() ? "" : "Linux " + i.release + " " + i.version + " " + i.machine);
+    return h;
 }
 
 /// {table: [(column, type, nullable)]} of the column structs, for the test that compares them with rewake.forms.
@@ -226,7 +268,7 @@ nb::dict schema() {
 
 NB_MODULE(_decode, m) {
     using namespace rewake::decode;
-    m.doc() = "trace.dat to columns.";
+    m.doc() = "Traces to columns.";
     // Looked up when it is needed: the module must not keep Python objects beyond the interpreter.
     nb::register_exception_translator(
         [](const std::exception_ptr& p, void*) {
@@ -242,16 +284,22 @@ NB_MODULE(_decode, m) {
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_prop_ro("header", [](const Decoder& d) { return header_of(d.trace().container, d.trace().formats); })
         .def(
-            "next_batch",
-            [](Decoder& d) -> nb::object {
-                std::unique_ptr<Batch> batch;
-                {
-                    const nb::gil_scoped_release release;
-                    batch = d.next();
-                }
-                return batch == nullptr ? nb::none() : nb::object(tables_of(*batch));
-            },
+            "next_batch", &next_batch<Decoder>,
             "The next batch: {table: {column: array or (values, null)}}, None at the end.")
-        .def("finish", &finish, "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
+        .def(
+            "finish", [](const Decoder& d) { return finish(d, d.problems()); },
+            "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
+    nb::class_<TextDecoder>(m, "Text", "Open ftrace text; raises rewake.errors.TraceError.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_prop_ro("header", &text_header)
+        .def("next_batch", &next_batch<TextDecoder>, "As TraceDat.next_batch.")
+        .def("finish", &finish_sink<TextDecoder>, "As TraceDat.finish, and `missing`: what the text does not carry.");
+    nb::class_<PftraceDecoder>(m, "Pftrace", "An open Perfetto trace without compressed packets; raises TraceError.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_static("compressed", &PftraceDecoder::compressed, nb::arg("path"),
+                    "Whether the file has packets that collectors.unpack must unpack first.")
+        .def_prop_ro("header", &pftrace_header)
+        .def("next_batch", &next_batch<PftraceDecoder>, "As TraceDat.next_batch.")
+        .def("finish", &finish_sink<PftraceDecoder>, "As TraceDat.finish, and `missing`.");
     m.def("schema", &schema, "Column structs of the event tables: {table: [(column, type, nullable)]}.");
 }

@@ -7,18 +7,14 @@ import os
 from pathlib import Path
 
 from rewake.errors import TraceError
+from rewake.formats import FORMATS, HEAD_BYTES, Format
 
-IMPORTABLE = ("trace.dat", "capture")
-_HEAD_BYTES = 4096
 _PACKED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"))
 _FTRACE_TEXT = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")
 
 
-def identify(path: Path) -> str:
-    """The format: "trace.dat", or "capture", the tar that a script of `rewake record --emit-script` leaves.
-
-    TraceError says what else it looks like and what to do about it.
-    """
+def identify(path: Path) -> Format:
+    """The format. TraceError says what else it looks like and what to do about it."""
     try:
         if path.is_dir():
             raise TraceError(f"{path}: a directory, and not a recording (no manifest.json): give the trace file itself")
@@ -26,14 +22,13 @@ def identify(path: Path) -> str:
             what = "not a regular file" if path.exists() else "no such file"
             raise TraceError(f"{path}: {what}")
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from error
-    if head.startswith(b"\x17\x08\x44tracing"):
-        return "trace.dat"
-    if head.startswith(b"capture\0") and head[257:262] == b"ustar":
-        return "capture"
+    for known in FORMATS:
+        if known.sniff(head):
+            return known
     if size == 0:
         raise TraceError(f"{path}: empty: the recording was not finished, or the disk was full; record again")
     what, advice = _looks_like(head)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache as memoize
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ import numpy as np
 
 from rewake import __version__, cache, tasks
 from rewake.errors import TraceError
-from rewake.forms import BATCH_EVENTS, SCHEMA_VERSION, Columns, Recording, RecordingWriter
+from rewake.formats import Format, Reader
+from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
 
 Progress = Callable[[str], None]
@@ -38,7 +38,7 @@ def import_trace(
 
     trace = Path(path)
     kind = identify(trace)
-    own = trace if kind == "capture" else snapshot.beside(trace)
+    own = trace if kind.holds_snapshot else snapshot.beside(trace)
     where = topology if topology is not None else own
     report = progress or (lambda _: None)
     report("hashing")
@@ -51,8 +51,8 @@ def import_trace(
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
-            with _decodable(trace, kind) as data:
-                _write(writer, trace, data, kind, digest, where, report)
+            with kind.open(trace) as reader:
+                _write(writer, trace, reader, kind, digest, where, report)
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
@@ -110,22 +110,13 @@ def _code_digest() -> str:
 # --- the pipeline ---
 
 
-def _decodable(trace: Path, kind: str) -> AbstractContextManager[Path]:
-    """The file that the decoder reads."""
-    from rewake.collectors.capture import bundle
-
-    return bundle.trace_of(trace) if kind == "capture" else nullcontext(trace)
-
-
 def _write(
-    writer: RecordingWriter, trace: Path, data: Path, kind: str, digest: str, where: Path | str | None,
+    writer: RecordingWriter, trace: Path, reader: Reader, kind: Format, digest: str, where: Path | str | None,
     report: Progress,
 ) -> None:  # fmt: skip
-    import rewake.collectors._decode as _decode
     from rewake.collectors import snapshot
     from rewake.replay.decisions import build_decisions
 
-    reader = _decode.TraceDat(str(data), BATCH_EVENTS)
     header = dict(reader.header)
     seen = 0
     part = 0
@@ -160,7 +151,7 @@ def _write(
     writer.manifest |= {
         "tool": {"name": "rewake", "version": __version__},
         "source": {
-            "name": trace.name, "format": kind, "version": header.get("version"),
+            "name": trace.name, "format": kind.name, "version": header.get("version"),
             "compression": header.get("compression"), "bytes": trace.stat().st_size, "sha256": digest,
         },
         "snapshot": {
@@ -180,6 +171,7 @@ def _write(
         "steps_back": decoded["steps_back"],
         "wakeup_failed": decoded["wakeup_failed"],
         "problems": list(decoded["problems"]),
+        "missing": list(decoded.get("missing", [])),
         "notes": notes,
         "features": dict(sorted(machine.features.items())),
         "sysctl": dict(sorted(machine.sysctl.items())),

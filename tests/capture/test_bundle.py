@@ -78,7 +78,7 @@ def test_pages_and_formats_are_a_trace(tmp_path: Path, endian: str, long_size: i
     original = tmp_path / "original.dat"
     tracedat.write(original, ROWS, machine=m)
     tar = pack(tmp_path / "o.tar", members(original, m))
-    assert identify(tar) == "capture"
+    assert identify(tar).name == "capture"
     with bundle.trace_of(tar) as trace:
         got, header = rows(trace)
         shown = subprocess.run(["trace-cmd", "report", "-i", trace], capture_output=True, text=True, check=False)

@@ -235,7 +235,7 @@ def _stop_ns(given: str | None) -> int | None:
 
 def _refuse_tool(tool: str, flight: bool) -> None:
     """Before anything is recorded that could not be imported."""
-    from rewake.identify import IMPORTABLE
+    from rewake.formats import FORMATS
 
     if tool == "trace-cmd":
         return
@@ -246,7 +246,7 @@ def _refuse_tool(tool: str, flight: bool) -> None:
         raise RewakeError(f"--tool {tool}: {program} is not installed: see rewake doctor")
     if tool == "perfetto":
         raise RewakeError("--tool perfetto: rewake does not run traced; --emit-script prints the configuration for it")
-    if "perf.data" not in IMPORTABLE:
+    if "perf.data" not in {f.name for f in FORMATS}:
         raise RewakeError("--tool perf: this rewake does not import perf.data: use trace-cmd")
 
 

@@ -32,7 +32,7 @@ struct At {
     uint32_t cpu = 0;  ///< below Sink::cpus()
     int64_t tid = 0;
     uint8_t irq_ctx = 0;  ///< code of forms ENUMS["irq_ctx"]
-    uint64_t where = 0;   ///< line or offset, for messages
+    uint64_t where = 0;  ///< line or offset, for messages
 };
 
 /// A task as an event names it.

@@ -66,8 +66,8 @@ def values(column: Any) -> list[Any]:
     return out
 
 
-def decode(path: Path | str, batch_events: int = 1_000_000) -> Decoded:
-    trace = TraceDat(str(path), batch_events)
+def decode(path: Path | str, batch_events: int = 1_000_000, reader: Any = TraceDat) -> Decoded:
+    trace = reader(str(path), batch_events)
     rows: list[dict[str, Any]] = []
     batches = 0
     while (batch := trace.next_batch()) is not None:

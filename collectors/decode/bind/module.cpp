@@ -283,9 +283,8 @@ NB_MODULE(_decode, m) {
     nb::class_<Decoder>(m, "TraceDat", "An open trace.dat; raises rewake.errors.TraceError.")
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_prop_ro("header", [](const Decoder& d) { return header_of(d.trace().container, d.trace().formats); })
-        .def(
-            "next_batch", &next_batch<Decoder>,
-            "The next batch: {table: {column: array or (values, null)}}, None at the end.")
+        .def("next_batch", &next_batch<Decoder>,
+             "The next batch: {table: {column: array or (values, null)}}, None at the end.")
         .def(
             "finish", [](const Decoder& d) { return finish(d, d.problems()); },
             "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");

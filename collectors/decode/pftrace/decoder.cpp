@@ -47,8 +47,8 @@ constexpr Kept kKept[] = {
 };
 
 const Kept* kept(uint32_t field) {
-    const auto* const found =
-        std::lower_bound(std::begin(kKept), std::end(kKept), field, [](const Kept& k, uint32_t f) { return k.field < f; });
+    const auto* const found = std::lower_bound(std::begin(kKept), std::end(kKept), field,
+                                               [](const Kept& k, uint32_t f) { return k.field < f; });
     return found != std::end(kKept) && found->field == field ? found : nullptr;
 }
 
@@ -88,16 +88,18 @@ PrevStates states_of(const std::string& release, bool& known) {
     unsigned major = 0, minor = 0;
     known = std::sscanf(release.c_str(), "%u.%u", &major, &minor) == 2;
     const unsigned v = known ? major * 1000 + minor : 5000;
-    const char* letters = v >= 4014   ? "{ 1, \"S\" }, { 2, \"D\" }, { 4, \"T\" }, { 8, \"t\" }, { 16, \"X\" }, { 32, \"Z\" }, "
-                                        "{ 64, \"P\" }, { 128, \"I\" }"
-                          : v >= 3015 ? "{ 1, \"S\" }, { 2, \"D\" }, { 4, \"T\" }, { 8, \"t\" }, { 16, \"X\" }, { 32, \"Z\" }, "
-                                        "{ 64, \"x\" }, { 128, \"K\" }, { 256, \"W\" }, { 512, \"P\" }"
-                                      : "{ 1, \"S\" }, { 2, \"D\" }, { 4, \"T\" }, { 8, \"t\" }, { 16, \"Z\" }, { 32, \"X\" }, "
-                                        "{ 64, \"x\" }, { 128, \"K\" }, { 256, \"W\" }";
+    const char* letters =
+        v >= 4014   ? "{ 1, \"S\" }, { 2, \"D\" }, { 4, \"T\" }, { 8, \"t\" }, { 16, \"X\" }, { 32, \"Z\" }, "
+                      "{ 64, \"P\" }, { 128, \"I\" }"
+        : v >= 3015 ? "{ 1, \"S\" }, { 2, \"D\" }, { 4, \"T\" }, { 8, \"t\" }, { 16, \"X\" }, { 32, \"Z\" }, "
+                      "{ 64, \"x\" }, { 128, \"K\" }, { 256, \"W\" }, { 512, \"P\" }"
+                    : "{ 1, \"S\" }, { 2, \"D\" }, { 4, \"T\" }, { 8, \"t\" }, { 16, \"Z\" }, { 32, \"X\" }, "
+                      "{ 64, \"x\" }, { 128, \"K\" }, { 256, \"W\" }";
     const unsigned top = v >= 4014 ? 256 : v >= 4008 ? 4096 : v >= 4002 ? 2048 : v >= 3009 ? 1024 : 512;
     const std::string mask = std::to_string(top - 1);
     return PrevStates("print fmt: \"\", REC->prev_state & (" + mask + ") ? __print_flags(REC->prev_state & (" + mask +
-                      "), \"|\", " + letters + ") : \"R\", REC->prev_state & " + std::to_string(top) + " ? \"+\" : \"\"");
+                      "), \"|\", " + letters + ") : \"R\", REC->prev_state & " + std::to_string(top) +
+                      " ? \"+\" : \"\"");
 }
 
 }  // namespace
@@ -210,7 +212,8 @@ void PftraceDecoder::full(const PfEvent& e, At& at) {
     if (e.field < kMaxField) {
         uint64_t*& counter = counters_[e.field];
         if (counter == nullptr) [[unlikely]] {
-            counter = &sink_.counter(k != nullptr ? k->name : "FtraceEvent field " + std::to_string(e.field), k != nullptr);
+            counter =
+                &sink_.counter(k != nullptr ? k->name : "FtraceEvent field " + std::to_string(e.field), k != nullptr);
         }
         ++*counter;
     } else {
@@ -283,14 +286,16 @@ const char* PftraceDecoder::clock() const {
 std::vector<std::string> PftraceDecoder::missing() const {
     std::vector<std::string> out;
     if (compact_ > 0) {
-        out.emplace_back("compact events: who was switched out, with its priority, and who woke, are those of the switch "
-                         "before on that CPU");
+        out.emplace_back(
+            "compact events: who was switched out, with its priority, and who woke, are those of the switch "
+            "before on that CPU");
     }
     if (no_flags_ > 0) {
-        out.emplace_back(sink_.saw_irqs()
-                             ? "flags of full events: whether a wakeup came from an interrupt is rebuilt from the irq and "
-                               "softirq events"
-                             : "flags of full events: wakeups from an interrupt cannot be told, all read as from a task");
+        out.emplace_back(
+            sink_.saw_irqs()
+                ? "flags of full events: whether a wakeup came from an interrupt is rebuilt from the irq and "
+                  "softirq events"
+                : "flags of full events: wakeups from an interrupt cannot be told, all read as from a task");
     }
     if (!by_release_) {
         out.emplace_back("the kernel's release: prev_state is read as kernels since 4.14 write it");

@@ -198,7 +198,8 @@ PftraceIndex::PftraceIndex(const File& file, Problems& problems) {
                 }
                 if (bundles == 1) {
                     for (Wire all(events); all.next(f);) {
-                        clock = f.number == bundle::ftrace_clock && f.type == 0 ? static_cast<uint32_t>(f.value) : clock;
+                        clock =
+                            f.number == bundle::ftrace_clock && f.type == 0 ? static_cast<uint32_t>(f.value) : clock;
                     }
                 }
                 if (with_events.size() < kMaxSequences) {

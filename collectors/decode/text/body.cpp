@@ -71,10 +71,11 @@ bool comm_pid_prio(Scan& s, Who& who, Then&& then) {
 
 /// NAME:TID [PRIO], trace-cmd's plugins.
 bool short_task(Scan& s, Who& who, auto&& then) {
-    return s.name(':', who.comm, [&](Scan& t) {
-        return field(t, ":", who.tid) && field(t, " [", who.prio) && t.lit("]") && then(t);
-    });
+    return s.name(':', who.comm,
+                  [&](Scan& t) { return field(t, ":", who.tid) && field(t, " [", who.prio) && t.lit("]") && then(t); });
 }
+
+std::string_view with_lead(std::string_view body, size_t lead) { return {body.data() - lead, body.size() + lead}; }
 
 // --- prev_state
 
@@ -152,7 +153,7 @@ std::optional<PrevState> state_of(std::string_view w, bool to_idle, TextStyle& s
 
 // --- one function an event
 
-bool read_switch(std::string_view body, const At& at, TextStyle& style, Sink& sink) {
+bool read_switch(std::string_view body, size_t lead, const At& at, TextStyle& style, Sink& sink) {
     Who prev, next;
     std::string_view word;
     Scan s(body);
@@ -175,12 +176,12 @@ bool read_switch(std::string_view body, const At& at, TextStyle& style, Sink& si
     }
     // A name may look like the end of another one: of two readings the one whose task is the line's own is right.
     const auto attempt = [&](bool own) {
-        Scan t(body);
+        Scan t(with_lead(body, lead));
         return short_task(t, prev, [&](Scan& u) {
             u.blanks();
             word = u.word();
             return (!own || prev.tid == at.tid) && u.lit(" ==> ") &&
-                   short_task(u, next, [](Scan& v) { return ends(v); }) && u.end();
+                   short_task(u, next, [](const Scan& v) { return v.end(); });
         });
     };
     if (!attempt(true) && !attempt(false)) {
@@ -195,7 +196,7 @@ bool read_switch(std::string_view body, const At& at, TextStyle& style, Sink& si
     return state.has_value();
 }
 
-bool read_wake(TextKind kind, std::string_view body, const At& at, Sink& sink) {
+bool read_wake(TextKind kind, std::string_view body, size_t lead, const At& at, Sink& sink) {
     Who who;
     Scan s(body);
     int64_t target = -1, success = 1;
@@ -206,6 +207,7 @@ bool read_wake(TextKind kind, std::string_view body, const At& at, Sink& sink) {
                    ends(t);
         });
     } else {
+        s = Scan(with_lead(body, lead));
         ok = short_task(s, who, [&](Scan& t) {
             if (t.at(" success=")) {
                 return field(t, " success=", success) && field(t, " CPU:", target) && ends(t);
@@ -236,8 +238,8 @@ bool read_migrate(std::string_view body, const At& at, Sink& sink) {
     Scan s(body);
     int64_t orig = -1, dest = -1;
     const bool ok = s.lit("comm=") && comm_pid_prio(s, who, [&](Scan& t) {
-        return field(t, " orig_cpu=", orig) && field(t, " dest_cpu=", dest) && ends(t);
-    });
+                        return field(t, " orig_cpu=", orig) && field(t, " dest_cpu=", dest) && ends(t);
+                    });
     if (ok) {
         sink.migrate(at, who, orig, dest);
     }
@@ -279,8 +281,8 @@ bool read_exec(std::string_view body, const At& at, Sink& sink) {
 bool read_exit(std::string_view body, const At& at, Sink& sink) {
     Who who;
     Scan s(body);
-    const bool ok = s.lit("comm=") &&
-                    comm_pid_prio(s, who, [](const Scan& t) { return t.end() || t.at(" group_dead="); });
+    const bool ok =
+        s.lit("comm=") && comm_pid_prio(s, who, [](const Scan& t) { return t.end() || t.at(" group_dead="); });
     if (ok) {
         sink.exit(at, who);
     }
@@ -335,13 +337,13 @@ bool read_probe(bool in, std::string_view body, const At& at, Sink& sink) {
     Probe f;
     struct Key {
         std::string_view name;
-        int64_t Probe::*to;
+        int64_t Probe::* to;
     };
     static constexpr Key kIn[] = {
-        {"pid", &Probe::task},          {"prev", &Probe::prev_cpu},     {"flags", &Probe::wake_flags},
-        {"recent", &Probe::recent_cpu}, {"flips", &Probe::flips},       {"util", &Probe::util},
-        {"load", &Probe::load},         {"nallowed", &Probe::nallowed}, {"nis", &Probe::nr_idle_scan},
-        {"hic", &Probe::has_idle_cores}, {"qload", &Probe::rq_load},    {"qnr", &Probe::rq_nr},
+        {"pid", &Probe::task},           {"prev", &Probe::prev_cpu},     {"flags", &Probe::wake_flags},
+        {"recent", &Probe::recent_cpu},  {"flips", &Probe::flips},       {"util", &Probe::util},
+        {"load", &Probe::load},          {"nallowed", &Probe::nallowed}, {"nis", &Probe::nr_idle_scan},
+        {"hic", &Probe::has_idle_cores}, {"qload", &Probe::rq_load},     {"qnr", &Probe::rq_nr},
     };
     static constexpr Key kOut[] = {{"cpu", &Probe::chosen_cpu}};
     const auto read = [&](const auto& keys) {
@@ -397,10 +399,11 @@ TextEvent text_event(std::string_view name, std::string_view body) {
     return {};
 }
 
-bool read_body(const TextEvent& event, std::string_view body, const At& at, TextStyle& style, Sink& sink) {
+bool read_body(const TextEvent& event, std::string_view body, size_t lead, const At& at, TextStyle& style, Sink& sink) {
     using K = TextKind;
     static constexpr std::string_view kFailed = "[FAILED TO PARSE]";
     if (body.starts_with(kFailed)) {  // trace-cmd then prints the fields, key by key
+        lead = 0;
         body.remove_prefix(kFailed.size());
         body.remove_prefix(std::min(body.find_first_not_of(' '), body.size()));
     }
@@ -428,10 +431,10 @@ bool read_body(const TextEvent& event, std::string_view body, const At& at, Text
         return vector.has_value();
     };
     switch (event.kind) {
-        case K::switch_: return read_switch(body, at, style, sink);
+        case K::switch_: return read_switch(body, lead, at, style, sink);
         case K::waking:
         case K::wakeup:
-        case K::wakeup_new: return read_wake(event.kind, body, at, sink);
+        case K::wakeup_new: return read_wake(event.kind, body, lead, at, sink);
         case K::migrate: return read_migrate(body, at, sink);
         case K::fork: return read_fork(body, at, sink);
         case K::exec: return read_exec(body, at, sink);

@@ -55,7 +55,8 @@ struct TextStyle {
     uint64_t uncertain_states = 0;  ///< of those, numbers whose meaning depends on the kernel
 };
 
-/// Adds the row. False: the text is not what the event prints.
-bool read_body(const TextEvent& event, std::string_view body, const At& at, TextStyle& style, Sink& sink);
+/// Adds the row. `lead`: blanks right before `body` that may belong to a name. False: the text is not what the event
+/// prints.
+bool read_body(const TextEvent& event, std::string_view body, size_t lead, const At& at, TextStyle& style, Sink& sink);
 
 }  // namespace rewake::decode

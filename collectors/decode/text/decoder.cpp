@@ -144,8 +144,9 @@ TextDecoder::Survey TextDecoder::survey(const File& file) {
     }
     if (!any) {
         throw Error(file.path() +
-                    (lines.html() ? ": an HTML page without a trace of ftrace in its script elements"
-                                  : ": text, but no line of it is an event of ftrace (COMM-TID [CPU] TIME: EVENT: ...)") +
+                    (lines.html()
+                         ? ": an HTML page without a trace of ftrace in its script elements"
+                         : ": text, but no line of it is an event of ftrace (COMM-TID [CPU] TIME: EVENT: ...)") +
                     "; give a trace of trace-cmd report, perf script, tracefs or systrace");
     }
     out.cpus = std::max(out.cpus, 1U);
@@ -194,7 +195,7 @@ void TextDecoder::line(std::string_view text) {
         const bool call_chain = !lines_.cut() && survey_.cpus > 0 && !what.empty() && text.front() == '\t' &&
                                 std::all_of(what.begin(), what.begin() + std::min<ptrdiff_t>(8, std::ssize(what)),
                                             [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
-        sink_.problems.add(lines_.cut()  ? "line of more than 65536 bytes, skipped"
+        sink_.problems.add(lines_.cut() ? "line of more than 65536 bytes, skipped"
                            : call_chain ? "line of a call chain, skipped"
                                         : "line that is no event, skipped",
                            "line " + std::to_string(lines_.number()));
@@ -246,7 +247,8 @@ bool TextDecoder::lost_line(std::string_view what) {
 const TextDecoder::Known& TextDecoder::known(const LineHead& head) {
     const std::string_view name = head.event.empty() ? "(unnamed)" : head.event;
     const size_t hash = name.size() * 7 + static_cast<uint8_t>(name.back()) * 3 +
-                        static_cast<uint8_t>(name[name.size() / 2]) * 5 + static_cast<uint8_t>(name[name.size() * 3 / 4]);
+                        static_cast<uint8_t>(name[name.size() / 2]) * 5 +
+                        static_cast<uint8_t>(name[name.size() * 3 / 4]);
     Known& k = recent_[hash % recent_.size()];
     if (k.count == nullptr || k.name != name) {
         k.name = name;
@@ -268,7 +270,8 @@ void TextDecoder::event(const LineHead& head) {
         return;
     }
     if (head.event.empty() && head.body.starts_with("PERF_RECORD_LOST")) {
-        Scan s(head.body.substr(head.body.find(' ') == std::string_view::npos ? head.body.size() : head.body.find(' ')));
+        Scan s(
+            head.body.substr(head.body.find(' ') == std::string_view::npos ? head.body.size() : head.body.find(' ')));
         int64_t lost = kUnknown;
         if (!s.lit(" lost ") || !s.number(lost)) {
             lost = kUnknown;
@@ -291,7 +294,7 @@ void TextDecoder::event(const LineHead& head) {
     ++(head.has_flags ? with_flags_ : without_flags_);
     ++decimals_[head.decimals];
     at.irq_ctx = head.has_flags ? head.irq_ctx : sink_.rebuilt_ctx(at.cpu);
-    if (!read_body(k.event, head.body, at, style_, sink_)) {
+    if (!read_body(k.event, head.body, head.lead, at, style_, sink_)) {
         sink_.problems.add("event whose text cannot be read, skipped: " + escape(k.name),
                            "line " + std::to_string(lines_.number()));
     }
@@ -300,10 +303,10 @@ void TextDecoder::event(const LineHead& head) {
 // --- what the text says of itself
 
 std::string TextDecoder::dialect() const {
-    return lines_.html()         ? "systrace HTML"
-           : survey_.trace_cmd   ? "trace-cmd report"
-           : survey_.tracefs     ? "tracefs"
-                                 : "lines of events";
+    return lines_.html()       ? "systrace HTML"
+           : survey_.trace_cmd ? "trace-cmd report"
+           : survey_.tracefs   ? "tracefs"
+                               : "lines of events";
 }
 
 std::vector<std::string> TextDecoder::missing() const {
@@ -321,18 +324,21 @@ std::vector<std::string> TextDecoder::missing() const {
                       " ns is that of the lines");
     }
     if (decimals_[0] > 0) {
-        out.emplace_back("the unit of the times, which are whole numbers: taken as ns (the clocks counter, uptime and "
-                         "x86-tsc count something else)");
+        out.emplace_back(
+            "the unit of the times, which are whole numbers: taken as ns (the clocks counter, uptime and "
+            "x86-tsc count something else)");
     }
     if (without_flags_ > 0) {
-        out.emplace_back(sink_.saw_irqs()
-                             ? "the flags of a line: whether a wakeup came from an interrupt is rebuilt from the irq and "
-                               "softirq events"
-                             : "the flags of a line: wakeups from an interrupt cannot be told, all read as from a task");
+        out.emplace_back(
+            sink_.saw_irqs()
+                ? "the flags of a line: whether a wakeup came from an interrupt is rebuilt from the irq and "
+                  "softirq events"
+                : "the flags of a line: wakeups from an interrupt cannot be told, all read as from a task");
     }
     if (style_.plugin_switch) {
-        out.emplace_back("whether a task that was switched out runnable was preempted (R and R+ print alike), and X from "
-                         "Z: trace-cmd's plugin");
+        out.emplace_back(
+            "whether a task that was switched out runnable was preempted (R and R+ print alike), and X from "
+            "Z: trace-cmd's plugin");
     }
     if (style_.uncertain_states > 0) {
         out.push_back("the letters of prev_state: " + std::to_string(style_.uncertain_states) +

@@ -10,6 +10,7 @@ namespace rewake::decode {
 namespace {
 
 constexpr size_t kCommWidth = 16;   // what all printers pad names to
+constexpr size_t kEventWidth = 22;  // columns of an event's name with its colon, by trace-cmd
 constexpr size_t kFarthest = 96;    // columns in which the CPU is looked for
 constexpr int64_t kMostSeconds = 9'000'000'000;
 
@@ -92,9 +93,13 @@ bool parse_time(Scan s, LineHead& h, bool& named) {
         h.body = rest;
         return true;
     }
+    const size_t padding = n + 2 < kEventWidth ? kEventWidth - (n + 1) : 1;
     s.skip(n + 1);
+    const char* first = s.rest().data();
     s.blanks();
     h.body = s.rest();
+    const auto blanks = static_cast<size_t>(h.body.data() - first);
+    h.lead = static_cast<uint8_t>(std::min<size_t>(blanks - std::min(blanks, padding), 16));
     return true;
 }
 

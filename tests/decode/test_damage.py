@@ -43,8 +43,9 @@ CHILD = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 from pathlib import Path
-from rewake.collectors._decode import TraceDat
 from rewake.errors import TraceError
+import rewake.collectors._decode as readers
+reader = getattr(readers, sys.argv[2])
 path = Path(sys.argv[1])
 whole = path.read_bytes()
 tally = {"refused": 0, "degraded": 0, "clean": 0}
@@ -54,7 +55,7 @@ for edits, keep in json.load(sys.stdin):
         data[at] = value
     path.write_bytes(data[:keep])
     try:
-        trace = TraceDat(str(path), 1000)
+        trace = reader(str(path), 1000)
         while trace.next_batch() is not None:
             pass
         tally["degraded" if trace.finish()["problems"] else "clean"] += 1
@@ -65,9 +66,14 @@ print(json.dumps(tally))
 """
 
 
-def survive(path: Path, mutations: list[tuple[list[tuple[int, int]], int]]) -> dict[str, int]:
+def survive(path: Path, mutations: list[tuple[list[tuple[int, int]], int]], reader: str = "TraceDat") -> dict[str, int]:
+    """How many mutated copies of the file are refused, read with problems, read without."""
     child = subprocess.run(
-        [sys.executable, "-c", CHILD, path], input=json.dumps(mutations), capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", CHILD, path, reader],
+        input=json.dumps(mutations),
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert child.returncode == 0, child.stderr
     tally: dict[str, int] = json.loads(child.stdout)

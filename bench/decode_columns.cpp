@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// performance.md row 1: trace.dat to resident, merged columns of all events. Usage: decode_columns FILE
+// performance.md rows 1 and 3: a trace.dat or perf.data to resident, merged columns of all events. Usage:
+// decode_columns FILE
 #include <cstdio>
+#include <cstring>
 #include <limits>
+#include <memory>
 
-#include "collectors/decode/decoder.hpp"
+#include "collectors/decode/perfdata/perfdata.hpp"
+#include "collectors/decode/tracedat/tracedat.hpp"
 
 int main(int argc, char** argv) {
     if (argc != 2) {
@@ -11,7 +15,19 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        rewake::decode::Decoder decoder(argv[1], std::numeric_limits<int32_t>::max());
+        constexpr size_t kAll = std::numeric_limits<int32_t>::max();
+        char magic[8] = {};
+        if (std::FILE* file = std::fopen(argv[1], "rb"); file != nullptr) {
+            (void)!std::fread(magic, 1, sizeof magic, file);
+            std::fclose(file);
+        }
+        std::unique_ptr<rewake::decode::Decoder> opened;
+        if (std::memcmp(magic, "PERFILE2", sizeof magic) == 0) {
+            opened = std::make_unique<rewake::decode::perf::PerfData>(argv[1], kAll);
+        } else {
+            opened = std::make_unique<rewake::decode::TraceDat>(argv[1], kAll);
+        }
+        rewake::decode::Decoder& decoder = *opened;
         size_t rows = 0;
         const auto batch = decoder.next();
         if (batch != nullptr) {

@@ -42,6 +42,17 @@ def make_trace(folder: Path, events: int, compression: str, cpus: int = 16, *, f
     return path
 
 
+def make_perf_data(folder: Path, events: int, cpus: int = 16) -> Path:
+    """The same schedule as samples of `perf record`."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import perfdata
+    import tracedat
+
+    path = folder / f"bench-{events}-{cpus}.perf.data"
+    perfdata.write(path, tracedat.schedule(events, cpus), machine=tracedat.Machine(cpus))
+    return path
+
+
 class Replays:
     """The open loop in this process, over one recording held in memory."""
 

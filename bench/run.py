@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from measuring import Row, cpu_seconds, measure
-from replays import MACHINES, ROOT, Replays, generated, make_trace
+from replays import MACHINES, ROOT, Replays, generated, make_perf_data, make_trace
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
 POLICIES = (
@@ -34,6 +34,9 @@ SPEED_CPUS = (16, 40, 256)
 """Machines on which each policy's decisions per second are given."""
 GROWTH_POLICIES = ("linux-6.1", "linux-4.12")
 """Row 9c: a bounded scan of the LLC, and one that searches all of it."""
+LATENCY = """SELECT tid, count(*) AS n, avg(latency_ns), max(latency_ns) FROM decision JOIN task ON task.task_id =
+decision.task GROUP BY tid, decision.task ORDER BY 4 DESC"""
+"""Row 3b: what `perf sched latency` prints."""
 
 
 def decision_costs(replays: Replays, times: int) -> dict[str, float]:
@@ -84,6 +87,27 @@ def main() -> int:
         ) -> None:
             rows.append(measure(number, what, must, goal, args.pairs, a, b))
 
+        counter = iter(range(1_000_000))
+
+        def rewake(*arguments: str) -> float:
+            """The command line, nothing cached but bytecode, as in an installed package."""
+            cache = folder / f"cache-{next(counter)}"
+            cache.mkdir()
+            python = {"PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
+            argv = [sys.executable, "-m", "rewake.cli", *arguments]
+            spent = cpu_seconds(argv, {**os.environ, **python, "XDG_CACHE_HOME": str(cache)})
+            shutil.rmtree(cache)
+            return spent
+
+        def whole(sync: str = "auto") -> float:
+            """A raw trace: recording, ledger and report."""
+            run = folder / f"bench-{next(counter)}.run"
+            machine = ("--topology", topology) if topology else ()
+            spent = rewake("replay", str(trace), *(a for p in POLICIES for a in ("--policy", p)), *machine,
+                           "-o", str(run), "--force", "--assume", f"sync={sync}")  # fmt: skip
+            shutil.rmtree(run, ignore_errors=True)
+            return spent
+
         rows: list[Row] = []
         columns, peer = program("decode_columns"), program("decode_libtracecmd")
         row("1", "decode to columns / trace-cmd report", 1 / 12, 1 / 25, columns, trace_cmd)
@@ -91,27 +115,22 @@ def main() -> int:
         row("1b", "decode to columns / C loop on libtracecmd", 1.0, 0.5, columns, peer)
         if zstd is not None:
             row("1c", "zstd / uncompressed, decode to columns", 3, 2, program("decode_columns", zstd), columns)
+        perf = shutil.which("perf")
+        if perf is None:
+            print("bench: perf is not installed: rows 3 and 3b are left out", file=sys.stderr)
+        else:
+            samples = make_perf_data(folder, args.events)
+            row("3", "perf.data to columns / perf script", 1 / 10, 1 / 20, program("decode_columns", samples),
+                lambda: cpu_seconds([perf, "script", "-i", str(samples)]))  # fmt: skip
+            row("3b", "rewake query: wake latency per task / perf sched latency", 1.5, 1.0,
+                lambda: rewake("query", str(samples), LATENCY),
+                lambda: cpu_seconds([perf, "sched", "latency", "-i", str(samples)]))  # fmt: skip
+            samples.unlink()
         replays = Replays(trace, topology, folder)
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
             lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip
         row("6d", "8 policies / linux-6.1 alone, in process", 2.5, 1.7, lambda: replays.seconds(*POLICIES),
             lambda: replays.seconds("linux-6.1"))  # fmt: skip
-        counter = iter(range(1_000_000))
-
-        def whole(sync: str = "auto") -> float:
-            """The command line on a raw trace, nothing cached: recording, ledger and report."""
-            cache = folder / f"cache-{next(counter)}"
-            argv = [sys.executable, "-m", "rewake.cli", "replay", str(trace)]
-            argv += [a for p in POLICIES for a in ("--policy", p)]
-            argv += ["--topology", topology] if topology else []
-            argv += ["-o", str(cache / "bench.run"), "--force", "--assume", f"sync={sync}"]
-            cache.mkdir()
-            # Bytecode is cached, as it is in an installed package.
-            python = {"PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
-            spent = cpu_seconds(argv, {**os.environ, **python, "XDG_CACHE_HOME": str(cache)})
-            shutil.rmtree(cache)
-            return spent
-
         small, large = (generated(folder, args.events // 2, cpus, forks=False) for cpus in (64, 1024))
         for policy in GROWTH_POLICIES:
             row("9c", f"{policy}, a wakeup on 1024 CPUs / on 64", 1.6, 1.25,

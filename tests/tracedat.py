@@ -21,7 +21,19 @@ from typing import Any, Literal
 import numpy as np
 from toysched import schedule
 
-__all__ = ["FORMATS", "STATES_3_8", "STATES_NOW", "Format", "Machine", "Row", "encode", "formats", "schedule", "write"]
+__all__ = [
+    "FORMATS",
+    "STATES_3_8",
+    "STATES_NOW",
+    "Format",
+    "Machine",
+    "Row",
+    "encode",
+    "formats",
+    "records",
+    "schedule",
+    "write",
+]
 
 Array = np.ndarray[Any, Any]
 Row = tuple[int, int, str, Mapping[str, Any]]
@@ -222,7 +234,7 @@ def encode(f: Format, values: Mapping[str, Any], long_size: int = 8, endian: str
     return bytes(out)
 
 
-def _from_rows(rows: Sequence[Row], fmts: Sequence[Format], long_size: int, endian: str) -> Records:
+def _of_rows(rows: Sequence[Row], fmts: Sequence[Format], long_size: int, endian: str) -> Records:
     by_name = {f.name: f for f in fmts}
     order = sorted(range(len(rows)), key=lambda i: (rows[i][1], rows[i][0], i))
     ts: list[int] = []
@@ -249,7 +261,7 @@ def _from_rows(rows: Sequence[Row], fmts: Sequence[Format], long_size: int, endi
     return out
 
 
-def _from_columns(
+def _of_columns(
     columns: Mapping[str, Mapping[str, Array]], fmts: Sequence[Format], long_size: int, endian: str
 ) -> Records:
     """`columns`: {event: {ts, cpu, field…}}; rows of one CPU and time keep the order of `columns`."""
@@ -287,9 +299,6 @@ def _from_columns(
     return out
 
 
-# --- ring-buffer pages
-
-
 @dataclass(frozen=True)
 class Machine:
     """What the file says of the traced machine."""
@@ -315,6 +324,18 @@ class Machine:
             "\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
             f"\tfield: char data;\toffset:{self.header};\tsize:{data};\tsigned:1;\n"
         ).encode()
+
+
+def records(
+    events: Sequence[Row] | Mapping[str, Mapping[str, Array]], fmts: Sequence[Format], machine: Machine
+) -> Records:
+    """Rows, or columns by event, as records in (cpu, ts, sequence) order."""
+    make: Any = _of_columns if isinstance(events, Mapping) else _of_rows
+    out: Records = make(events, fmts, machine.long_size, machine.endian)
+    return out
+
+
+# --- ring-buffer pages
 
 
 def _pages(r: Records, first: int, last: int, m: Machine) -> bytes:
@@ -418,7 +439,7 @@ class _Zstd:
         return out.raw[:n]
 
 
-def _system_texts(fmts: Sequence[Format], m: Machine) -> bytes:
+def system_texts(fmts: Sequence[Format], m: Machine) -> bytes:
     systems: dict[str, list[Format]] = {}
     for f in fmts:
         systems.setdefault(f.system, []).append(f)
@@ -431,7 +452,7 @@ def _system_texts(fmts: Sequence[Format], m: Machine) -> bytes:
     return b"".join(out)
 
 
-def _header_info(m: Machine) -> bytes:
+def header_info(m: Machine) -> bytes:
     page, event = m.header_page(), b"# compressed entry header\n"
     q = m.endian + "Q"
     return b"header_page\0" + struct.pack(q, len(page)) + page + b"header_event\0" + struct.pack(q, len(event)) + event
@@ -453,7 +474,7 @@ def _common_options(m: Machine) -> bytes:
 
 def _v6(path: Path, cpus: Sequence[bytes], fmts: Sequence[Format], m: Machine) -> None:
     e = m.endian
-    out = [_magic(6, m), _header_info(m), struct.pack(e + "I", 0), _system_texts(fmts, m)]
+    out = [_magic(6, m), header_info(m), struct.pack(e + "I", 0), system_texts(fmts, m)]
     out.append(struct.pack(e + "IIQ", 0, 0, 0))  # kallsyms, printk formats, saved command lines
     out.append(
         struct.pack(e + "I", m.cpus) + b"options  \0" + _common_options(m) + struct.pack(e + "H", 0) + b"flyrecord\0"
@@ -483,9 +504,9 @@ def _v7(path: Path, cpus: Sequence[bytes], fmts: Sequence[Format], m: Machine, c
         out.extend(struct.pack(e + "HHIQ", number, int(zstd is not None), 0, len(data)) + data)
         return struct.pack(e + "Q", at)
 
-    options = _option(m, 16, section(16, _header_info(m)))
+    options = _option(m, 16, section(16, header_info(m)))
     options += _option(m, 17, section(17, struct.pack(e + "I", 0)))
-    options += _option(m, 18, section(18, _system_texts(fmts, m)))
+    options += _option(m, 18, section(18, system_texts(fmts, m)))
     options += _common_options(m)
     buffer_at = len(out)
     out += bytes(16)
@@ -525,7 +546,6 @@ def write(
     machine: Machine | None = None,
 ) -> None:
     """Writes a trace.dat. `events`: rows, or columns by event as `schedule` makes them."""
-    columns = isinstance(events, Mapping)
     if machine is None:
         last = (
             max((int(c["cpu"].max()) for c in events.values()), default=0)
@@ -533,8 +553,7 @@ def write(
             else max((r[1] for r in events), default=0)
         )
         machine = Machine(last + 1)
-    make: Any = _from_columns if columns else _from_rows
-    r: Records = make(events, fmts, machine.long_size, machine.endian)
+    r = records(events, fmts, machine)
     edges = np.searchsorted(r.cpu, np.arange(machine.cpus + 1)).tolist()
     cpus = [_pages(r, edges[c], edges[c + 1], machine) for c in range(machine.cpus)]
     if version == 6:

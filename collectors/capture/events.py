@@ -36,6 +36,9 @@ ALL = (
     "timer:hrtimer_expire_entry",
 )  # fmt: skip
 
+NOT_FOR_PERF = frozenset({"irq_vectors:irq_work_entry", "irq_vectors:irq_work_exit"})
+"""The kernel lets nobody sample the latter, for a sample may send an irq_work itself; the former alone is no use."""
+
 SUBSETS = {"all": ALL, "sched": SCHED}
 
 
@@ -47,10 +50,11 @@ class Choice:
     absent: tuple[str, ...]
 
 
-def choose(available: Collection[str], subset: str = "all") -> Choice:
-    """The events of a subset that a kernel has. Raises UsageError when one of REQUIRED is missing."""
+def choose(available: Collection[str], subset: str = "all", tool: str = "trace-cmd") -> Choice:
+    """The events of a subset that a kernel has and `tool` may record. Raises UsageError when one of REQUIRED is
+    missing."""
     missing = [e for e in REQUIRED if e not in available]
     if missing:
         raise UsageError(f"this kernel has no event {' '.join(missing)}: it cannot be recorded for placement")
-    wanted = SUBSETS[subset]
+    wanted = [e for e in SUBSETS[subset] if tool != "perf" or e not in NOT_FOR_PERF]
     return Choice(tuple(e for e in wanted if e in available), tuple(e for e in wanted if e not in available))

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// trace.dat to batches of columns (rewake.forms EVENT_TABLES), tasks and counts. One pass, bounded memory.
+// Records of the kernel's tracepoints, in order of time, to batches of columns (rewake.forms EVENT_TABLES), tasks and
+// counts. One pass, bounded memory. What a format adds is how it comes by the records: TraceDat, perf::PerfData.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "collectors/decode/columns.hpp"
+#include "collectors/decode/error.hpp"
+#include "collectors/decode/format/events.hpp"
 #include "collectors/decode/tasks.hpp"
-#include "collectors/decode/trace.hpp"
 
 namespace rewake::decode {
 
@@ -23,34 +24,50 @@ struct CpuLoss {
     int64_t last_ns = Tasks::kNever;
 };
 
+/// What is needed of a file to understand its records. The references outlive the decoder.
+struct Source {
+    const Formats& formats;
+    Problems& problems;
+    uint32_t n_cpus;     ///< above every CPU number of the records
+    uint32_t long_size;  ///< sizeof(long) of the kernel
+};
+
 class Decoder {
   public:
-    /// `most`: events in a batch (at least 2). Throws Error.
-    Decoder(const std::string& path, size_t most);
+    virtual ~Decoder() = default;
+    Decoder(const Decoder&) = delete;
+    Decoder& operator=(const Decoder&) = delete;
 
     /// The next batch; null at the end. Throws Error.
     std::unique_ptr<Batch> next();
 
-    [[nodiscard]] const TraceFile& trace() const { return trace_; }
     [[nodiscard]] const Tasks& tasks() const { return tasks_; }
     /// Records by original event name, all of them and those without a table.
     [[nodiscard]] std::map<std::string, uint64_t> counts(bool skipped_only) const;
     [[nodiscard]] const std::vector<CpuLoss>& losses() const { return losses_; }
-    [[nodiscard]] std::vector<std::string> problems() const { return trace_.problems.lines(); }
+    [[nodiscard]] std::vector<std::string> problems() const { return source_.problems.lines(); }
+    /// What the format could not carry, in words.
+    [[nodiscard]] virtual std::vector<std::string> missing() const { return {}; }
 
     uint64_t events = 0;         ///< records seen
     uint64_t steps_back = 0;     ///< records older than their predecessor in the merged order
     uint64_t wakeup_failed = 0;  ///< wakeups with success=0, dropped
     int64_t first_ns = Tasks::kNever, last_ns = Tasks::kNever;
 
-  private:
-    template <bool Big>
-    void visit(const Stream<Big>& s, Batch& b);
-    template <bool Big>
-    void table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batch& b);
-    template <bool Big>
-    void probe_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batch& b);
+  protected:
+    /// `most`: events in a batch (at least 2).
+    Decoder(const Source& source, size_t most);
+
+    /// Visits records until `next_id_` is at least `end` or there are none. True: there are more.
+    virtual bool fill(Batch& b, int64_t end) = 0;
+
+    /// One record (defined in rows.hpp). `S`: ring/stream.hpp, or what looks like it.
+    template <class S>
+    void visit(const S& s, int64_t ns, Batch& b);
     void loss_row(uint16_t cpu, bool counted, uint64_t lost, int64_t ns, Batch& b);
+
+    /// Records that never came here, as skipped ones.
+    void add_skipped(const std::string& name, uint64_t n) { others_[name] += n; }
 
     /// Fills the columns that every table has; the index of the row.
     template <class T>
@@ -62,18 +79,25 @@ class Decoder {
         return i;
     }
     [[nodiscard]] bool tid_ok(int64_t v) const { return v >= 0 && v < kTids; }
-    [[nodiscard]] bool cpu_ok(int64_t v) const { return v >= 0 && v < trace_.container.n_cpus; }
+    [[nodiscard]] bool cpu_ok(int64_t v) const { return v >= 0 && v < source_.n_cpus; }
     void impossible(uint32_t cpu, uint64_t offset);
 
-    TraceFile trace_;
-    std::variant<std::monostate, Records<false>, Records<true>> records_;
-    size_t most_;
-    bool more_ = true;
+    Source source_;
     int64_t next_id_ = 0;
     Tasks tasks_;
-    std::vector<uint64_t> counts_;          // by dense number of the event
-    std::map<uint16_t, uint64_t> unknown_;  // by common_type, types without a format
     std::vector<CpuLoss> losses_;
+
+  private:
+    template <class S>
+    void table_row(const S& s, const Plan& plan, int64_t ns, Batch& b);
+    template <class S>
+    void probe_row(const S& s, const Plan& plan, int64_t ns, Batch& b);
+
+    size_t most_;
+    bool more_ = true;
+    std::vector<uint64_t> counts_;          // by dense number of the event
+    std::map<std::string, uint64_t> others_;
+    std::map<uint16_t, uint64_t> unknown_;  // by common_type, types without a format
     std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
     Rows like_{};
 };

@@ -40,6 +40,9 @@ class Problems {
     uint64_t others_ = 0;
 };
 
+/// Losses just before a record.
+enum class Loss : uint8_t { none, unknown, counted };
+
 /// "CPU 3, offset 4096", for Problems::add.
 std::string place(uint32_t cpu, uint64_t offset);
 

@@ -29,9 +29,16 @@ File::File(const std::string& path) : path_(path) {
     struct stat st{};
     if (::fstat(fd_, &st) != 0 || !S_ISREG(st.st_mode)) {
         ::close(fd_);
-        throw Error(path + ": not a regular file; give the trace.dat that trace-cmd wrote");
+        throw Error(path + ": not a regular file; give the file that the recorder wrote");
     }
     size_ = static_cast<uint64_t>(st.st_size);
+}
+
+File::File(int fd, std::string path) : path_(std::move(path)), fd_(fd) {
+    struct stat st{};
+    if (::fstat(fd_, &st) == 0) {
+        size_ = static_cast<uint64_t>(st.st_size);
+    }
 }
 
 File::~File() { ::close(fd_); }
@@ -49,6 +56,18 @@ size_t File::read_at(uint64_t offset, uint8_t* to, size_t n) const {
         }
     }
     return done;
+}
+
+void File::append(const uint8_t* from, size_t n) {
+    for (size_t done = 0; done < n;) {
+        const ssize_t put = ::pwrite(fd_, from + done, n - done, static_cast<off_t>(size_));
+        if (put > 0) {
+            done += static_cast<size_t>(put);
+            size_ += static_cast<uint64_t>(put);
+        } else if (put == 0 || errno != EINTR) {
+            throw Error(path_ + ": cannot write what it unpacks to: " + std::strerror(errno) + "; give room by TMPDIR");
+        }
+    }
 }
 
 Cursor::Cursor(const File& file, uint64_t begin, uint64_t end, bool big)

@@ -12,12 +12,17 @@ namespace rewake::decode {
 class File {
   public:
     explicit File(const std::string& path);
+    /// Takes over an open file; `path` is what errors call it.
+    File(int fd, std::string path);
     ~File();
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
     /// Reads up to `n` bytes at `offset`; fewer only at the end of the file. Throws Error on an I/O error.
     size_t read_at(uint64_t offset, uint8_t* to, size_t n) const;
+
+    /// Writes behind the end. Throws Error, on a full disk too.
+    void append(const uint8_t* from, size_t n);
 
     [[nodiscard]] uint64_t size() const { return size_; }
     [[nodiscard]] const std::string& path() const { return path_; }

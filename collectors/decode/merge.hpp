@@ -10,8 +10,9 @@
 
 namespace rewake::decode {
 
-/// `Stream` has next() (false: at its end) and ts() below UINT64_MAX. Streams are given in ascending CPU order: equal
-/// times go to the lower index. A stream whose own time steps back is followed as it is.
+/// `Stream` has next() (false: at its end) and ts() below UINT64_MAX. Equal times go to the lower tie(), or without such
+/// a function to the lower index: streams are given in ascending CPU order. A stream whose own time steps back is
+/// followed as it is.
 template <class Stream>
 class Merge {
   public:
@@ -63,8 +64,14 @@ class Merge {
     };
 
     Entry advance(uint32_t i) { return {streams_[i].next() ? streams_[i].ts() : kEnd, i}; }
-    /// Without branches: at the leaves of many streams the outcome cannot be predicted.
-    static bool before(const Entry& a, const Entry& b) {
+    [[nodiscard]] bool before(const Entry& a, const Entry& b) const {
+        if constexpr (requires(const Stream& s) { s.tie(); }) {
+            if (a.key == b.key && a.key != kEnd && a.stream < streams_.size() && b.stream < streams_.size())
+                [[unlikely]] {
+                return streams_[a.stream].tie() < streams_[b.stream].tie();
+            }
+        }
+        // Without branches: at the leaves of many streams the outcome cannot be predicted.
         return (a.key < b.key) | ((a.key == b.key) & (a.stream < b.stream));
     }
 

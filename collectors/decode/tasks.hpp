@@ -52,6 +52,13 @@ class Tasks {
         return task;
     }
 
+    /// The living task with this tid, when it was seen before. 0 < tid < kTids.
+    [[nodiscard]] std::optional<uint32_t> known(uint32_t tid) const {
+        const uint32_t* page = pages_[tid >> kPageBits].get();
+        const uint32_t task = page != nullptr ? page[tid & (kPage - 1)] : kNone;
+        return task == kNone || all_[task].dead ? std::nullopt : std::optional(task);
+    }
+
     /// A fork: always a new generation. tid 0 (an idle task that is being set up) gives the idle task of `cpu`.
     uint32_t fork(uint32_t tid, uint32_t parent, uint32_t cpu, int64_t ns) {
         return tid == 0 ? see(0, cpu, ns) : start(tid, parent, Source::fork, ns);

@@ -6,13 +6,14 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rewake.collectors.snapshot import archive, captured, domains, guest, hwloc, power, tasks
+from rewake.collectors.snapshot import archive, captured, domains, embedded, guest, hwloc, power, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
@@ -99,6 +100,20 @@ def load(path: Path | str | None) -> Snapshot:
         snapshot = Snapshot(sources=[{"name": "synthetic", "sha256": hashlib.sha256(path.encode()).hexdigest()}])
         return _build(snapshot, hwloc.read_synthetic(path), None, None)
     raise TraceError(f"topology {where}: no such file, and not a synthetic topology like 'pack:2 l3:8 core:8 pu:2'")
+
+
+def of_trace(header: Mapping[str, Any]) -> Snapshot:
+    """What the header of a trace says of the machine (`machine`, see embedded.hardware, and `kernel`)."""
+    told = header.get("machine")
+    if told is None:
+        return load(None)
+    snapshot = Snapshot(
+        notes=["topology out of the trace's own header: distances of nodes, capacities, tasks and settings are unknown"]
+    )
+    snapshot.kernel, snapshot.uname = header.get("kernel"), header.get("uname")
+    hardware = embedded.hardware(told, snapshot.notes)
+    snapshot.sources = [{"name": "trace header", "sha256": hashlib.sha256(repr(told).encode()).hexdigest()}]
+    return _build(snapshot, hardware, None, None)
 
 
 def _load_file(path: Path) -> Snapshot:

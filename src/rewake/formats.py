@@ -50,6 +50,12 @@ def _trace_dat(path: Path) -> AbstractContextManager[Reader]:
     return nullcontext(TraceDat(str(path), BATCH_EVENTS))
 
 
+def _perf_data(path: Path) -> AbstractContextManager[Reader]:
+    from rewake.collectors._decode import PerfData
+
+    return nullcontext(PerfData(str(path), BATCH_EVENTS))
+
+
 @contextmanager
 def _capture(path: Path) -> Iterator[Reader]:
     from rewake.collectors._decode import TraceDat
@@ -86,6 +92,7 @@ def _pftrace(path: Path) -> Iterator[Reader]:
 FORMATS = (
     Format("trace.dat", lambda head: head.startswith(b"\x17\x08\x44tracing"), _trace_dat),
     Format("capture", lambda head: head.startswith(b"capture\0") and head[257:262] == b"ustar", _capture, True),
+    Format("perf.data", lambda head: head.startswith((b"PERFILE2", b"2ELIFREP", b"PERFFILE")), _perf_data),
     Format("pftrace", sniff.is_perfetto, _pftrace),
     Format("atrace -z", sniff.is_atrace, _atrace),
     Format("text", sniff.is_text, _text),

@@ -15,6 +15,8 @@ _PACKED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0",
 def identify(path: Path) -> Format:
     """The format. TraceError says what else it looks like and what to do about it."""
     try:
+        if (path / "data").is_file() and (path / "data.0").is_file():
+            raise TraceError(f"{path}: a directory of `perf record --threads`, not supported: record without --threads")
         if path.is_dir():
             raise TraceError(f"{path}: a directory, and not a recording (no manifest.json): give the trace file itself")
         if not path.is_file():
@@ -41,8 +43,6 @@ def _looks_like(head: bytes) -> tuple[str, str]:
             return f"compressed with {packer}", "unpack it and give the trace.dat inside"
     if head[257:262] == b"ustar" or head.startswith(b"PK\3\4"):
         return "an archive", "unpack it and give the trace.dat inside"
-    if head.startswith((b"PERFILE2", b"2ELIFREP", b"PERFFILE")):
-        return "looks like perf.data, which is not supported yet", record
     if head.startswith((b"\xc1\x1f\xfc\xc1", b"\xc1\xfc\x1f\xc1")):
         return "looks like a CTF stream (LTTng), which is not supported yet", record
     if head.startswith(b"PAR1"):

@@ -31,8 +31,9 @@ def import_trace(
     """Imports a trace of any supported format, found by its content.
 
     `topology` is a snapshot archive or directory, an lstopo XML or a synthetic description; None: what lies beside the
-    trace. `out` None: into the cache, where an earlier import of the same bytes is found again. `strict` refuses input
-    that is degraded in any way. Raises TraceError; a failed import leaves nothing behind.
+    trace, else what the trace says of its machine. `out` None: into the cache, where an earlier import of the same
+    bytes is found again. `strict` refuses input that is degraded in any way. Raises TraceError; a failed import leaves
+    nothing behind.
     """
     from rewake.collectors import snapshot
 
@@ -130,7 +131,7 @@ def _write(
     decoded = reader.finish()
 
     report("topology")
-    machine = snapshot.load(where)
+    machine = snapshot.load(where) if where is not None else snapshot.of_trace(header)
     notes = list(machine.notes)
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
     tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)
@@ -181,6 +182,7 @@ def _write(
         "exit_latency_us": machine.exit_latency,
         "energy_aware": machine.energy_aware,
         "capture": machine.capture,
+        "recorded_cpus": _recorded_cpus(machine.capture),
         **_states(kernel, uname, machine),
     }  # fmt: skip
     report("decisions")
@@ -250,6 +252,14 @@ def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[s
                     mine["lost"], sum(counted.get(k, 0) for k in ("overrun", "commit_overrun", "dropped"))
                 )
     return losses
+
+
+def _recorded_cpus(capture: dict[str, Any] | None) -> list[int] | None:
+    """The CPUs that the capture was confined to; None: all."""
+    from rewake.collectors.snapshot.cpulist import parse_list
+
+    listed = (capture or {}).get("cpus")
+    return sorted(parse_list(str(listed))) if listed else None
 
 
 def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bool | None]:

@@ -222,36 +222,36 @@ def test_without_trace_cmd_it_says_how_to_get_it(tracing: Machine, work: Path) -
     assert done.returncode == 1 and "trace-cmd is not installed: install trace-cmd" in done.stderr
 
 
-def test_perf_records_a_load(tracing: Machine, work: Path) -> None:
-    """The runner alone, for what it writes has no importer of ours: perf itself reads it back."""
+def test_perf_records_imports_checks_and_replays_a_load(tracing: Machine, work: Path) -> None:
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed")
-    code = f"""
-from pathlib import Path
-from rewake.collectors.capture import events, session
-from rewake.collectors.capture.perf import Perf
-from rewake.collectors.capture.tracefs import Tracefs
-request = session.Request(events.SCHED, Path({str(work)!r}), 4096, command={LOAD!r})
-done = session.record(Tracefs.find(), Perf(request), request, print)
-assert done.stopped_by == "command" and done.run.status == 0, done
-"""
-    done = subprocess.run([*tracing.prefix, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    raw = work / "raw"
+    done = tracing.rewake("record", "--tool", "perf", "-o", work / "a.rewake", "--keep-raw", raw, "--", *LOAD, ok=False)
     if done.returncode != 0 and "ended before it recorded" in done.stderr:
         pytest.skip(f"perf cannot record here: {done.stderr.strip().splitlines()[-1][-200:]}")
-    assert done.returncode == 0, done.stderr
-    shown = subprocess.run(["perf", "script", "-i", work / "perf.data", "-F", "event,comm"], capture_output=True,
-                           text=True, check=True).stdout  # fmt: skip
-    assert shown.count("sched:sched_waking") > 1000
-    assert "mode=perf\n" in (work / "topology" / "capture").read_text()
+    assert done.returncode == 0 and done.stdout == f"{work}/a.rewake\n", done.stderr
+    recording = Recording(work / "a.rewake")
+    manifest = recording.manifest
+    assert manifest["source"]["format"] == "perf.data" and manifest["clock"] == "mono"
+    assert manifest["kernel"] == os.uname().release and manifest["topology"] == "snapshot"
+    assert manifest["capture"]["mode"] == "perf" and manifest["capture"]["observers"] >= 2
+    assert manifest["missing"] == [] and manifest["problems"] == [] and manifest["steps_back"] == 0
+    shown = subprocess.run(["perf", "script", "-i", raw / "perf.data", "-F", "event"], capture_output=True, text=True,
+                           check=True).stdout  # fmt: skip
+    assert manifest["events"]["sched_waking"] == shown.count("sched:sched_waking") > 1000
+    assert sum(manifest["events"].values()) == len(shown.splitlines())
+    classes = decisions_by_class(recording)
+    assert classes["moved"] + classes["stayed"] + classes["maybe_delayed"] + classes["maybe_on_cpu"] > 500
+    assert "events lost" in tracing.rewake("check", "--force", work / "a.rewake").stdout
+    replayed = tracing.rewake("replay", work / "a.rewake", "--force", "--policy", "linux-6.12", "-o", work / "a.run",
+                              "--format", "json")  # fmt: skip
+    assert "linux-6.12" in replayed.stdout
 
 
-def test_tools_whose_files_cannot_be_imported_are_refused_before(work: Path) -> None:
-    for tool in ("perf", "perfetto"):
-        done = Machine([]).rewake("record", "--tool", tool, "--duration", "1s", ok=False)
-        assert done.returncode == 1
-        assert any(
-            s in done.stderr for s in ("is not installed: see", "does not import perf.data", "does not run traced")
-        )
+def test_tools_that_cannot_be_run_are_refused_before(work: Path) -> None:
+    done = Machine([]).rewake("record", "--tool", "perfetto", "--duration", "1s", ok=False)
+    assert done.returncode == 1
+    assert any(s in done.stderr for s in ("is not installed: see", "does not run traced"))
     done = Machine([]).rewake("record", "--tool", "perf", "--flight-recorder", ok=False)
     assert done.returncode == 2 and "not with --flight-recorder" in done.stderr
     shown = Machine([]).rewake("record", "--tool", "perfetto", "--emit-script", "--duration", "2s").stdout

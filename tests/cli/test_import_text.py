@@ -98,7 +98,7 @@ def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture
     for what in ("policies", "fidelity", "not_counted", "recorded_migrations", "recorded_latency"):
         assert found["text"][what] == found["trace.dat"][what]
     bare = found["bare"]["policies"]
-    assert all(row["would_cross_llc"] is None for row in bare) and all(row["would_move"] is not None for row in bare)
+    assert all(row["cross_llc_prev"] is None for row in bare) and all(row["would_move"] is not None for row in bare)
     shown = told(capsys, "info", text)
     assert "report.txt  text, trace-cmd report\n" in shown and "not in this trace" in shown
 

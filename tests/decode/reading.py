@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewake.collectors._decode import TraceDat
+from rewake.collectors._decode import PerfData, TraceDat
 from rewake.forms import ENUMS
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -66,7 +66,13 @@ def values(column: Any) -> list[Any]:
     return out
 
 
-def decode(path: Path | str, batch_events: int = 1_000_000, reader: Any = TraceDat) -> Decoded:
+def opened(path: Path | str, batch_events: int = 1_000_000) -> TraceDat | PerfData:
+    """The decoder of what the file is by its first bytes."""
+    perf = Path(path).is_file() and Path(path).read_bytes()[:8] in (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
+    return (PerfData if perf else TraceDat)(str(path), batch_events)
+
+
+def decode(path: Path | str, batch_events: int = 1_000_000, reader: Any = opened) -> Decoded:
     trace = reader(str(path), batch_events)
     rows: list[dict[str, Any]] = []
     batches = 0
@@ -86,7 +92,7 @@ def decode(path: Path | str, batch_events: int = 1_000_000, reader: Any = TraceD
 
 def count(path: Path | str) -> dict[str, Any]:
     """The end of a file, its rows only counted (`rows`)."""
-    trace = TraceDat(str(path))
+    trace = opened(path)
     rows = 0
     while (batch := trace.next_batch()) is not None:
         rows += sum(len(c["id"]) for c in batch.values())

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import struct
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 import tracedat
+from decode.mutating import survive
 from decode.reading import count, decode
 
 from rewake.collectors._decode import TraceDat
@@ -36,49 +36,6 @@ def refused(path: Path) -> str:
     message = str(error.value)
     assert "\n" not in message and message.startswith(str(path))
     return message
-
-
-# Runs in a process of its own, with an address space limit: a crash or a huge allocation is a failure of that process.
-CHILD = """
-import json, resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-from pathlib import Path
-from rewake.errors import TraceError
-import rewake.collectors._decode as readers
-reader = getattr(readers, sys.argv[2])
-path = Path(sys.argv[1])
-whole = path.read_bytes()
-tally = {"refused": 0, "degraded": 0, "clean": 0}
-for edits, keep in json.load(sys.stdin):
-    data = bytearray(whole)
-    for at, value in edits:
-        data[at] = value
-    path.write_bytes(data[:keep])
-    try:
-        trace = reader(str(path), 1000)
-        while trace.next_batch() is not None:
-            pass
-        tally["degraded" if trace.finish()["problems"] else "clean"] += 1
-    except TraceError as error:
-        assert "\\n" not in str(error)
-        tally["refused"] += 1
-print(json.dumps(tally))
-"""
-
-
-def survive(path: Path, mutations: list[tuple[list[tuple[int, int]], int]], reader: str = "TraceDat") -> dict[str, int]:
-    """How many mutated copies of the file are refused, read with problems, read without."""
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, path, reader],
-        input=json.dumps(mutations),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert child.returncode == 0, child.stderr
-    tally: dict[str, int] = json.loads(child.stdout)
-    assert sum(tally.values()) == len(mutations)
-    return tally
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +80,7 @@ def test_not_a_trace(tmp_path: Path) -> None:
     for content, why in (
         (b"", "offset 0: the file is empty"),
         (b"\n".join([b"# tracer: nop"] * 9), "not a trace.dat file"),
-        (b"PERFILE2" + bytes(100), "not a trace.dat file"),
+        (b"PERFILE3" + bytes(100), "not a trace.dat file"),
         (b"\x17\x08\x44tracing5\0" + bytes(100), "version 5 is not known"),
         (b"\x17\x08\x44tracing6\0", "truncated"),
         (b"\x17\x08\x44tracing6\0\0\x07" + bytes(100), "size of long 7"),

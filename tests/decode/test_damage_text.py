@@ -8,39 +8,12 @@ from pathlib import Path
 
 import pytest
 from decode import perfetto_writer, printing
+from decode.mutating import of_all_kinds, survive
 from decode.reading import SHARED, decode
-from decode.test_damage import survive
 from decode.test_golden import ROWS
 from decode.test_text import records
 
 from rewake.collectors._decode import Pftrace, Text
-
-PAGE = 4096
-Mutation = tuple[list[tuple[int, int]], int]
-
-
-def mutations(data: bytes, seed: str, n: int = 200) -> list[Mutation]:
-    """Truncations, flipped bits, zeroed and swapped pages, a quarter each."""
-    rng = random.Random(seed)
-    out: list[Mutation] = []
-    for k in range(n):
-        edits: list[tuple[int, int]] = []
-        keep = len(data)
-        page = rng.randrange(max(1, len(data) - PAGE))
-        if k % 4 == 0:
-            keep = rng.randrange(len(data))
-        elif k % 4 == 1:
-            places = [rng.randrange(len(data)) for _ in range(rng.randrange(1, 40))]
-            edits = [(at, data[at] ^ 1 << rng.randrange(8)) for at in places]
-        elif k % 4 == 2:
-            edits = [(at, 0) for at in range(page, min(page + PAGE, len(data)))]
-        else:
-            other = rng.randrange(max(1, len(data) - PAGE))
-            size = min(PAGE, len(data) - max(page, other))
-            edits = [(page + i, data[other + i]) for i in range(size)]
-            edits += [(other + i, data[page + i]) for i in range(size)]
-        out.append((edits, keep))
-    return out
 
 
 @pytest.fixture(params=["text", "html", "full", "compact", "recorded"])
@@ -63,7 +36,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
 
 def test_mutated_copies(file: tuple[Path, str]) -> None:
     path, reader = file
-    tally = survive(path, mutations(path.read_bytes(), path.name + reader), reader)
+    tally = survive(path, of_all_kinds(path.stat().st_size, 200, 6), reader)
     assert tally["degraded"] > 20
 
 

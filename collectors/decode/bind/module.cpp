@@ -9,9 +9,10 @@
 #include <cstring>
 #include <map>
 
-#include "collectors/decode/decoder.hpp"
+#include "collectors/decode/perfdata/perfdata.hpp"
 #include "collectors/decode/pftrace/decoder.hpp"
 #include "collectors/decode/text/decoder.hpp"
+#include "collectors/decode/tracedat/tracedat.hpp"
 
 namespace nb = nanobind;
 
@@ -97,6 +98,86 @@ std::string escape_lines(const std::string& text) {
     return out;
 }
 
+nb::list events_of(const Formats& formats) {
+    nb::list events;
+    for (size_t i = 0; i < formats.names().size(); ++i) {
+        if (formats.recordable(i)) {
+            events.append(escape(formats.names()[i]));
+        }
+    }
+    return events;
+}
+
+nb::list texts(const std::vector<std::string>& all) {
+    nb::list out;
+    for (const std::string& text : all) {
+        out.append(escape(text));
+    }
+    return out;
+}
+
+/// What collectors.snapshot.embedded makes a machine of.
+nb::object machine_of(const perf::Hardware& hw) {
+    if (hw.threads.empty() && hw.caches.empty() && hw.nodes.empty()) {
+        return nb::none();
+    }
+    nb::dict m;
+    m["available"] = hw.available;
+    m["packages"] = texts(hw.packages);
+    m["dies"] = texts(hw.dies);
+    m["threads"] = texts(hw.threads);
+    nb::list cpus, nodes, caches;
+    for (const auto& cpu : hw.cpus) {
+        cpus.append(nb::make_tuple(cpu.core, cpu.socket));
+    }
+    for (const auto& node : hw.nodes) {
+        nodes.append(nb::make_tuple(node.number, escape(node.cpus)));
+    }
+    for (const auto& cache : hw.caches) {
+        caches.append(nb::make_tuple(cache.level, escape(cache.type), escape(cache.cpus)));
+    }
+    m["cpus"] = cpus;
+    m["nodes"] = nodes;
+    m["caches"] = caches;
+    return m;
+}
+
+/// Name of a clock as tracefs calls it, of a clockid_t; without one perf took its own, the clock "perf" of tracefs.
+const char* clock_of(const std::optional<int32_t>& clockid) {
+    static constexpr const char* kNames[] = {"realtime", "mono", nullptr, nullptr, "mono_raw", nullptr,
+                                             nullptr,    "boot", nullptr, nullptr, nullptr,    "tai"};
+    if (!clockid) {
+        return "perf";
+    }
+    return *clockid >= 0 && *clockid < static_cast<int32_t>(std::size(kNames)) && kNames[*clockid] != nullptr
+               ? kNames[*clockid]
+               : "unknown";
+}
+
+nb::dict header_of(const perf::PerfData& d) {
+    const perf::Header& f = d.about();
+    nb::dict h;
+    h["format"] = "perf.data";
+    h["version"] = f.pipe ? "2, piped" : "2";
+    h["compression"] = f.compressed ? "zstd" : "none";
+    h["endian"] = f.big ? "big" : "little";
+    h["long_size"] = f.tracing.long_size;
+    h["cpus"] = d.n_cpus();
+    h["clock"] = clock_of(f.clockid);
+    h["kernel"] = text_or_none(f.release);
+    h["uname"] = f.release.empty() ? nb::none()
+                                   : nb::cast(escape("Linux " + (f.hostname.empty() ? "unknown" : f.hostname) + " " +
+                                                     f.release + " " + f.arch));
+    nb::dict options;
+    options["perf"] = escape(f.perf_version);
+    options["command"] = escape(f.command);
+    h["options"] = options;
+    h["events"] = events_of(d.event_formats());
+    h["is_guest"] = false;
+    h["machine"] = machine_of(f.hardware);
+    return h;
+}
+
 nb::dict header_of(const Container& c, const Formats& formats) {
     nb::dict h;
     h["format"] = "trace.dat";
@@ -122,13 +203,7 @@ nb::dict header_of(const Container& c, const Formats& formats) {
         options[name.c_str()] = text;
     }
     h["options"] = options;
-    nb::list events;
-    for (size_t i = 0; i < formats.names().size(); ++i) {
-        if (formats.recordable(i)) {
-            events.append(escape(formats.names()[i]));
-        }
-    }
-    h["events"] = events;
+    h["events"] = events_of(formats);
     h["is_guest"] = c.is_guest;
     nb::list guests;
     for (const std::string& name : c.guests) {
@@ -169,9 +244,9 @@ nb::dict counts_of(const std::map<std::string, uint64_t>& counts) {
     return out;
 }
 
-/// What every decoder ends with. `D`: a Decoder, or a Sink.
-template <class D>
-nb::dict finish(const D& d, const std::vector<std::string>& problem_lines) {
+/// What every decoder ends with. `D`: a Decoder, or the Sink that `said` writes to.
+template <class D, class Said>
+nb::dict finish(const D& d, const Said& said) {
     nb::dict out;
     out["tasks"] = tasks_of(d.tasks());
     out["names"] = names_of(d.tasks());
@@ -198,10 +273,11 @@ nb::dict finish(const D& d, const std::vector<std::string>& problem_lines) {
     out["steps_back"] = d.steps_back;
     out["wakeup_failed"] = d.wakeup_failed;
     nb::list problems;
-    for (const std::string& line : problem_lines) {
+    for (const std::string& line : said.problems()) {
         problems.append(escape(line));
     }
     out["problems"] = problems;
+    out["missing"] = texts(said.missing());
     return out;
 }
 
@@ -214,14 +290,6 @@ nb::object next_batch(D& d) {
         batch = d.next();
     }
     return batch == nullptr ? nb::none() : nb::object(tables_of(*batch));
-}
-
-/// finish() of a decoder that writes to a Sink.
-template <class D>
-nb::dict finish_sink(const D& d) {
-    nb::dict out = finish(d.sink(), d.problems());
-    out["missing"] = d.missing();
-    return out;
 }
 
 nb::dict text_header(const TextDecoder& d) {
@@ -280,25 +348,33 @@ NB_MODULE(_decode, m) {
             }
         },
         nullptr);
-    nb::class_<Decoder>(m, "TraceDat", "An open trace.dat; raises rewake.errors.TraceError.")
-        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
-        .def_prop_ro("header", [](const Decoder& d) { return header_of(d.trace().container, d.trace().formats); })
+    nb::class_<Decoder>(m, "Decoder", "An open trace; raises rewake.errors.TraceError.")
         .def("next_batch", &next_batch<Decoder>,
              "The next batch: {table: {column: array or (values, null)}}, None at the end.")
         .def(
-            "finish", [](const Decoder& d) { return finish(d, d.problems()); },
+            "finish", [](const Decoder& d) { return finish(d, d); },
             "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
+    nb::class_<TraceDat, Decoder>(m, "TraceDat", "An open trace.dat.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_prop_ro("header", [](const TraceDat& d) { return header_of(d.trace().container, d.trace().formats); });
+    nb::class_<perf::PerfData, Decoder>(m, "PerfData", "An open perf.data.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_prop_ro("header", [](const perf::PerfData& d) { return header_of(d); });
     nb::class_<TextDecoder>(m, "Text", "Open ftrace text; raises rewake.errors.TraceError.")
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_prop_ro("header", &text_header)
         .def("next_batch", &next_batch<TextDecoder>, "As TraceDat.next_batch.")
-        .def("finish", &finish_sink<TextDecoder>, "As TraceDat.finish, and `missing`: what the text does not carry.");
+        .def(
+            "finish", [](const TextDecoder& d) { return finish(d.sink(), d); },
+            "As TraceDat.finish, and `missing`: what the text does not carry.");
     nb::class_<PftraceDecoder>(m, "Pftrace", "An open Perfetto trace without compressed packets; raises TraceError.")
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_static("compressed", &PftraceDecoder::compressed, nb::arg("path"),
                     "Whether the file has packets that collectors.unpack must unpack first.")
         .def_prop_ro("header", &pftrace_header)
         .def("next_batch", &next_batch<PftraceDecoder>, "As TraceDat.next_batch.")
-        .def("finish", &finish_sink<PftraceDecoder>, "As TraceDat.finish, and `missing`.");
+        .def(
+            "finish", [](const PftraceDecoder& d) { return finish(d.sink(), d); },
+            "As TraceDat.finish, and `missing`.");
     m.def("schema", &schema, "Column structs of the event tables: {table: [(column, type, nullable)]}.");
 }

@@ -18,8 +18,8 @@ namespace rewake::decode {
 template <bool Big, class Pages = PageSource>
 class Stream {
   public:
-    /// Losses just before the current record.
-    enum class Loss : uint8_t { none, unknown, counted };
+    using Loss = decode::Loss;
+    static constexpr bool kBig = Big;
 
     Stream(Pages pages, PageLayout layout, uint32_t type_offset, uint32_t least, Problems& problems)
         : pages_(std::move(pages)), layout_(layout), type_offset_(type_offset), least_(least), problems_(&problems) {}

@@ -97,7 +97,7 @@ def command(
     from rewake.collectors.capture.tracefs import Tracefs
 
     if emit_script:
-        _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd)
+        _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
     _refuse_tool(tool, flight_recorder)
     if measure_overhead and not cmd:
@@ -113,7 +113,7 @@ def command(
     if stop_ns is not None and not flight_recorder:
         raise UsageError("--stop-on needs --flight-recorder: only its buffers hold what led to the moment")
     tracefs = Tracefs.find()
-    choice = events.choose(tracefs.events(), subset)
+    choice = events.choose(tracefs.events(), subset, tool)
     plan = None
     if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
         plan = _look(tracefs, choice.events, seconds, format_ if dry_run else None, flight_recorder)
@@ -133,14 +133,16 @@ def command(
 
 def _emit(
     tool: str, seconds: float, subset: str, buffer: str | None, max_size: str | None, output: Path | None,
-    cmd: tuple[str, ...],
+    cmd: tuple[str, ...], probes: bool,
 ) -> None:  # fmt: skip
     from rewake import __version__
     from rewake.collectors.capture import events, perfetto, script
 
     if tool == "perf" or (tool == "perfetto" and cmd):
         raise UsageError(f"--emit-script with --tool {tool}: only trace-cmd, or perfetto without CMD")
-    plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd)
+    if tool == "perfetto" and probes:
+        raise UsageError("--probes: traced cannot record them; use trace-cmd")
+    plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd, probes=probes)
     buffer_kb = bytes_of(buffer) >> 10 if buffer is not None else plain.buffer_kb
     max_bytes = bytes_of(max_size) if max_size is not None else plain.max_kb << 10
     if tool == "perfetto":
@@ -235,8 +237,6 @@ def _stop_ns(given: str | None) -> int | None:
 
 def _refuse_tool(tool: str, flight: bool) -> None:
     """Before anything is recorded that could not be imported."""
-    from rewake.formats import FORMATS
-
     if tool == "trace-cmd":
         return
     if flight:
@@ -246,8 +246,6 @@ def _refuse_tool(tool: str, flight: bool) -> None:
         raise RewakeError(f"--tool {tool}: {program} is not installed: see rewake doctor")
     if tool == "perfetto":
         raise RewakeError("--tool perfetto: rewake does not run traced; --emit-script prints the configuration for it")
-    if "perf.data" not in {f.name for f in FORMATS}:
-        raise RewakeError("--tool perf: this rewake does not import perf.data: use trace-cmd")
 
 
 def _back_end(tracefs: Tracefs, request: Request, kind: str, stop_ns: int | None) -> Callable[[], BackEnd]:

@@ -93,6 +93,7 @@ FORMATS = (
     Format("trace.dat", lambda head: head.startswith(b"\x17\x08\x44tracing"), _trace_dat),
     Format("capture", lambda head: head.startswith(b"capture\0") and head[257:262] == b"ustar", _capture, True),
     Format("perf.data", lambda head: head.startswith((b"PERFILE2", b"2ELIFREP", b"PERFFILE")), _perf_data),
+    Format("schedviz", sniff.is_schedviz, _capture),
     Format("pftrace", sniff.is_perfetto, _pftrace),
     Format("atrace -z", sniff.is_atrace, _atrace),
     Format("text", sniff.is_text, _text),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 
 _HEADERS = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")
 _HTML = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
@@ -28,6 +29,17 @@ def is_atrace(head: bytes) -> bool:
     """Whether the first bytes are those of `atrace -z`: TRACE: and a zlib stream, perhaps behind a line of the tool."""
     at = head.find(b"TRACE:\n", 0, 200)
     return at >= 0 and head[at + 7 :].lstrip(b"\r\n").startswith((b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"))
+
+
+def is_schedviz(head: bytes) -> bool:
+    """Whether a tar, packed with gzip, begins with the event formats that SchedViz keeps."""
+    if not head.startswith(b"\x1f\x8b"):
+        return False
+    try:
+        tar = zlib.decompressobj(31).decompress(head, 512)
+    except zlib.error:
+        return False
+    return tar[257:262] == b"ustar" and tar.startswith(b"formats/")
 
 
 def is_perfetto(head: bytes) -> bool:

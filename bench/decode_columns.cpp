@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// performance.md rows 1 and 3: a trace.dat or perf.data to resident, merged columns of all events. Usage:
-// decode_columns FILE
+// performance.md rows 1, 3, 4 and 5: a trace.dat, perf.data, Perfetto trace or ftrace text to resident, merged columns of
+// all events. Usage: decode_columns FILE
 #include <cstdio>
 #include <cstring>
 #include <limits>
-#include <memory>
 
 #include "collectors/decode/perfdata/perfdata.hpp"
+#include "collectors/decode/pftrace/decoder.hpp"
+#include "collectors/decode/text/decoder.hpp"
 #include "collectors/decode/tracedat/tracedat.hpp"
+
+namespace {
+
+using namespace rewake::decode;
+
+constexpr size_t kAll = std::numeric_limits<int32_t>::max();
+
+/// Decodes all of it. `said`: where the counts are.
+template <class D, class Said>
+void run(D& decoder, const Said& said) {
+    size_t rows = 0;
+    const auto batch = decoder.next();
+    if (batch != nullptr) {
+        for (const size_t n : batch->rows()) {
+            rows += n;
+        }
+    }
+    std::printf("events %llu rows %zu tasks %zu\n", static_cast<unsigned long long>(said.events), rows,
+                said.tasks().all().size());
+    std::fflush(stdout);
+    std::quick_exit(0);  // the peers do not give their memory back piece by piece either
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
     if (argc != 2) {
@@ -15,31 +40,25 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        constexpr size_t kAll = std::numeric_limits<int32_t>::max();
         char magic[8] = {};
         if (std::FILE* file = std::fopen(argv[1], "rb"); file != nullptr) {
             (void)!std::fread(magic, 1, sizeof magic, file);
             std::fclose(file);
         }
-        std::unique_ptr<rewake::decode::Decoder> opened;
         if (std::memcmp(magic, "PERFILE2", sizeof magic) == 0) {
-            opened = std::make_unique<rewake::decode::perf::PerfData>(argv[1], kAll);
+            perf::PerfData d(argv[1], kAll);
+            run<Decoder>(d, d);
+        } else if (magic[0] == '\x17') {
+            TraceDat d(argv[1], kAll);
+            run<Decoder>(d, d);
+        } else if (magic[0] == '\n' && magic[1] != '\n') {
+            PftraceDecoder d(argv[1], kAll);
+            run(d, d.sink());
         } else {
-            opened = std::make_unique<rewake::decode::TraceDat>(argv[1], kAll);
+            TextDecoder d(argv[1], kAll);
+            run(d, d.sink());
         }
-        rewake::decode::Decoder& decoder = *opened;
-        size_t rows = 0;
-        const auto batch = decoder.next();
-        if (batch != nullptr) {
-            for (const size_t n : batch->rows()) {
-                rows += n;
-            }
-        }
-        std::printf("events %llu rows %zu tasks %zu\n", static_cast<unsigned long long>(decoder.events), rows,
-                    decoder.tasks().all().size());
-        std::fflush(stdout);
-        std::quick_exit(0);  // the peers do not give their memory back piece by piece either
-    } catch (const rewake::decode::Error& e) {
+    } catch (const Error& e) {
         std::fprintf(stderr, "%s\n", e.what());
         return 1;
     }

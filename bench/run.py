@@ -39,6 +39,12 @@ decision.task GROUP BY tid, decision.task ORDER BY 4 DESC"""
 """Row 3b: what `perf sched latency` prints."""
 
 
+def printed(to: Path, argv: list[str]) -> None:
+    """What a tool prints, in a file."""
+    with to.open("wb") as file:
+        subprocess.run(argv, stdout=file, stderr=subprocess.DEVNULL, check=True)
+
+
 def decision_costs(replays: Replays, times: int) -> dict[str, float]:
     """ns a decision takes: each policy alone, and `all` of them in one pass; medians."""
     from rewake import runs
@@ -115,6 +121,11 @@ def main() -> int:
         row("1b", "decode to columns / C loop on libtracecmd", 1.0, 0.5, columns, peer)
         if zstd is not None:
             row("1c", "zstd / uncompressed, decode to columns", 3, 2, program("decode_columns", zstd), columns)
+        text = folder / "report.txt"
+        printed(text, [report, "report", str(trace)])
+        row("5", "text of trace-cmd report to columns / trace-cmd report", 0.3, 0.15, program("decode_columns", text),
+            trace_cmd)  # fmt: skip
+        text.unlink()
         perf = shutil.which("perf")
         if perf is None:
             print("bench: perf is not installed: rows 3 and 3b are left out", file=sys.stderr)
@@ -122,6 +133,10 @@ def main() -> int:
             samples = make_perf_data(folder, args.events)
             row("3", "perf.data to columns / perf script", 1 / 10, 1 / 20, program("decode_columns", samples),
                 lambda: cpu_seconds([perf, "script", "-i", str(samples)]))  # fmt: skip
+            printed(text, [perf, "script", "-i", str(samples)])
+            row("5b", "text of perf script to columns / perf script", 0.3, 0.15, program("decode_columns", text),
+                lambda: cpu_seconds([perf, "script", "-i", str(samples)]))  # fmt: skip
+            text.unlink()
             row("3b", "rewake query: wake latency per task / perf sched latency", 1.5, 1.0,
                 lambda: rewake("query", str(samples), LATENCY),
                 lambda: cpu_seconds([perf, "sched", "latency", "-i", str(samples)]))  # fmt: skip

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tar that the script of --emit-script leaves: a snapshot with, beside it, trace.dat or raw pages and formats.
 
-Read as hostile: plain members with expected names only, none twice, into a private directory. The snapshot in it is
-read by collectors.snapshot, straight from the archive.
+SchedViz's tars are read, too: raw pages in traces/cpuN instead of raw/cpuN, packed with gzip, and nothing that says the
+clock or the kernel. Read as hostile: plain members with expected names only, none twice, into a private directory. The
+snapshot in it is read by collectors.snapshot, straight from the archive.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +29,7 @@ _WANTED = re.compile(
 _SMALL = 1 << 20
 _BLOCK = 1 << 20
 _MAX_MEMBERS = 400_000
+_MOST_RATIO = 200  # ring-buffer pages pack to a tenth or so
 
 
 @contextmanager
@@ -36,9 +40,9 @@ def trace_of(path: Path) -> Iterator[Path]:
     ) as place:
         target = Path(place)
         try:
-            with tarfile.open(path, "r:") as tar:
+            with tarfile.open(path, "r:*") as tar:
                 found = _unpack(tar, target, path)
-        except (tarfile.TarError, EOFError, ValueError) as error:
+        except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError) as error:
             raise TraceError(f"{path}: not a readable tar archive ({error}): copy it again") from None
         if "trace.dat" in found:
             yield target / "trace.dat"
@@ -57,15 +61,21 @@ def _writable(path: Path) -> bool:
 
 def _unpack(tar: tarfile.TarFile, target: Path, path: Path) -> set[str]:
     found: set[str] = set()
+    left = path.stat().st_size * _MOST_RATIO + _SMALL
     for number, member in enumerate(tar):
         if number >= _MAX_MEMBERS:
             raise TraceError(f"{path}: more than {_MAX_MEMBERS} members; refusing it")
         name = member.name.removeprefix("./")
+        if name.startswith("traces/cpu"):
+            name = name.replace("traces", "raw", 1)
         if not _WANTED.fullmatch(name) or not member.isreg() or member.issparse():
             continue
         if name in found:
             raise TraceError(f"{path}: member {name!r} twice; refusing it")
         found.add(name)
+        left -= member.size
+        if left < 0:
+            raise TraceError(f"{path}: unpacks to more than {_MOST_RATIO} times its size; refusing it")
         source = tar.extractfile(member)
         assert source is not None
         if not name.startswith(("raw/", "trace.dat")) and member.size > _SMALL:
@@ -94,8 +104,9 @@ def _assembled(target: Path, found: set[str], path: Path) -> Path:
     clock = re.search(r"\[([\w-]{1,32})\]", read("trace_clock").decode("utf-8", "replace"))
     words = read("uname").decode("utf-8", "surrogateescape").split()
     trace = target / "trace.dat"
+    uname = " ".join([*words[:3], "unknown"]) if words else ""
     container.write(
-        trace, formats, pages, clock=clock[1] if clock else "local", uname=" ".join(words[:3]) + " unknown",
+        trace, formats, pages, clock=clock[1] if clock else "", uname=uname,
         order="big" if said.get("byte_order") == "big" else "little",
     )  # fmt: skip
     for file in pages.values():

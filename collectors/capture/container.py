@@ -43,7 +43,8 @@ def page_bytes(header_page: bytes) -> tuple[int, int]:
 def write(
     out: Path, formats: Formats, pages: Mapping[int, Path], *, clock: str, uname: str, order: str = "little"
 ) -> None:
-    """`pages`: the file of each CPU's pages; a last page that was cut off is left out. Raises TraceError, OSError."""
+    """`pages`: the file of each CPU's pages; a last page that was cut off is left out. `clock` and `uname` may be
+    empty: not known. Raises TraceError, OSError."""
     size, long_size = page_bytes(formats.header_page)
     end = "<" if order == "little" else ">"
     count = max(pages, default=-1) + 1
@@ -71,8 +72,12 @@ def write(
             file.writelines(u64(len(text)) + text for text in texts)
         file.write(u32(0) + u32(0) + u64(0))  # symbols, formats of printk, names of tasks
         file.write(u32(count) + b"options  \0")
-        file.write(option(_CPU_COUNT, u32(count)) + option(_TRACE_CLOCK, f"[{clock}]".encode() + b"\0"))
-        file.write(option(_UNAME, uname.encode("utf-8", "surrogateescape") + b"\0") + bytes(2) + b"flyrecord\0")
+        file.write(option(_CPU_COUNT, u32(count)))
+        if clock:
+            file.write(option(_TRACE_CLOCK, f"[{clock}]".encode() + b"\0"))
+        if uname:
+            file.write(option(_UNAME, uname.encode("utf-8", "surrogateescape") + b"\0"))
+        file.write(bytes(2) + b"flyrecord\0")
         lengths = {cpu: path.stat().st_size // size * size for cpu, path in pages.items()}
         at = -(-(file.tell() + 16 * count) // size) * size
         for cpu in range(count):

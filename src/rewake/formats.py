@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from rewake import sniff
 from rewake.forms import BATCH_EVENTS, Columns
 
 HEAD_BYTES = 4096
@@ -64,9 +65,37 @@ def _capture(path: Path) -> Iterator[Reader]:
         yield TraceDat(str(trace), BATCH_EVENTS)
 
 
+def _text(path: Path) -> AbstractContextManager[Reader]:
+    from rewake.collectors._decode import Text
+
+    return nullcontext(Text(str(path), BATCH_EVENTS))
+
+
+@contextmanager
+def _atrace(path: Path) -> Iterator[Reader]:
+    from rewake.collectors import unpack
+
+    with unpack.atrace(path) as text, _text(text) as reader:
+        yield reader
+
+
+@contextmanager
+def _pftrace(path: Path) -> Iterator[Reader]:
+    from rewake.collectors import unpack
+    from rewake.collectors._decode import Pftrace
+
+    packed = Pftrace.compressed(str(path))
+    with unpack.pftrace(path) if packed else nullcontext(path) as plain:
+        yield Pftrace(str(plain), BATCH_EVENTS)
+
+
 FORMATS = (
     Format("trace.dat", lambda head: head.startswith(b"\x17\x08\x44tracing"), _trace_dat),
     Format("capture", lambda head: head.startswith(b"capture\0") and head[257:262] == b"ustar", _capture, True),
     Format("perf.data", lambda head: head.startswith((b"PERFILE2", b"2ELIFREP", b"PERFFILE")), _perf_data),
+    Format("schedviz", sniff.is_schedviz, _capture),
+    Format("pftrace", sniff.is_perfetto, _pftrace),
+    Format("atrace -z", sniff.is_atrace, _atrace),
+    Format("text", sniff.is_text, _text),
 )
 """In the order in which they are asked."""

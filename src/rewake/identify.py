@@ -10,7 +10,6 @@ from rewake.errors import TraceError
 from rewake.formats import FORMATS, HEAD_BYTES, Format
 
 _PACKED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"))
-_FTRACE_TEXT = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")
 
 
 def identify(path: Path) -> Format:
@@ -46,8 +45,6 @@ def _looks_like(head: bytes) -> tuple[str, str]:
         return "an archive", "unpack it and give the trace.dat inside"
     if head.startswith((b"\xc1\x1f\xfc\xc1", b"\xc1\xfc\x1f\xc1")):
         return "looks like a CTF stream (LTTng), which is not supported yet", record
-    if _is_perfetto(head):
-        return "looks like a Perfetto trace, which is not supported yet", record
     if head.startswith(b"PAR1"):
         return "a single Parquet file", "give the recording's directory, NAME.rewake"
     if b"\x17\x08\x44tracing".startswith(head):
@@ -57,29 +54,5 @@ def _looks_like(head: bytes) -> tuple[str, str]:
     if head.lstrip().startswith(b"<"):
         return "looks like HTML or XML, no trace", "a topology goes to --topology"
     if b"\0" not in head and all(c >= 32 or c in b"\t\n\r\x1b" for c in head):
-        if any(mark in head for mark in _FTRACE_TEXT) or b"sched_switch:" in head:
-            return "looks like the text of a trace (trace-cmd report, perf script), not supported yet", (
-                "give the trace.dat it was printed from"
-            )
         return "a text file, no trace", record
     return "unknown format, no trace.dat", record
-
-
-def _is_perfetto(head: bytes) -> bool:
-    """Trace is a sequence of field 1, length-delimited; the first packets are small and nest the same way."""
-    at = packets = 0
-    while at < len(head) and packets < 3:
-        if head[at] != 0x0A:
-            return False
-        at, length, shift = at + 1, 0, 0
-        while at < len(head) and shift <= 28:
-            byte = head[at]
-            length |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if not byte & 0x80:
-                break
-        # A packet starts with one of TracePacket's fields: never field 0, never wire type 3, 4, 6 or 7.
-        if length == 0 or (at < len(head) and (head[at] >> 3 == 0 or head[at] & 7 in (3, 4, 6, 7))):
-            return False
-        at, packets = at + length, packets + 1
-    return packets > 0

@@ -72,8 +72,8 @@ def opened(path: Path | str, batch_events: int = 1_000_000) -> TraceDat | PerfDa
     return (PerfData if perf else TraceDat)(str(path), batch_events)
 
 
-def decode(path: Path | str, batch_events: int = 1_000_000) -> Decoded:
-    trace = opened(path, batch_events)
+def decode(path: Path | str, batch_events: int = 1_000_000, reader: Any = opened) -> Decoded:
+    trace = reader(str(path), batch_events)
     rows: list[dict[str, Any]] = []
     batches = 0
     while (batch := trace.next_batch()) is not None:

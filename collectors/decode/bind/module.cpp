@@ -10,6 +10,8 @@
 #include <map>
 
 #include "collectors/decode/perfdata/perfdata.hpp"
+#include "collectors/decode/pftrace/decoder.hpp"
+#include "collectors/decode/text/decoder.hpp"
 #include "collectors/decode/tracedat/tracedat.hpp"
 
 namespace nb = nanobind;
@@ -242,7 +244,9 @@ nb::dict counts_of(const std::map<std::string, uint64_t>& counts) {
     return out;
 }
 
-nb::dict finish(const Decoder& d) {
+/// What every decoder ends with. `D`: a Decoder, or the Sink that `said` writes to.
+template <class D, class Said>
+nb::dict finish(const D& d, const Said& said) {
     nb::dict out;
     out["tasks"] = tasks_of(d.tasks());
     out["names"] = names_of(d.tasks());
@@ -269,12 +273,42 @@ nb::dict finish(const Decoder& d) {
     out["steps_back"] = d.steps_back;
     out["wakeup_failed"] = d.wakeup_failed;
     nb::list problems;
-    for (const std::string& line : d.problems()) {
+    for (const std::string& line : said.problems()) {
         problems.append(escape(line));
     }
     out["problems"] = problems;
-    out["missing"] = texts(d.missing());
+    out["missing"] = texts(said.missing());
     return out;
+}
+
+/// next_batch() of a decoder.
+template <class D>
+nb::object next_batch(D& d) {
+    std::unique_ptr<Batch> batch;
+    {
+        const nb::gil_scoped_release release;
+        batch = d.next();
+    }
+    return batch == nullptr ? nb::none() : nb::object(tables_of(*batch));
+}
+
+nb::dict text_header(const TextDecoder& d) {
+    nb::dict h;
+    h["format"] = "text";
+    h["version"] = d.dialect();
+    h["cpus"] = d.cpus();
+    return h;
+}
+
+nb::dict pftrace_header(const PftraceDecoder& d) {
+    nb::dict h;
+    h["format"] = "pftrace";
+    h["cpus"] = d.sink().cpus();
+    h["clock"] = text_or_none(d.clock());
+    const PftraceIndex& i = d.index();
+    h["kernel"] = text_or_none(i.release);
+    h["uname"] = text_or_none(i.release.empty() ? "" : "Linux " + i.release + " " + i.version + " " + i.machine);
+    return h;
 }
 
 /// {table: [(column, type, nullable)]} of the column structs, for the test that compares them with rewake.forms.
@@ -315,23 +349,32 @@ NB_MODULE(_decode, m) {
         },
         nullptr);
     nb::class_<Decoder>(m, "Decoder", "An open trace; raises rewake.errors.TraceError.")
+        .def("next_batch", &next_batch<Decoder>,
+             "The next batch: {table: {column: array or (values, null)}}, None at the end.")
         .def(
-            "next_batch",
-            [](Decoder& d) -> nb::object {
-                std::unique_ptr<Batch> batch;
-                {
-                    const nb::gil_scoped_release release;
-                    batch = d.next();
-                }
-                return batch == nullptr ? nb::none() : nb::object(tables_of(*batch));
-            },
-            "The next batch: {table: {column: array or (values, null)}}, None at the end.")
-        .def("finish", &finish, "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
+            "finish", [](const Decoder& d) { return finish(d, d); },
+            "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
     nb::class_<TraceDat, Decoder>(m, "TraceDat", "An open trace.dat.")
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_prop_ro("header", [](const TraceDat& d) { return header_of(d.trace().container, d.trace().formats); });
     nb::class_<perf::PerfData, Decoder>(m, "PerfData", "An open perf.data.")
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_prop_ro("header", [](const perf::PerfData& d) { return header_of(d); });
+    nb::class_<TextDecoder>(m, "Text", "Open ftrace text; raises rewake.errors.TraceError.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_prop_ro("header", &text_header)
+        .def("next_batch", &next_batch<TextDecoder>, "As TraceDat.next_batch.")
+        .def(
+            "finish", [](const TextDecoder& d) { return finish(d.sink(), d); },
+            "As TraceDat.finish, and `missing`: what the text does not carry.");
+    nb::class_<PftraceDecoder>(m, "Pftrace", "An open Perfetto trace without compressed packets; raises TraceError.")
+        .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
+        .def_static("compressed", &PftraceDecoder::compressed, nb::arg("path"),
+                    "Whether the file has packets that collectors.unpack must unpack first.")
+        .def_prop_ro("header", &pftrace_header)
+        .def("next_batch", &next_batch<PftraceDecoder>, "As TraceDat.next_batch.")
+        .def(
+            "finish", [](const PftraceDecoder& d) { return finish(d.sink(), d); },
+            "As TraceDat.finish, and `missing`.");
     m.def("schema", &schema, "Column structs of the event tables: {table: [(column, type, nullable)]}.");
 }

@@ -113,8 +113,7 @@ std::optional<Spec> vector_spec(std::string_view event) {
         return {};
     }
     event.remove_suffix(entry ? 6 : 5);
-    const auto* const found = std::find(std::begin(kVectors), std::end(kVectors), event);
-    const auto code = static_cast<uint8_t>(1 + (found - std::begin(kVectors)));
+    const uint8_t code = vector_code(event);
     return Spec{
         "irq_vectors", "", Kind::irq, static_cast<uint8_t>(code * 2 + (entry ? 1 : 0)), {{slot::vector, "vector"}}};
 }
@@ -182,6 +181,11 @@ std::optional<Field> field_of(const tep_format_field* f, bool want_bytes) {
 }
 
 }  // namespace
+
+uint8_t vector_code(std::string_view name) {
+    const auto* const found = std::find(std::begin(kVectors), std::end(kVectors), name);
+    return static_cast<uint8_t>(1 + (found - std::begin(kVectors)));
+}
 
 Formats::Formats(const Container& c, Problems& problems) {
     Parser parser;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectors/decode/bytes.hpp"
@@ -119,6 +120,11 @@ template <bool Big>
     }
     return {rec + at, n};
 }
+
+/// Code of forms ENUMS["irq_kind"] of an interrupt vector, named as its events of system irq_vectors are, without _entry
+/// and _exit; kOtherVector when the list does not have it.
+[[nodiscard]] uint8_t vector_code(std::string_view name);
+inline constexpr uint8_t kOtherVector = 12;
 
 /// All that the format texts say.
 class Formats {

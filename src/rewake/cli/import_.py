@@ -17,7 +17,10 @@ from rewake.cli._shared import progress, topology_option
 @click.option("--strict", is_flag=True, help="Refuse a trace with losses, damage or timestamps that step back.")
 @click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 def command(trace: Path, topology: str | None, strict: bool, output: Path | None) -> None:
-    """Import TRACE (trace.dat of trace-cmd, found by content) and print the path of the recording.
+    """Import TRACE and print the path of the recording.
+
+    TRACE is a trace.dat, perf.data, ftrace text (tracefs, trace-cmd report, perf script, systrace, also HTML), a
+    Perfetto trace or a capture tar, found by content.
 
     The snapshot of the machine is taken from topology.tar.gz beside the trace unless --topology names another.
     """

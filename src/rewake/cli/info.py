@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,7 +33,7 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
         return
     source = summary["source"]
     head = [
-        ("trace", f"{source['name']}  {source['format']} v{source['version']} {source['compression']}"),
+        ("trace", f"{source['name']}  {_format(source)}"),
         ("kernel", summary["kernel"] or "unknown"),
         ("machine", summary["topology"]),
         ("span", f"{seconds(summary['span_ns'])}  clock {summary['clock'] or 'unknown'}"),
@@ -44,8 +45,19 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
     for title, counts in (("events", summary["events"]), ("decisions", summary["decisions"])):
         click.echo(f"\n{title}")
         print_rows([("", name, f"{n:,}") for name, n in counts.items() if n], right=(2,))
-    for title, notes in (("not in the trace", summary["missing"]), ("notes", summary["problems"] + summary["notes"])):
-        if notes:
+    notes = [*summary["problems"], *summary["notes"]]
+    for title, lines in (("notes", notes), ("not in this trace", summary["missing"])):
+        if lines:
             click.echo(f"\n{title}")
-            for note in notes:
-                print_rows([("", note)])
+            for line in lines:
+                print_rows([("", line)])
+
+
+def _format(source: dict[str, Any]) -> str:
+    """`trace.dat v7 zstd`, `text, trace-cmd report`: what is known of the file's format."""
+    version = str(source["version"] or "")
+    return (
+        source["format"]
+        + (f" v{version}" if version[:1].isdigit() else f", {version}" if version else "")
+        + (f" {source['compression']}" if source["compression"] else "")
+    )

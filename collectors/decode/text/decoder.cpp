@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "collectors/decode/text/decoder.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "collectors/decode/text/scan.hpp"
+#include "collectors/decode/tracedat/container.hpp"
+
+namespace rewake::decode {
+namespace {
+
+constexpr uint64_t kFrontLines = 64;         // where a header may stand
+constexpr uint64_t kPatience = 4'000'000;    // lines before the first event
+
+std::string_view trimmed(std::string_view s) {
+    while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) {
+        s.remove_suffix(1);
+    }
+    while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) {
+        s.remove_prefix(1);
+    }
+    return s;
+}
+
+/// The number at the end of a line, if it is that of a CPU ("target_cpu=003", "CPU:003", "cpu_id=3"); -1: it is not.
+int64_t last_cpu(std::string_view line) {
+    size_t n = line.size();
+    while (n > 0 && is_digit(line[n - 1])) {
+        --n;
+    }
+    const std::string_view before = line.substr(0, n);
+    int64_t cpu = -1;
+    if (n < line.size() && (before.ends_with("_cpu=") || before.ends_with("CPU:") || before.ends_with("cpu_id="))) {
+        Scan(line.substr(n)).number(cpu);
+    }
+    return cpu;
+}
+
+}  // namespace
+
+// --- lines
+
+bool TraceLines::next(std::string_view& line) {
+    while (lines_.next(line)) {
+        while (!line.empty() && line.back() == '\r') {
+            line.remove_suffix(1);
+        }
+        if (!begun_) {
+            const std::string_view text = trimmed(line);
+            if (text.empty()) {
+                return true;
+            }
+            begun_ = true;
+            html_ = text.starts_with("<!") || text.starts_with("<html") || text.starts_with("<HTML");
+            where_ = html_ ? Where::outside : Where::script;
+        }
+        if (!html_ || within(line)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Whether the line is in a script element that holds a trace: `class="trace-data"`, or a JavaScript string whose lines
+/// end in a backslash (`\`, or `\n\` in 2012).
+bool TraceLines::within(std::string_view& line) {
+    if (where_ == Where::outside) {
+        if (line.find("class=\"trace-data\"") != std::string_view::npos && !lines_.cut()) {
+            where_ = Where::script;
+        } else if (line.ends_with("linuxPerfData = \"\\")) {
+            where_ = Where::literal;
+        }
+        return false;
+    }
+    if (line.find("</script>") != std::string_view::npos) {
+        where_ = Where::outside;
+        return false;
+    }
+    if (where_ == Where::literal) {
+        if (line.ends_with("\";")) {
+            line.remove_suffix(2);
+            where_ = Where::outside;
+        } else if (line.ends_with('\\')) {
+            line.remove_suffix(1);
+        }
+        if (line.ends_with("\\n")) {
+            line.remove_suffix(2);
+        }
+    }
+    return true;
+}
+
+// --- survey
+
+TextDecoder::Survey TextDecoder::survey(const File& file) {
+    Survey out;
+    TraceLines lines(file);
+    std::string_view line;
+    bool any = false;
+    while (lines.next(line)) {
+        if (lines.number() <= kFrontLines || !any) {
+            const std::string_view text = trimmed(line);
+            if (text.starts_with("cpus=")) {
+                int64_t n = 0;
+                Scan s(text.substr(5));
+                if (s.number(n) && s.end() && n > 0 && n <= kMaxFileCpus) {
+                    out.cpus = static_cast<uint32_t>(n);
+                    out.by_header = out.trace_cmd = true;
+                }
+            }
+            out.tracefs = out.tracefs || text.starts_with("# tracer:");
+            if (!any && lines.number() > kPatience) {
+                break;
+            }
+        }
+        LineHead head;
+        const size_t open = line.substr(0, 96).find('[');
+        if (any && open != std::string_view::npos) {
+            // Only the numbers: what is not an event is found out when the line is read.
+            uint32_t cpu = 0;
+            size_t n = open + 1;
+            while (n < line.size() && n < open + 7 && is_digit(line[n])) {
+                cpu = cpu * 10 + static_cast<uint32_t>(line[n++] - '0');
+            }
+            if (n == open + 1 || n >= line.size() || line[n] != ']') {
+                continue;
+            }
+            const int64_t cpus = std::max<int64_t>(cpu, last_cpu(line)) + 1;
+            if (cpus > out.cpus && parse_head(line, head)) {
+                const int64_t sure = std::max<int64_t>(head.cpu, last_cpu(line)) + 1;
+                out.cpus = sure <= kMaxFileCpus ? std::max(out.cpus, static_cast<uint32_t>(sure)) : out.cpus;
+            }
+        } else if (parse_head(line, head)) {
+            any = true;
+            const int64_t sure = std::max<int64_t>(head.cpu, last_cpu(line)) + 1;
+            if (!out.by_header && sure <= kMaxFileCpus) {
+                out.cpus = std::max(out.cpus, static_cast<uint32_t>(sure));
+            }
+        }
+        if (any && out.by_header) {
+            return out;
+        }
+    }
+    if (!any) {
+        throw Error(file.path() +
+                    (lines.html()
+                         ? ": an HTML page without a trace of ftrace in its script elements"
+                         : ": text, but no line of it is an event of ftrace (COMM-TID [CPU] TIME: EVENT: ...)") +
+                    "; give a trace of trace-cmd report, perf script, tracefs or systrace");
+    }
+    out.cpus = std::max(out.cpus, 1U);
+    return out;
+}
+
+// --- events
+
+TextDecoder::TextDecoder(const std::string& path, size_t most)
+    : file_(path),
+      survey_(survey(file_)),
+      lines_(file_),
+      sink_(survey_.cpus, most, "line"),
+      pending_(survey_.cpus, kNone) {
+    style_.cpu_lists = survey_.trace_cmd;
+}
+
+std::unique_ptr<Batch> TextDecoder::next() {
+    if (!more_) {
+        return nullptr;
+    }
+    sink_.start();
+    std::string_view text;
+    while (sink_.room()) {
+        if (!lines_.next(text)) {
+            more_ = false;
+            for (const int64_t lost : pending_) {
+                if (lost != kNone) {
+                    sink_.problems.add("lost events after the last event of a CPU", "");
+                }
+            }
+            break;
+        }
+        line(text);
+    }
+    return sink_.take();
+}
+
+void TextDecoder::line(std::string_view text) {
+    LineHead head;
+    if (!lines_.cut() && parse_head(text, head)) [[likely]] {
+        return event(head);
+    }
+    const std::string_view what = trimmed(text);
+    if (lines_.cut() || !(note(what) || lost_line(what))) {
+        const bool call_chain = !lines_.cut() && survey_.cpus > 0 && !what.empty() && text.front() == '\t' &&
+                                std::all_of(what.begin(), what.begin() + std::min<ptrdiff_t>(8, std::ssize(what)),
+                                            [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
+        sink_.problems.add(lines_.cut() ? "line of more than 65536 bytes, skipped"
+                           : call_chain ? "line of a call chain, skipped"
+                                        : "line that is no event, skipped",
+                           "line " + std::to_string(lines_.number()));
+    }
+}
+
+/// Comments and headers.
+bool TextDecoder::note(std::string_view what) {
+    static constexpr std::string_view kEntries = "# entries-in-buffer/entries-written:";
+    if (what.starts_with(kEntries)) {
+        Scan s(what.substr(kEntries.size()));
+        int64_t kept = 0, written = 0;
+        s.blanks();
+        if (s.number(kept) && s.lit("/") && s.number(written) && written > kept) {
+            overwritten_ += static_cast<uint64_t>(written - kept);
+        }
+        return true;
+    }
+    return what.empty() || what.starts_with('#') || what.starts_with("cpus=") || what.starts_with("version = ") ||
+           (what.starts_with("CPU ") && what.ends_with(" is empty")) || what == "TRACE:" ||
+           what.starts_with("capturing trace") || what == "done";
+}
+
+/// CPU:3 [LOST 12 EVENTS], CPU:3 [LOST EVENTS] (tracefs), CPU:3 [12 EVENTS DROPPED], CPU:3 [EVENTS DROPPED] (trace-cmd).
+bool TextDecoder::lost_line(std::string_view what) {
+    Scan s(what);
+    int64_t cpu = 0, lost = kUnknown;
+    if (!s.lit("CPU:") || !s.number(cpu) || !s.lit(" [")) {
+        return false;
+    }
+    const bool tracefs = s.lit("LOST ");
+    if (is_digit(s.peek())) {
+        if (!s.number(lost) || !s.lit(" ")) {
+            return false;
+        }
+    }
+    if (!s.lit(tracefs ? "EVENTS]" : "EVENTS DROPPED]") || cpu < 0) {
+        return false;
+    }
+    if (cpu >= sink_.cpus()) {
+        sink_.problems.add("events lost on a CPU that has none", "line " + std::to_string(lines_.number()));
+        return true;
+    }
+    int64_t& before = pending_[static_cast<size_t>(cpu)];
+    before = before >= 0 && lost >= 0 ? before + lost : before == kUnknown ? kUnknown : lost;
+    return true;
+}
+
+const TextDecoder::Known& TextDecoder::known(const LineHead& head) {
+    const std::string_view name = head.event.empty() ? "(unnamed)" : head.event;
+    const size_t hash = name.size() * 7 + static_cast<uint8_t>(name.back()) * 3 +
+                        static_cast<uint8_t>(name[name.size() / 2]) * 5 +
+                        static_cast<uint8_t>(name[name.size() * 3 / 4]);
+    Known& k = recent_[hash % recent_.size()];
+    if (k.count == nullptr || k.name != name) {
+        k.name = name;
+        k.event = text_event(name, head.body);
+        k.count = &sink_.counter(name, k.event.kind != TextKind::none);
+    }
+    return k;
+}
+
+void TextDecoder::event(const LineHead& head) {
+    At at;
+    at.ns = head.ns;
+    at.cpu = head.cpu;
+    at.tid = head.tid;
+    at.where = lines_.number();
+    if (head.cpu >= sink_.cpus()) [[unlikely]] {
+        sink_.problems.add("event of a CPU above the number that the file begins with, skipped",
+                           "line " + std::to_string(lines_.number()));
+        return;
+    }
+    if (head.event.empty() && head.body.starts_with("PERF_RECORD_LOST")) {
+        Scan s(
+            head.body.substr(head.body.find(' ') == std::string_view::npos ? head.body.size() : head.body.find(' ')));
+        int64_t lost = kUnknown;
+        if (!s.lit(" lost ") || !s.number(lost)) {
+            lost = kUnknown;
+        }
+        sink_.loss(at.cpu, at.ns, lost);
+        return;
+    }
+    int64_t& lost = pending_[head.cpu];
+    if (lost != kNone) [[unlikely]] {
+        sink_.loss(at.cpu, at.ns, lost);
+        lost = kNone;
+    }
+    const Known& k = known(head);
+    ++*k.count;
+    if (k.event.kind == TextKind::none) {
+        sink_.pass(at);
+        return;
+    }
+    sink_.see(at);
+    ++(head.has_flags ? with_flags_ : without_flags_);
+    ++decimals_[head.decimals];
+    at.irq_ctx = head.has_flags ? head.irq_ctx : sink_.rebuilt_ctx(at.cpu);
+    if (!read_body(k.event, head.body, head.lead, at, style_, sink_)) {
+        sink_.problems.add("event whose text cannot be read, skipped: " + escape(k.name),
+                           "line " + std::to_string(lines_.number()));
+    }
+}
+
+// --- what the text says of itself
+
+std::string TextDecoder::dialect() const {
+    return lines_.html()       ? "systrace HTML"
+           : survey_.trace_cmd ? "trace-cmd report"
+           : survey_.tracefs   ? "tracefs"
+                               : "lines of events";
+}
+
+std::vector<std::string> TextDecoder::missing() const {
+    std::vector<std::string> out;
+    size_t least = decimals_.size();
+    for (size_t i = decimals_.size(); i-- > 1;) {
+        least = decimals_[i] > 0 ? i : least;
+    }
+    if (least < 9) {
+        std::string unit = "1";
+        for (size_t i = least; i < 9; ++i) {
+            unit += '0';
+        }
+        out.push_back("time finer than " + unit + " ns: the order of events in the same " + unit +
+                      " ns is that of the lines");
+    }
+    if (decimals_[0] > 0) {
+        out.emplace_back(
+            "the unit of the times, which are whole numbers: taken as ns (the clocks counter, uptime and "
+            "x86-tsc count something else)");
+    }
+    if (without_flags_ > 0) {
+        out.emplace_back(
+            sink_.saw_irqs()
+                ? "the flags of a line: whether a wakeup came from an interrupt is rebuilt from the irq and "
+                  "softirq events"
+                : "the flags of a line: wakeups from an interrupt cannot be told, all read as from a task");
+    }
+    if (style_.plugin_switch) {
+        out.emplace_back(
+            "whether a task that was switched out runnable was preempted (R and R+ print alike), and X from "
+            "Z: trace-cmd's plugin");
+    }
+    if (style_.uncertain_states > 0) {
+        out.push_back("the letters of prev_state: " + std::to_string(style_.uncertain_states) +
+                      " raw numbers whose meaning depends on the kernel read \"other\"");
+    }
+    if (overwritten_ > 0) {
+        out.push_back(std::to_string(overwritten_) +
+                      " events that were overwritten before the text was printed, on CPUs that it does not name");
+    }
+    out.emplace_back("kernel, uname, clock and topology of the machine");
+    return out;
+}
+
+}  // namespace rewake::decode

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Text and Perfetto traces from the command line: what other people published, and the same load in every format."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import told
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared"
+PUBLIC = SHARED / "public" / "traces"
+TRACE = ROOT / "fixtures" / "12cpu-buddy-hackbench" / "trace.dat"
+
+PUBLISHED: dict[str, tuple[str, int, int] | str] = {
+    # file: (format, events, of which have no table), or why it is refused
+    "trappy/doc_trace_dynamic.txt": ("text", 1600, 1600),
+    "trappy/raw_trace.txt": ("text", 3, 0),
+    "trappy/trace_common_clk.txt": ("text", 8, 8),
+    "trappy/trace_empty.txt": ("text", 51, 49),
+    "trappy/trace_equals.txt": ("text", 7, 7),
+    "trappy/trace_failed_to_parse.txt": ("text", 11, 11),
+    "trappy/trace_filesystem.txt": ("text", 69, 69),
+    "trappy/trace_idle_unsorted.txt": ("text", 15, 0),
+    "trappy/trace_legacy_systrace.html": ("text", 15, 10),
+    "trappy/trace_no_trailing_line.txt": ("text", 10, 0),
+    "trappy/trace_not_raw.txt": ("text", 757, 2),
+    "trappy/trace_sched.txt": ("text", 11, 6),
+    "trappy/trace_surfaceflinger.html": ("text", 2506, 645),
+    "trappy/trace_systrace.html": ("text", 10, 2),
+    "lisa/trace_txt-trace.txt": ("text", 2941, 17),
+    "lisa/trace_txt-plat_info.yml": "a text file, no trace",
+    "catapult/android_systrace.html": ("text", 31479, 13578),
+    "catapult/atrace_data": ("text", 116, 0),
+    "catapult/atrace_data_raw": ("text", 116, 0),
+    "catapult/atrace_data_stripped": ("text", 116, 0),
+    "catapult/atrace_fixed_tgids": ("text", 116, 0),
+    "catapult/atrace_missing_tgids": ("text", 116, 0),
+    "catapult/compressed_atrace_data.txt": ("atrace -z", 1042, 1042),
+    "schedviz/test.tar.gz": ("schedviz", 28922, 0),
+    "schedviz/test_no_metadata.tar.gz": ("schedviz", 28922, 0),
+    "schedviz/ebpf_trace.tar.gz": "compressed with gzip; unpack it",
+    "schedviz/rawpage-cpu0-64bit": "unknown format, no trace.dat",
+    "schedviz/rawpage-cpu0-32bit": "unknown format, no trace.dat",
+    "tracecompass-test-traces/perf-taskset2/metadata": "a text file, no trace",
+    "tracecompass-test-traces/perf-taskset2/perf_stream_0": "looks like a CTF stream (LTTng)",
+}
+PROBLEMS = {
+    "trappy/trace_idle_unsorted.txt": ["event whose text cannot be read, skipped: sched_switch: line 17"],  # cut off
+    "trappy/trace_not_raw.txt": ["line that is no event, skipped: 2 times, first at line 6"],  # prints of two lines
+}
+
+
+def recorded(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads(
+        (Path(told(capsys, "import", *arguments).strip()) / "manifest.json").read_text()
+    )
+    return manifest
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_others_published(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    if not (PUBLIC / name).exists():
+        pytest.skip("no shared recordings")
+    want = PUBLISHED[name]
+    if isinstance(want, str):
+        assert want in told(capsys, "import", PUBLIC / name, code=1)
+        return
+    found = recorded(capsys, PUBLIC / name)
+    assert (found["source"]["format"], found["events_total"], sum(found["skipped"].values())) == want
+    assert found["problems"] == PROBLEMS.get(name, [])
+    assert found["steps_back"] == (1 if "unsorted" in name else 0)
+    assert (found["source"]["format"] == "schedviz" or found["missing"]) and found["topology"] is None
+
+
+def test_every_published_file_is_in_the_table() -> None:
+    folders = [PUBLIC / name for name in ("trappy", "lisa", "catapult", "schedviz", "tracecompass-test-traces")]
+    files = {str(p.relative_to(PUBLIC)) for f in folders for p in f.rglob("*") if p.is_file() and p.suffix != ".dat"}
+    assert not files or files == set(PUBLISHED)
+
+
+def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """import, check and replay. Without a topology the figures that need one are NULL, the others are the same."""
+    text = tmp_path / "report.txt"
+    with text.open("wb") as file:
+        subprocess.run(["trace-cmd", "report", "-t", "-i", TRACE], stdout=file, stderr=subprocess.DEVNULL, check=True)
+    told(capsys, "check", text)
+    found: dict[str, dict[str, Any]] = {}
+    for kind, arguments in (
+        ("trace.dat", (TRACE,)),
+        ("text", (text, "--topology", TRACE.with_name("topology.tar.gz"))),
+        ("bare", (text,)),
+    ):
+        out = told(capsys, "replay", *arguments, "--policy", "prev", "--policy", "linux-6.1", "--format", "json")
+        found[kind] = json.loads(out)
+    for what in ("policies", "fidelity", "not_counted", "recorded_migrations", "recorded_latency"):
+        assert found["text"][what] == found["trace.dat"][what]
+    bare = found["bare"]["policies"]
+    assert all(row["cross_llc_prev"] is None for row in bare) and all(row["would_move"] is not None for row in bare)
+    shown = told(capsys, "info", text)
+    assert "report.txt  text, trace-cmd report\n" in shown and "not in this trace" in shown
+
+
+# --- the same load, recorded by each tool
+
+
+def test_the_same_load_in_every_format(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """hackbench and a mix of loads on the same machine, by trace-cmd, tracefs and traced: not the same run, so the
+    events that each format has, their shares of each other and what is missing can be compared, not their times."""
+    if not (SHARED / "traces" / "local-mix").exists():
+        pytest.skip("no shared recordings")
+    text = tmp_path / "tracefs.txt"
+    text.write_bytes(gzip.decompress((SHARED / "traces/local-hackbench/tracefs-trace.txt.gz").read_bytes()))
+    printed = tmp_path / "report.txt"
+    printed.write_bytes(gzip.decompress((SHARED / "traces/local-hackbench/hackbench.report.txt.gz").read_bytes()))
+    traces = SHARED / "traces"
+    files = {
+        "trace.dat": traces / "local-mix/mix.v7zstd.dat", "hackbench": traces / "local-hackbench/hackbench.v7zstd.dat",
+        "report": printed, "tracefs": text, "compact": traces / "local-pftrace/compact.pftrace",
+        "full": traces / "local-pftrace/full.pftrace", "deflate": traces / "local-pftrace/compact-deflate.pftrace",
+    }  # fmt: skip
+    of = {kind: recorded(capsys, path) for kind, path in files.items()}
+    assert of["report"]["events"] == of["hackbench"]["events"]  # printed from it
+    assert abs(of["report"]["span_ns"] - of["hackbench"]["span_ns"]) <= 1000
+    table = {kind: TABLE[kind] for kind in of}
+    for kind, found in of.items():
+        what = [line.partition(":")[0] for line in found["missing"]]
+        assert (found["clock"], bool(found["kernel"]), what) == table[kind], kind
+        assert found["skipped"] == {} and found["steps_back"] == 0 and found["lost"] == 0
+        counts = found["events"]
+        wakeups = counts["sched_wakeup"]
+        assert counts["sched_waking"] == pytest.approx(wakeups, abs=2)
+        assert counts["sched_switch"] > wakeups
+
+
+UNIT = "time finer than 1000 ns"
+FLAGS = "the flags of a line"
+PLUGIN = "whether a task that was switched out runnable was preempted (R and R+ print alike), and X from Z"
+MACHINE = "kernel, uname, clock and topology of the machine"
+PF = ["flags of full events", "placement probes, CPUs of an IPI, and topology"]
+COMPACT = ["compact events", *PF]
+TABLE: dict[str, tuple[str | None, bool, list[str]]] = {
+    # clock, kernel known, what the format does not carry
+    "trace.dat": ("mono", True, []),
+    "hackbench": ("local", True, []),
+    "report": (None, False, [UNIT, FLAGS, PLUGIN, MACHINE]),
+    "tracefs": (None, False, [UNIT, MACHINE]),
+    "compact": ("boot", True, COMPACT),
+    "full": ("boot", True, PF),
+    "deflate": ("boot", True, COMPACT),
+}

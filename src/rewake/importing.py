@@ -17,6 +17,7 @@ from rewake.errors import TraceError
 from rewake.formats import Format, Reader
 from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
+from rewake.redact import Redactor
 
 Progress = Callable[[str], None]
 
@@ -27,12 +28,14 @@ def import_trace(
     out: Path | str | None = None,
     strict: bool = False,
     progress: Progress | None = None,
+    redact: Path | None = None,
 ) -> Recording:
     """Imports a trace of any supported format, found by its content.
 
     `topology` is a snapshot archive or directory, an lstopo XML or a synthetic description; None: what lies beside the
     trace. `out` None: into the cache, where an earlier import of the same bytes is found again. `strict` refuses input
-    that is degraded in any way. Raises TraceError; a failed import leaves nothing behind.
+    that is degraded in any way. `redact`: file of the key under which names
+    are replaced (redact.py). Raises TraceError; a failed import leaves nothing behind.
     """
     from rewake.collectors import snapshot
 
@@ -44,7 +47,8 @@ def import_trace(
     report("hashing")
     digest = _file_digest(trace)
     machine = _machine_digest(where)
-    key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest()])
+    redactor = None if redact is None else Redactor(redact)
+    key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest(), *(redactor.mark if redactor else ())])
 
     written: list[RecordingWriter] = []
 
@@ -52,7 +56,7 @@ def import_trace(
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
             with kind.open(trace) as reader:
-                _write(writer, trace, reader, kind, digest, where, report)
+                _write(writer, trace, reader, kind, digest, where, report, redactor)
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
@@ -112,7 +116,7 @@ def _code_digest() -> str:
 
 def _write(
     writer: RecordingWriter, trace: Path, reader: Reader, kind: Format, digest: str, where: Path | str | None,
-    report: Progress,
+    report: Progress, redactor: Redactor | None,
 ) -> None:  # fmt: skip
     from rewake.collectors import snapshot
     from rewake.replay.decisions import build_decisions
@@ -135,11 +139,15 @@ def _write(
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
     tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)
     notes += tables.notes
-    writer.write("cgroup", machine.cgroup)
-    writer.write("task", tables.task)
+    task, comm, cgroup = tables.task, tables.comm, machine.cgroup
+    if redactor is not None:
+        task, comm = redactor.tasks(task, tables.task_attr, comm)
+        cgroup = redactor.cgroup(cgroup)
+    writer.write("cgroup", cgroup)
+    writer.write("task", task)
     writer.write("task_attr", tables.task_attr)
-    writer.write("comm", tables.comm)
-    if machine.topology_xml is not None:
+    writer.write("comm", comm)
+    if machine.topology_xml is not None and redactor is None:
         writer.put_file("topology.xml", machine.topology_xml)
 
     kernel = header.get("kernel") or machine.kernel
@@ -185,6 +193,8 @@ def _write(
     }  # fmt: skip
     report("decisions")
     build_decisions(writer)
+    if redactor is not None:
+        writer.manifest = redactor.manifest(writer.manifest)
 
 
 def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: list[str]) -> int:

@@ -218,7 +218,9 @@ def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: li
     writer.write("cpu", cpu)
     writer.write("cpu_state", state)
     writer.write("domain", machine.domain)
-    count = {name: _distinct(cpu[name]) for name in ("core", "llc", "node", "package")}
+    # An offline CPU has no LLC but itself.
+    up = np.isin(_split(cpu["cpu"])[0], _split(state["cpu"])[0][_split(state["online"])[0]])
+    count = {name: _distinct(cpu[name], up) for name in ("core", "llc", "node", "package")}
     writer.manifest["topology"] = "snapshot" if known else None
     writer.manifest["machine"] = {
         "cpus": traced, "cores": count["core"], "llcs": count["llc"], "nodes": count["node"],
@@ -241,10 +243,10 @@ def _rows_added(columns: Columns, more: Columns) -> Columns:
     return joined
 
 
-def _distinct(column: Any) -> int | None:
-    """How many there are; None when any is unknown to all rows."""
+def _distinct(column: Any, rows: Any) -> int | None:
+    """How many there are in these rows; None when it is unknown to all of them."""
     values, null = _split(column)
-    known = values[~null]
+    known = values[~null & rows]
     return len(np.unique(known)) if len(known) else None
 
 

@@ -61,7 +61,8 @@ Decoder::Decoder(const std::string& path, size_t most)
       most_(std::max<size_t>(most, 2)),
       tasks_(trace_.container.n_cpus),
       counts_(trace_.formats.size()),
-      losses_(trace_.container.n_cpus) {
+      losses_(trace_.container.n_cpus),
+      streams_(trace_.container.n_cpus) {
     if (trace_.container.big_endian) {
         records_.emplace<Records<true>>(trace_);
     } else {
@@ -105,6 +106,11 @@ void Decoder::visit(const Stream<Big>& s, Batch& b) {
         }
     }
     last_ns = ns;
+    CpuStream& stream = streams_[cpu];
+    if (stream.events++ == 0) [[unlikely]] {
+        stream.first_ns = ns;
+    }
+    stream.steps_back += ns < losses_[cpu].last_ns;
     losses_[cpu].last_ns = ns;
     ++events;
     const uint32_t index = trace_.formats.index(s.type());
@@ -171,6 +177,11 @@ void Decoder::table_row(const Stream<Big>& s, const Plan& plan, int64_t ns, Batc
             }
             auto& t = b.switch_;
             const size_t i = head(b, t, ns, cpu);
+            CpuStream& stream = streams_[cpu];
+            if (!stream.busy_first) [[unlikely]] {
+                stream.busy_first = prev != 0;
+            }
+            stream.busy_last = next != 0;
             const uint32_t prev_task = see(prev);
             const PrevState state = trace_.formats.prev_states()[get(slot::prev_state)];
             name(prev_task, slot::prev_comm);

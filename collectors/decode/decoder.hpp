@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,6 +24,13 @@ struct CpuLoss {
     int64_t last_ns = Tasks::kNever;
 };
 
+/// What one CPU's records span. A busy CPU without records is more suspicious than an idle one.
+struct CpuStream {
+    int64_t first_ns = Tasks::kNever;
+    uint64_t events = 0, steps_back = 0;  ///< steps_back: records older than their predecessor of this CPU
+    std::optional<bool> busy_first, busy_last;  ///< by its first and last switch: a task was running before, after
+};
+
 class Decoder {
   public:
     /// `most`: events in a batch (at least 2). Throws Error.
@@ -36,6 +44,7 @@ class Decoder {
     /// Records by original event name, all of them and those without a table.
     [[nodiscard]] std::map<std::string, uint64_t> counts(bool skipped_only) const;
     [[nodiscard]] const std::vector<CpuLoss>& losses() const { return losses_; }
+    [[nodiscard]] const std::vector<CpuStream>& streams() const { return streams_; }
     [[nodiscard]] std::vector<std::string> problems() const { return trace_.problems.lines(); }
 
     uint64_t events = 0;         ///< records seen
@@ -74,6 +83,7 @@ class Decoder {
     std::vector<uint64_t> counts_;          // by dense number of the event
     std::map<uint16_t, uint64_t> unknown_;  // by common_type, types without a format
     std::vector<CpuLoss> losses_;
+    std::vector<CpuStream> streams_;
     std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
     Rows like_{};
 };

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewake import __version__, cache, tasks
+from rewake import __version__, cache, streams, tasks
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
 from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
@@ -178,7 +178,7 @@ def _write(
         "lost": sum(c.get("lost") or 0 for c in losses),
         "steps_back": decoded["steps_back"],
         "wakeup_failed": decoded["wakeup_failed"],
-        "problems": list(decoded["problems"]),
+        "problems": [*decoded["problems"], *streams.problems(decoded.get("streams") or ())],
         "missing": list(decoded.get("missing", [])),
         "notes": notes,
         "features": dict(sorted(machine.features.items())),
@@ -281,12 +281,17 @@ def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bo
 
 
 def _refuse_degraded(manifest: dict[str, Any], trace: Path) -> None:
-    """--strict: nothing lost, nothing out of order, nothing that decode had to step over."""
+    """--strict: nothing lost or out of order, nothing that decode had to step over, all CPUs over the same time."""
+    from rewake.analysis.quality import MAX_RESYNC_PER_1000_SWITCHES
+
     reasons = [str(p) for p in manifest["problems"]]
     gaps = sum(c.get("gaps") or 0 for c in manifest["loss"])
     if manifest["lost"] or gaps:
         reasons.append(f"{manifest['lost']} events lost in {gaps} gaps")
     if manifest["steps_back"]:
         reasons.append(f"{manifest['steps_back']} timestamps step back")
+    resync = (manifest.get("replay") or {}).get("resync") or 0
+    if resync * 1000 > MAX_RESYNC_PER_1000_SWITCHES * (manifest["events"].get("sched_switch") or resync):
+        reasons.append(f"{resync} switches contradict what came before: events are missing, or the CPUs' clocks differ")
     if reasons:
         raise TraceError(f"{trace}: refused by --strict: " + "; ".join(reasons))

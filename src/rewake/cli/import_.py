@@ -14,7 +14,11 @@ from rewake.cli._shared import progress, redact_option, topology_option
 @click.command("import", short_help="Turn a trace into a recording.")
 @click.argument("trace", type=click.Path(path_type=Path))
 @topology_option
-@click.option("--strict", is_flag=True, help="Refuse a trace with losses, damage or timestamps that step back.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse a trace with losses, damage, timestamps that step back, or CPUs recorded over different times.",
+)
 @redact_option
 @click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 def command(trace: Path, topology: str | None, strict: bool, redact: Path | None, output: Path | None) -> None:

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from measuring import Row, cpu_seconds, measure
+from measuring import Row, cpu_seconds, measure, peak_mb
 from replays import MACHINES, ROOT, Replays, generated, make_trace
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
@@ -32,6 +32,9 @@ POLICIES = (
 CPUS = 16
 SPEED_CPUS = (16, 40, 256)
 """Machines on which each policy's decisions per second are given."""
+LONGER = 9
+"""Row 8b: how many times longer the longer trace is."""
+MOST_MB, GOAL_MB = 400, 250
 GROWTH_POLICIES = ("linux-6.1", "linux-4.12")
 """Row 9c: a bounded scan of the LLC, and one that searches all of it."""
 
@@ -47,6 +50,15 @@ def decision_costs(replays: Replays, times: int) -> dict[str, float]:
     return {
         name: statistics.median(replays.per_decision(*group) for _ in range(times)) for name, group in groups.items()
     }
+
+
+def memory_rows(long_mb: float, short_mb: float, times: float) -> list[Row]:
+    """Row 8b: peak memory against that of a shorter trace, and against a fixed size."""
+    what = f"rewake import, peak MB: a trace {times:.1f} times as long /"
+    return [
+        Row("8b", f"{what} it", long_mb, short_mb, long_mb / short_mb, 1.5, 1.1),
+        Row("8b", f"{what} {MOST_MB} MB", long_mb, MOST_MB, long_mb / MOST_MB, 1, GOAL_MB / MOST_MB),
+    ]
 
 
 def main() -> int:
@@ -91,12 +103,36 @@ def main() -> int:
         row("1b", "decode to columns / C loop on libtracecmd", 1.0, 0.5, columns, peer)
         if zstd is not None:
             row("1c", "zstd / uncompressed, decode to columns", 3, 2, program("decode_columns", zstd), columns)
+        counter = iter(range(1_000_000))
+        # Bytecode is cached, as it is in an installed package.
+        python = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
+
+        def parquet() -> float:
+            out = folder / f"parquet-{next(counter)}.rewake"
+            spent = cpu_seconds(
+                [sys.executable, str(ROOT / "bench" / "decode_parquet.py"), str(trace), str(out)], python
+            )
+            shutil.rmtree(out)
+            return spent
+
+        def peak(file: Path) -> float:
+            """MB that a whole `rewake import` takes at most."""
+            out = folder / f"peak-{next(counter)}.rewake"
+            argv = [sys.executable, "-m", "rewake.cli", "import", str(file), "-o", str(out)]
+            found = peak_mb([*argv, *(["--topology", topology] if topology else [])], python)
+            shutil.rmtree(out)
+            return found
+
+        row("2", "decode to Parquet (zstd), whole process / trace-cmd report", 1 / 4, 1 / 6, parquet, trace_cmd)
+        if args.trace is None:
+            long = make_trace(folder, LONGER * args.events, "none")
+            rows += memory_rows(peak(long), peak(trace), long.stat().st_size / size)
+            long.unlink()
         replays = Replays(trace, topology, folder)
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
             lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip
         row("6d", "8 policies / linux-6.1 alone, in process", 2.5, 1.7, lambda: replays.seconds(*POLICIES),
             lambda: replays.seconds("linux-6.1"))  # fmt: skip
-        counter = iter(range(1_000_000))
 
         def whole(sync: str = "auto") -> float:
             """The command line on a raw trace, nothing cached: recording, ledger and report."""
@@ -106,9 +142,7 @@ def main() -> int:
             argv += ["--topology", topology] if topology else []
             argv += ["-o", str(cache / "bench.run"), "--force", "--assume", f"sync={sync}"]
             cache.mkdir()
-            # Bytecode is cached, as it is in an installed package.
-            python = {"PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
-            spent = cpu_seconds(argv, {**os.environ, **python, "XDG_CACHE_HOME": str(cache)})
+            spent = cpu_seconds(argv, {**python, "XDG_CACHE_HOME": str(cache)})
             shutil.rmtree(cache)
             return spent
 
@@ -129,7 +163,7 @@ def main() -> int:
         print(json.dumps(found | {"rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))
     else:
         print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
-        print(f"cpu-seconds (9c: ns a decision), median of {args.pairs} pairs")
+        print(f"cpu-seconds (8b: MB, once; 9c: ns a decision), median of {args.pairs} pairs")
         print(f"{'row':4} {'what':62} {'A':>8} {'B':>8} {'A/B':>7} {'must':>7} {'goal':>7}")
         for r in rows:
             figures = f"{r.a_seconds:8.3f} {r.b_seconds:8.3f} {r.ratio:7.3f} {r.must:7.3f} {r.goal:7.3f}"

@@ -32,6 +32,7 @@ SECONDS = 10
 BYTES = 2 << 30
 PAGE = 4096
 COPIES = 50
+DEMO = ROOT / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
 
 
 def capture(path: Path) -> None:
@@ -43,6 +44,12 @@ def capture(path: Path) -> None:
         members[f"formats/{f.system}/{f.name}/format"] = f.text(8).encode()
     for cpu, data in enumerate(tracedat.pages(tracedat.schedule(4000, 3), tracedat.FORMATS, m)):
         members[f"raw/cpu{cpu}"] = data
+    with tarfile.open(DEMO.with_name("topology.tar.gz")) as topology:
+        for member in topology:
+            if member.isreg() and "/devices/system/" in member.name:
+                source = topology.extractfile(member)
+                assert source is not None
+                members[member.name.removeprefix("./")] = source.read()
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
@@ -52,10 +59,9 @@ def capture(path: Path) -> None:
 
 def real(kind: str, folder: Path) -> Path:
     """v7 with zstd as recorded; v6 and plain v7 as trace-cmd converts it; a capture's pages are generated."""
-    demo = ROOT / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
     path = folder / f"{kind}.dat"
     if kind == "zstd":
-        return demo
+        return DEMO
     if kind == "capture":
         capture(path)
         return path
@@ -152,6 +158,9 @@ def test_mutated_copies(tmp_path: Path, server: Server, kind: str, part: str) ->
     seen: Counter[str] = Counter()
     copy, recording = tmp_path / "copy.dat", tmp_path / "copy.rewake"
     copies = COPIES if part == "all" else 2
+    original = tmp_path / "original.dat"
+    original.write_bytes(data)
+    assert server.run("import", str(original), "-o", str(recording))[0] == 0
     for k in range(copies):
         how, content = mutated(data, rng)
         copy.write_bytes(content)

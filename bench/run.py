@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from measuring import Row, cpu_seconds, measure, peak_mb
-from replays import MACHINES, ROOT, Replays, generated, make_trace
+from replays import MACHINES, ROOT, Replays, generated, make_long_trace, make_trace
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
 POLICIES = (
@@ -125,7 +125,7 @@ def main() -> int:
 
         row("2", "decode to Parquet (zstd), whole process / trace-cmd report", 1 / 4, 1 / 6, parquet, trace_cmd)
         if args.trace is None:
-            long = make_trace(folder, LONGER * args.events, "none")
+            long = make_long_trace(folder, args.events, LONGER)
             rows += memory_rows(peak(long), peak(trace), long.stat().st_size / size)
             long.unlink()
         replays = Replays(trace, topology, folder)

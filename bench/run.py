@@ -54,7 +54,7 @@ def decision_costs(replays: Replays, times: int) -> dict[str, float]:
 
 def memory_rows(long_mb: float, short_mb: float, times: float) -> list[Row]:
     """Row 8b: peak memory against that of a shorter trace, and against a fixed size."""
-    what = f"rewake import, peak MB: a trace {times:.1f} times as long /"
+    what = f"decode to Parquet, peak MB: a trace {times:.1f} times as long /"
     return [
         Row("8b", f"{what} it", long_mb, short_mb, long_mb / short_mb, 1.5, 1.1),
         Row("8b", f"{what} {MOST_MB} MB", long_mb, MOST_MB, long_mb / MOST_MB, 1, GOAL_MB / MOST_MB),
@@ -97,6 +97,7 @@ def main() -> int:
             rows.append(measure(number, what, must, goal, args.pairs, a, b))
 
         rows: list[Row] = []
+        memory: dict[str, float] = {}
         columns, peer = program("decode_columns"), program("decode_libtracecmd")
         row("1", "decode to columns / trace-cmd report", 1 / 12, 1 / 25, columns, trace_cmd)
         row("1a", "streaming pass / trace-cmd report", 1 / 30, 1 / 60, program("decode_stream"), trace_cmd)
@@ -107,26 +108,33 @@ def main() -> int:
         # Bytecode is cached, as it is in an installed package.
         python = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
 
+        to_parquet = str(ROOT / "bench" / "decode_parquet.py")
+
         def parquet() -> float:
             out = folder / f"parquet-{next(counter)}.rewake"
-            spent = cpu_seconds(
-                [sys.executable, str(ROOT / "bench" / "decode_parquet.py"), str(trace), str(out)], python
-            )
+            spent = cpu_seconds([sys.executable, to_parquet, str(trace), str(out)], python)
             shutil.rmtree(out)
             return spent
 
-        def peak(file: Path) -> float:
-            """MB that a whole `rewake import` takes at most."""
+        def peak(*argv: str) -> float:
+            """MB that a program which ends with the name of its output takes at most."""
             out = folder / f"peak-{next(counter)}.rewake"
-            argv = [sys.executable, "-m", "rewake.cli", "import", str(file), "-o", str(out)]
-            found = peak_mb([*argv, *(["--topology", topology] if topology else [])], python)
+            found = peak_mb([sys.executable, *argv, str(out)], python)
             shutil.rmtree(out)
             return found
+
+        whole_import = ("-m", "rewake.cli", "import", *(("--topology", topology) if topology else ()))
 
         row("2", "decode to Parquet (zstd), whole process / trace-cmd report", 1 / 4, 1 / 6, parquet, trace_cmd)
         if args.trace is None:
             long = make_long_trace(folder, args.events, LONGER)
-            rows += memory_rows(peak(long), peak(trace), long.stat().st_size / size)
+            rows += memory_rows(peak(to_parquet, str(long)), peak(to_parquet, str(trace)), long.stat().st_size / size)
+            memory = {
+                f"rewake import, decisions too, peak MB, {file.stat().st_size / 1e6:.0f} MB": peak(
+                    *whole_import, str(file), "-o"
+                )
+                for file in (trace, long)
+            }
             long.unlink()
         replays = Replays(trace, topology, folder)
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
@@ -155,6 +163,7 @@ def main() -> int:
             "inference for sync=auto, ns a decision": lambda: replays.inference_per_decision("linux-6.1"),
         }  # fmt: skip
         info = {what: statistics.median(cost() for _ in range(3)) for what, cost in passes.items()}
+        info |= memory
         costs = {cpus: decision_costs(generated(folder, args.events // 4, cpus), 3) for cpus in SPEED_CPUS}
         row("7", "rewake replay (sync=auto), 8 policies, all written / trace-cmd", 1.0, 0.6, whole, trace_cmd)
         row("7a", "the same / with sync=0: what inference costs", 1.5, 1.2, whole, partial(whole, "0"))

@@ -155,7 +155,7 @@ def _counted(recording: Recording, lo: int, hi: int, window: Window) -> dict[str
     edges = [old.get("id"), "slice", str(lo), str(hi)]
     return {
         "id": hashlib.sha256("\0".join(map(str, edges)).encode()).hexdigest(),
-        "slice": {"of": old.get("id"), "window_ns": list(window), "events": [lo, hi - 1]},
+        "slice": {"of": old.get("id"), "window_ns": [*window], "events": [lo, hi - 1]},
         "first_ns": first, "last_ns": last, "span_ns": last - first, "events": events, "events_total": total,
         "skipped": {}, "wakeup_failed": None, "steps_back": back, "loss": loss, "lost": sum(c["lost"] for c in loss),
         "running_at_start": sorted(running.items()), "first_decision": decision or 0,

@@ -144,8 +144,9 @@ def test_a_slice_of_a_slice(place: Path, whole: Recording, part: Recording) -> N
 
 @pytest.mark.parametrize(
     ("window", "why"),
-    [("2s..5s", "no events in the window: the recording is 1.002 s long"), ("5s", "give two times"),
-     ("..", "two times"), ("3s..1s", "ends before it begins"), ("a..b", "not a time"), ("-1s..2s", "not a time")],
+    [("2s..5s", "no events in the window: the recording is 1.002 s long"), ("5s", "FROM..UNTIL expected"),
+     ("..", "FROM..UNTIL expected"), ("3s..1s", "ends before it begins"), ("a..b", "is no time"),
+     ("-1s..2s", "is no time")],
 )  # fmt: skip
 def test_windows_that_are_none(
     place: Path, whole: Recording, window: str, why: str, capsys: pytest.CaptureFixture[str]

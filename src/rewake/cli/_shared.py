@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -112,17 +111,6 @@ def print_rows(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> N
             pad = " " * (widths[i] - text.columns(cell))
             cells.append(pad + cell if i in right else cell + pad)
         click.echo("  ".join(cells).rstrip())
-
-
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds_of(value: str) -> float:
-    """A time such as 500ms, 10s or 2m."""
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|s|m|h)", value)
-    if not match or float(match[1]) <= 0:
-        raise UsageError(f"not a time above 0 such as 500ms, 10s or 2m: {value[:40]!r}")
-    return float(match[1]) * _UNITS[match[2]]
 
 
 def seconds(ns: int) -> str:

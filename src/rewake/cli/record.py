@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rewake.analysis import text
-from rewake.cli._shared import format_option, print_json, print_rows, progress, seconds_of
+from rewake.cli._shared import format_option, print_json, print_rows, progress
 from rewake.errors import RewakeError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
 LONG_SECONDS = 30.0
 """From here on, and without any end, the rates are looked at before the recording begins."""
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"K": 10, "M": 20, "G": 30}
+
+
+def seconds_of(value: str) -> float:
+    """A time such as 500ms, 10s or 2m."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|s|m|h)", value)
+    if not match or float(match[1]) <= 0:
+        raise UsageError(f"not a time above 0 such as 500ms, 10s or 2m: {value[:40]!r}")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def bytes_of(value: str) -> int:

@@ -52,7 +52,7 @@ _DECISION = """
     LEFT JOIN task AS w ON w.task_id = d.waker_task
     WHERE decision_id = ?
 """
-TABLES = ("decision", "task", "task_attr", "comm", "cpu")
+TABLES = ("decision", "task", "task_attr", "comm", "cpu", "cpu_state")
 """Tables that a connection for decision() needs."""
 
 

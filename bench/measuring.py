@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
@@ -36,6 +37,16 @@ def cpu_seconds(argv: list[str], env: dict[str, str] | None = None) -> float:
         sys.exit(f"bench: {' '.join(argv)} failed: {done.stderr.decode(errors='replace').strip()[-400:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def peak_mb(argv: list[str], env: dict[str, str] | None = None) -> float:
+    """Most resident memory of a command."""
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=env)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"bench: {' '.join(argv)} failed")
+    return usage.ru_maxrss * 1024 / 1e6
 
 
 def paired(pairs: int, a: Callable[[], float], b: Callable[[], float]) -> tuple[float, float, float]:

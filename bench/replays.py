@@ -53,6 +53,33 @@ def make_perf_data(folder: Path, events: int, cpus: int = 16) -> Path:
     return path
 
 
+def make_long_trace(folder: Path, events: int, times: int, cpus: int = 16) -> Path:
+    """The toy schedule of `make_trace` repeated, in little memory: its pages again and again, each time later."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import numpy as np
+    import tracedat
+
+    from rewake.collectors.capture import container
+
+    columns, machine = tracedat.schedule(events, cpus), tracedat.Machine(cpus)
+    span = max(int(c["ts"].max()) for c in columns.values()) + 1_000_000
+    files = {}
+    for cpu, data in enumerate(tracedat.pages(columns, tracedat.FORMATS, machine)):
+        pages = np.frombuffer(bytearray(data), "<u8").reshape(-1, machine.page_size // 8)
+        files[cpu] = folder / f"long-cpu{cpu}"
+        with files[cpu].open("wb") as out:
+            for _ in range(times):
+                out.write(pages.tobytes())
+                pages[:, 0] += span  # the time stamp of the page; its records' are relative
+    path = folder / f"bench-{events}x{times}.dat"
+    texts = [(f.system, f.text(machine.long_size).encode()) for f in tracedat.FORMATS]
+    formats = container.Formats(machine.header_page(), b"", texts)
+    container.write(path, formats, files, clock="local", uname="Linux box 6.1.0-bench x86_64")
+    for file in files.values():
+        file.unlink()
+    return path
+
+
 class Replays:
     """The open loop in this process, over one recording held in memory."""
 

@@ -22,8 +22,8 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from measuring import Row, cpu_seconds, measure
-from replays import MACHINES, ROOT, Replays, generated, make_perf_data, make_trace
+from measuring import Row, cpu_seconds, measure, peak_mb
+from replays import MACHINES, ROOT, Replays, generated, make_long_trace, make_perf_data, make_trace
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
 POLICIES = (
@@ -32,6 +32,9 @@ POLICIES = (
 CPUS = 16
 SPEED_CPUS = (16, 40, 256)
 """Machines on which each policy's decisions per second are given."""
+LONGER = 9
+"""Row 8b: how many times longer the longer trace is."""
+MOST_MB, GOAL_MB = 400, 250
 GROWTH_POLICIES = ("linux-6.1", "linux-4.12")
 """Row 9c: a bounded scan of the LLC, and one that searches all of it."""
 LATENCY = """SELECT tid, count(*) AS n, avg(latency_ns), max(latency_ns) FROM decision JOIN task ON task.task_id =
@@ -56,6 +59,15 @@ def decision_costs(replays: Replays, times: int) -> dict[str, float]:
     return {
         name: statistics.median(replays.per_decision(*group) for _ in range(times)) for name, group in groups.items()
     }
+
+
+def memory_rows(long_mb: float, short_mb: float, times: float) -> list[Row]:
+    """Row 8b: peak memory against that of a shorter trace, and against a fixed size."""
+    what = f"decode to Parquet, peak MB: a trace {times:.1f} times as long /"
+    return [
+        Row("8b", f"{what} it", long_mb, short_mb, long_mb / short_mb, 1.5, 1.1),
+        Row("8b", f"{what} {MOST_MB} MB", long_mb, MOST_MB, long_mb / MOST_MB, 1, GOAL_MB / MOST_MB),
+    ]
 
 
 def main() -> int:
@@ -95,13 +107,15 @@ def main() -> int:
 
         counter = iter(range(1_000_000))
 
+        # Bytecode is cached, as it is in an installed package.
+        python = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
+
         def rewake(*arguments: str) -> float:
-            """The command line, nothing cached but bytecode, as in an installed package."""
+            """The command line, nothing else cached."""
             cache = folder / f"cache-{next(counter)}"
             cache.mkdir()
-            python = {"PYTHONPYCACHEPREFIX": str(folder / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
             argv = [sys.executable, "-m", "rewake.cli", *arguments]
-            spent = cpu_seconds(argv, {**os.environ, **python, "XDG_CACHE_HOME": str(cache)})
+            spent = cpu_seconds(argv, {**python, "XDG_CACHE_HOME": str(cache)})
             shutil.rmtree(cache)
             return spent
 
@@ -115,6 +129,7 @@ def main() -> int:
             return spent
 
         rows: list[Row] = []
+        memory: dict[str, float] = {}
         columns, peer = program("decode_columns"), program("decode_libtracecmd")
         row("1", "decode to columns / trace-cmd report", 1 / 12, 1 / 25, columns, trace_cmd)
         row("1a", "streaming pass / trace-cmd report", 1 / 30, 1 / 60, program("decode_stream"), trace_cmd)
@@ -141,6 +156,34 @@ def main() -> int:
                 lambda: rewake("query", str(samples), LATENCY),
                 lambda: cpu_seconds([perf, "sched", "latency", "-i", str(samples)]))  # fmt: skip
             samples.unlink()
+        to_parquet = str(ROOT / "bench" / "decode_parquet.py")
+
+        def parquet() -> float:
+            out = folder / f"parquet-{next(counter)}.rewake"
+            spent = cpu_seconds([sys.executable, to_parquet, str(trace), str(out)], python)
+            shutil.rmtree(out)
+            return spent
+
+        def peak(*argv: str) -> float:
+            """MB that a program which ends with the name of its output takes at most."""
+            out = folder / f"peak-{next(counter)}.rewake"
+            found = peak_mb([sys.executable, *argv, str(out)], python)
+            shutil.rmtree(out)
+            return found
+
+        whole_import = ("-m", "rewake.cli", "import", *(("--topology", topology) if topology else ()))
+
+        row("2", "decode to Parquet (zstd), whole process / trace-cmd report", 1 / 4, 1 / 6, parquet, trace_cmd)
+        if args.trace is None:
+            long = make_long_trace(folder, args.events, LONGER)
+            rows += memory_rows(peak(to_parquet, str(long)), peak(to_parquet, str(trace)), long.stat().st_size / size)
+            memory = {
+                f"rewake import, decisions too, peak MB, {file.stat().st_size / 1e6:.0f} MB": peak(
+                    *whole_import, str(file), "-o"
+                )
+                for file in (trace, long)
+            }
+            long.unlink()
         replays = Replays(trace, topology, folder)
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
             lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip
@@ -155,6 +198,7 @@ def main() -> int:
             "inference for sync=auto, ns a decision": lambda: replays.inference_per_decision("linux-6.1"),
         }  # fmt: skip
         info = {what: statistics.median(cost() for _ in range(3)) for what, cost in passes.items()}
+        info |= memory
         costs = {cpus: decision_costs(generated(folder, args.events // 4, cpus), 3) for cpus in SPEED_CPUS}
         row("7", "rewake replay (sync=auto), 8 policies, all written / trace-cmd", 1.0, 0.6, whole, trace_cmd)
         row("7a", "the same / with sync=0: what inference costs", 1.5, 1.2, whole, partial(whole, "0"))
@@ -163,7 +207,7 @@ def main() -> int:
         print(json.dumps(found | {"rows": [asdict(r) | {"verdict": r.verdict} for r in rows]}, indent=1))
     else:
         print(f"{events:,} events, {size / 1e6:.0f} MB, {replays.wakeups:,} decisions")
-        print(f"cpu-seconds (9c: ns a decision), median of {args.pairs} pairs")
+        print(f"cpu-seconds (8b: MB, once; 9c: ns a decision), median of {args.pairs} pairs")
         print(f"{'row':4} {'what':62} {'A':>8} {'B':>8} {'A/B':>7} {'must':>7} {'goal':>7}")
         for r in rows:
             figures = f"{r.a_seconds:8.3f} {r.b_seconds:8.3f} {r.ratio:7.3f} {r.must:7.3f} {r.goal:7.3f}"

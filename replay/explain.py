@@ -38,9 +38,10 @@ def explain(
     """
     rows = recording.manifest["rows"]["decision"]
     ends = list(accumulate(rows))
-    if not 0 <= decision_id < recording.rows("decision"):
+    row = decision_id - recording.first_decision
+    if not 0 <= row < recording.rows("decision"):
         raise UsageError(f"no decision {decision_id}: {in_recording(recording)}")
-    part = next(k for k, end in enumerate(ends) if decision_id < end)
+    part = next(k for k, end in enumerate(ends) if row < end)
     loop = Loop(recording, seed, use_probes=use_probes)
     about = [loop.about(spec) for spec in specs]
     if sync == "auto" and auto is None:
@@ -48,7 +49,7 @@ def explain(
     unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
     engine = loop.engine(specs, sync == "1", auto, 0 if unseen is None else unseen.first_flips)
     events = recording.read_part("decision", part, ("event_id",))["event_id"]
-    engine.watch([int(events[decision_id - (ends[part] - rows[part])])])
+    engine.watch([int(events[row - (ends[part] - rows[part])])])
     for k, _ in loop.run([engine], any(p["reads_irq"] for p in about), unseen):
         if progress is not None:
             progress(k + 1, part + 1)
@@ -61,4 +62,5 @@ def explain(
 def in_recording(recording: Recording) -> str:
     """Which decisions there are, for error messages."""
     n = recording.rows("decision")
-    return f"{recording.path} has decisions 0 to {n - 1}" if n else f"{recording.path} has no decisions"
+    first = recording.first_decision
+    return f"{recording.path} has decisions {first} to {first + n - 1}" if n else f"{recording.path} has no decisions"

@@ -24,7 +24,8 @@ _MODEL_TABLES: dict[str, tuple[str, ...] | None] = {
 }  # fmt: skip
 _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
 
-_OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
+OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
+"""What names of the collector's own tasks begin with, where the capture does not list them."""
 
 
 def batch(source: Source, index: int, *, probe: bool = True) -> dict[str, Columns]:
@@ -135,7 +136,7 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
         i = row["task_id"]
         name = names.get(row["comm"], "")
         stopper[i] |= name.startswith("migration/")
-        observer[i] |= name.startswith(_OBSERVERS)
+        observer[i] |= name.startswith(OBSERVERS)
         known = sources[row["source"]] != "inferred"
         if row["policy"] is not None:
             idle_policy[i] = policies[row["policy"]] == "idle"
@@ -162,7 +163,10 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
 
 
 def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
-    """(CPU, task) at the start of the recording for CPUs whose first switch is not in the first part."""
+    """(CPU, task) at the start of the recording for CPUs whose first switch is not in the first part.
+
+    Of a CPU that never switches only the manifest of a slice knows it.
+    """
     silent = set(range(n_cpus))
     found: list[tuple[int, int]] = []
     for k in range(source.n_parts):
@@ -177,4 +181,5 @@ def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
         silent -= here
         if not silent:
             break
-    return found
+    said = source.manifest.get("running_at_start") or ()
+    return found + [(int(cpu), int(task)) for cpu, task in said if cpu in silent]

@@ -26,6 +26,7 @@ Decoder::Decoder(const Source& source, size_t most)
     : source_(source),
       tasks_(source.n_cpus),
       losses_(source.n_cpus),
+      streams_(source.n_cpus),
       most_(std::max<size_t>(most, 2)),
       counts_(source.formats.size()) {}
 

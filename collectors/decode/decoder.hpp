@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,27 @@ struct CpuLoss {
     uint64_t gaps = 0;     ///< marks
     int64_t blind_ns = 0;  ///< time between the events around the gaps
     int64_t last_ns = Tasks::kNever;
+};
+
+/// What one CPU's records span. A busy CPU without records is more suspicious than an idle one.
+struct CpuStream {
+    int64_t first_ns = Tasks::kNever;
+    uint64_t events = 0, steps_back = 0;        ///< steps_back: records older than their predecessor of this CPU
+    std::optional<bool> busy_first, busy_last;  ///< by its first and last switch: a task was running before, after
+
+    /// A record at `ns`; the one before was at `before`.
+    void see(int64_t ns, int64_t before) {
+        if (events++ == 0) [[unlikely]] {
+            first_ns = ns;
+        }
+        steps_back += ns < before;
+    }
+    void switched(int64_t prev_tid, int64_t next_tid) {
+        if (!busy_first) [[unlikely]] {
+            busy_first = prev_tid != 0;
+        }
+        busy_last = next_tid != 0;
+    }
 };
 
 /// What is needed of a file to understand its records. The references outlive the decoder.
@@ -45,6 +67,7 @@ class Decoder {
     /// Records by original event name, all of them and those without a table.
     [[nodiscard]] std::map<std::string, uint64_t> counts(bool skipped_only) const;
     [[nodiscard]] const std::vector<CpuLoss>& losses() const { return losses_; }
+    [[nodiscard]] const std::vector<CpuStream>& streams() const { return streams_; }
     [[nodiscard]] std::vector<std::string> problems() const { return source_.problems.lines(); }
     /// What the format could not carry, in words.
     [[nodiscard]] virtual std::vector<std::string> missing() const { return {}; }
@@ -86,6 +109,7 @@ class Decoder {
     int64_t next_id_ = 0;
     Tasks tasks_;
     std::vector<CpuLoss> losses_;
+    std::vector<CpuStream> streams_;
 
   private:
     template <class S>

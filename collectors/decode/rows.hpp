@@ -63,6 +63,7 @@ void Decoder::visit(const S& s, int64_t ns, Batch& b) {
         }
     }
     last_ns = ns;
+    streams_[cpu].see(ns, losses_[cpu].last_ns);
     losses_[cpu].last_ns = ns;
     ++events;
     const uint32_t index = source_.formats.index(s.type());
@@ -112,6 +113,7 @@ void Decoder::table_row(const S& s, const Plan& plan, int64_t ns, Batch& b) {
             }
             auto& t = b.switch_;
             const size_t i = head(b, t, ns, cpu);
+            streams_[cpu].switched(prev, next);
             const uint32_t prev_task = see(prev);
             const PrevState state = source_.formats.prev_states()[get(slot::prev_state)];
             name(prev_task, slot::prev_comm);

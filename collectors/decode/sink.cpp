@@ -22,6 +22,7 @@ Sink::Sink(uint32_t n_cpus, size_t most, const char* unit)
       unit_(unit),
       tasks_(n_cpus),
       losses_(n_cpus),
+      streams_(n_cpus),
       context_(n_cpus) {}
 
 void Sink::start() {
@@ -70,6 +71,7 @@ void Sink::switched(const At& at, const Who& prev, PrevState state, const Who& n
     }
     auto& t = batch_->switch_;
     const size_t i = head(t, at);
+    streams_[at.cpu].switched(prev.tid, next.tid);
     const uint32_t prev_task = task_of(prev.tid, at);
     name(prev_task, prev, at);
     if (is_dead(state)) [[unlikely]] {

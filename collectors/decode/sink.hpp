@@ -68,6 +68,7 @@ class Sink {
         steps_back += at.ns < now_;
         now_ = at.ns;
         last_ns = last_ns < now_ ? now_ : last_ns;
+        streams_[at.cpu].see(at.ns, losses_[at.cpu].last_ns);
         losses_[at.cpu].last_ns = at.ns;
         ++events;
     }
@@ -124,6 +125,7 @@ class Sink {
 
     [[nodiscard]] const Tasks& tasks() const { return tasks_; }
     [[nodiscard]] const std::vector<CpuLoss>& losses() const { return losses_; }
+    [[nodiscard]] const std::vector<CpuStream>& streams() const { return streams_; }
 
     Problems problems;
     uint64_t events = 0, steps_back = 0, wakeup_failed = 0;
@@ -166,6 +168,7 @@ class Sink {
     int64_t now_ = Tasks::kNever;
     Tasks tasks_;
     std::vector<CpuLoss> losses_;
+    std::vector<CpuStream> streams_;
     std::vector<Context> context_;
     bool saw_irqs_ = false;
     std::map<std::string, Count, std::less<>> counts_;

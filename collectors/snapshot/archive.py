@@ -67,11 +67,25 @@ class Contents:
 
     def add_file(self, parts: Sequence[str], offset: int, size: int) -> None:
         name = "/".join(parts)
+        if name in self._where and self._same(*self._where[name], offset, size):
+            return
         if name in self._where or name in self._folders:
             raise tarfile.ReadError(f"{name[:80]!r} twice")
         self.add_folder(parts[:-1])
         self._folders["/".join(parts[:-1])].add(parts[-1])
         self._where[name] = offset, size
+
+    def _same(self, offset: int, size: int, offset2: int, size2: int) -> bool:
+        """Whether two small members hold the same: /proc/device-tree lists some names twice."""
+        if size != size2 or size > _BLOCK:
+            return False
+        found = []
+        here = self._plain.tell()
+        for where in (offset, offset2):
+            self._plain.seek(where)
+            found.append(self._plain.read(size))
+        self._plain.seek(here)
+        return found[0] == found[1]
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Up to `limit` bytes of a file; None when there is none of this name."""

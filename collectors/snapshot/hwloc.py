@@ -54,7 +54,10 @@ def read_synthetic(text: str) -> Hardware:
     with tempfile.NamedTemporaryFile("w", prefix="rewake-", suffix=".synthetic") as f:
         f.write(text)
         f.flush()
-        return _run("synthetic", repr(text), Path(f.name), {})
+        try:
+            return _run("synthetic", repr(text), Path(f.name), {})
+        except TraceError as error:
+            raise TraceError(f"{error}; the levels go from the outside in and end with pu") from None
 
 
 def _run(kind: str, name: str, file: Path | None, extra: dict[str, str]) -> Hardware:

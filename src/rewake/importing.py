@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rewake import __version__, cache, tasks
+from rewake import __version__, cache, streams, tasks
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
 from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
 from rewake.identify import identify
+from rewake.redact import Redactor
 
 Progress = Callable[[str], None]
 
@@ -27,13 +28,14 @@ def import_trace(
     out: Path | str | None = None,
     strict: bool = False,
     progress: Progress | None = None,
+    redact: Path | None = None,
 ) -> Recording:
     """Imports a trace of any supported format, found by its content.
 
     `topology` is a snapshot archive or directory, an lstopo XML or a synthetic description; None: what lies beside the
     trace, else what the trace says of its machine. `out` None: into the cache, where an earlier import of the same
-    bytes is found again. `strict` refuses input that is degraded in any way. Raises TraceError; a failed import leaves
-    nothing behind.
+    bytes is found again. `strict` refuses input that is degraded in any way. `redact`: file of the key under which
+    names are replaced (redact.py). Raises TraceError; a failed import leaves nothing behind.
     """
     from rewake.collectors import snapshot
 
@@ -45,7 +47,8 @@ def import_trace(
     report("hashing")
     digest = _file_digest(trace)
     machine = _machine_digest(where)
-    key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest()])
+    redactor = None if redact is None else Redactor(redact)
+    key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest(), *(redactor.mark if redactor else ())])
 
     written: list[RecordingWriter] = []
 
@@ -53,7 +56,7 @@ def import_trace(
         with RecordingWriter(target) as writer:
             writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
             with kind.open(trace) as reader:
-                _write(writer, trace, reader, kind, digest, where, report)
+                _write(writer, trace, reader, kind, digest, where, report, redactor)
             if strict:
                 _refuse_degraded(writer.manifest, trace)
             writer.commit()
@@ -113,7 +116,7 @@ def _code_digest() -> str:
 
 def _write(
     writer: RecordingWriter, trace: Path, reader: Reader, kind: Format, digest: str, where: Path | str | None,
-    report: Progress,
+    report: Progress, redactor: Redactor | None,
 ) -> None:  # fmt: skip
     from rewake.collectors import snapshot
     from rewake.replay.decisions import build_decisions
@@ -136,11 +139,15 @@ def _write(
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
     tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)
     notes += tables.notes
-    writer.write("cgroup", machine.cgroup)
-    writer.write("task", tables.task)
+    task, comm, cgroup = tables.task, tables.comm, machine.cgroup
+    if redactor is not None:
+        task, comm = redactor.tasks(task, tables.task_attr, comm)
+        cgroup = redactor.cgroup(cgroup)
+    writer.write("cgroup", cgroup)
+    writer.write("task", task)
     writer.write("task_attr", tables.task_attr)
-    writer.write("comm", tables.comm)
-    if machine.topology_xml is not None:
+    writer.write("comm", comm)
+    if machine.topology_xml is not None and redactor is None:
         writer.put_file("topology.xml", machine.topology_xml)
 
     kernel = header.get("kernel") or machine.kernel
@@ -171,7 +178,7 @@ def _write(
         "lost": sum(c.get("lost") or 0 for c in losses),
         "steps_back": decoded["steps_back"],
         "wakeup_failed": decoded["wakeup_failed"],
-        "problems": list(decoded["problems"]),
+        "problems": [*decoded["problems"], *streams.problems(decoded.get("streams") or ())],
         "missing": list(decoded.get("missing", [])),
         "notes": notes,
         "features": dict(sorted(machine.features.items())),
@@ -187,6 +194,8 @@ def _write(
     }  # fmt: skip
     report("decisions")
     build_decisions(writer)
+    if redactor is not None:
+        writer.manifest = redactor.manifest(writer.manifest)
 
 
 def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: list[str]) -> int:
@@ -210,7 +219,9 @@ def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: li
     writer.write("cpu", cpu)
     writer.write("cpu_state", state)
     writer.write("domain", machine.domain)
-    count = {name: _distinct(cpu[name]) for name in ("core", "llc", "node", "package")}
+    # An offline CPU has no LLC but itself.
+    up = np.isin(_split(cpu["cpu"])[0], _split(state["cpu"])[0][_split(state["online"])[0]])
+    count = {name: _distinct(cpu[name], up) for name in ("core", "llc", "node", "package")}
     writer.manifest["topology"] = "snapshot" if known else None
     writer.manifest["machine"] = {
         "cpus": traced, "cores": count["core"], "llcs": count["llc"], "nodes": count["node"],
@@ -233,10 +244,10 @@ def _rows_added(columns: Columns, more: Columns) -> Columns:
     return joined
 
 
-def _distinct(column: Any) -> int | None:
-    """How many there are; None when any is unknown to all rows."""
+def _distinct(column: Any, rows: Any) -> int | None:
+    """How many there are in these rows; None when it is unknown to all of them."""
     values, null = _split(column)
-    known = values[~null]
+    known = values[~null & rows]
     return len(np.unique(known)) if len(known) else None
 
 
@@ -279,12 +290,17 @@ def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bo
 
 
 def _refuse_degraded(manifest: dict[str, Any], trace: Path) -> None:
-    """--strict: nothing lost, nothing out of order, nothing that decode had to step over."""
+    """--strict: nothing lost or out of order, nothing that decode had to step over, all CPUs over the same time."""
+    from rewake.analysis.quality import MAX_RESYNC_PER_1000_SWITCHES
+
     reasons = [str(p) for p in manifest["problems"]]
     gaps = sum(c.get("gaps") or 0 for c in manifest["loss"])
     if manifest["lost"] or gaps:
         reasons.append(f"{manifest['lost']} events lost in {gaps} gaps")
     if manifest["steps_back"]:
         reasons.append(f"{manifest['steps_back']} timestamps step back")
+    resync = (manifest.get("replay") or {}).get("resync") or 0
+    if resync * 1000 > MAX_RESYNC_PER_1000_SWITCHES * (manifest["events"].get("sched_switch") or resync):
+        reasons.append(f"{resync} switches contradict what came before: events are missing, or the CPUs' clocks differ")
     if reasons:
         raise TraceError(f"{trace}: refused by --strict: " + "; ".join(reasons))

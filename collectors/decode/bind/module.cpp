@@ -267,6 +267,22 @@ nb::dict finish(const D& d, const Said& said) {
         lost.append(l);
     }
     out["lost"] = lost;
+    nb::list streams;
+    for (size_t cpu = 0; cpu < d.streams().size(); ++cpu) {
+        const CpuStream& s = d.streams()[cpu];
+        if (s.events > 0) {
+            nb::dict of;
+            of["cpu"] = cpu;
+            of["events"] = s.events;
+            of["first_ns"] = s.first_ns;
+            of["last_ns"] = d.losses()[cpu].last_ns;
+            of["steps_back"] = s.steps_back;
+            of["busy_first"] = s.busy_first ? nb::cast(*s.busy_first) : nb::none();
+            of["busy_last"] = s.busy_last ? nb::cast(*s.busy_last) : nb::none();
+            streams.append(of);
+        }
+    }
+    out["streams"] = streams;
     out["events"] = d.events;
     out["first_ns"] = d.first_ns == Tasks::kNever ? nb::none() : nb::cast(d.first_ns);
     out["last_ns"] = d.last_ns == Tasks::kNever ? nb::none() : nb::cast(d.last_ns);

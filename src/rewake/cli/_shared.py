@@ -36,6 +36,16 @@ def topology_option(function: _F) -> _F:
     )(function)
 
 
+def redact_option(function: _F) -> _F:
+    """--redact, for commands that write a recording."""
+    return click.option(
+        "--redact",
+        metavar="KEYFILE",
+        type=click.Path(path_type=Path),
+        help="Replace names of tasks, cgroups, files and the host, and tids, by hashes under this key.",
+    )(function)
+
+
 def format_option(*formats: str) -> Callable[[_F], _F]:
     """--format; the first is the default."""
     return click.option(

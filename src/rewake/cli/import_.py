@@ -8,15 +8,20 @@ from pathlib import Path
 import click
 
 from rewake.analysis import text
-from rewake.cli._shared import progress, topology_option
+from rewake.cli._shared import progress, redact_option, topology_option
 
 
 @click.command("import", short_help="Turn a trace into a recording.")
 @click.argument("trace", type=click.Path(path_type=Path))
 @topology_option
-@click.option("--strict", is_flag=True, help="Refuse a trace with losses, damage or timestamps that step back.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse a trace with losses, damage, timestamps that step back, or CPUs recorded over different times.",
+)
+@redact_option
 @click.option("-o", "--output", metavar="REC", type=click.Path(path_type=Path), help="Where to; default: the cache.")
-def command(trace: Path, topology: str | None, strict: bool, output: Path | None) -> None:
+def command(trace: Path, topology: str | None, strict: bool, redact: Path | None, output: Path | None) -> None:
     """Import TRACE and print the path of the recording.
 
     TRACE is a trace.dat, perf.data, ftrace text (tracefs, trace-cmd report, perf script, systrace, also HTML), a
@@ -27,5 +32,5 @@ def command(trace: Path, topology: str | None, strict: bool, output: Path | None
     from rewake.importing import import_trace
 
     with progress() as show:
-        recording = import_trace(trace, topology, output, strict, show)
+        recording = import_trace(trace, topology, output, strict, show, redact)
     click.echo(text.terminal(str(recording.path), None))

@@ -125,6 +125,11 @@ class Recording:
                 if not file.is_file():
                     raise TraceError(f"{file}: missing: import the trace again")
 
+    @property
+    def first_decision(self) -> int:
+        """decision_id of the first decision: 0 but for a slice."""
+        return int(self.manifest.get("first_decision") or 0)
+
     def _files(self, spec: Table, index: int | None = None) -> list[Path]:
         rows = self._rows.get(spec.name, 0)
         if not spec.parts:

@@ -48,6 +48,7 @@ class RunWriter(Writer):
         self._raw = GrowingColumns(RUN_TABLES["ledger"], self.part / "raw")
         if recording is not None:
             self.manifest["recording"] = {"path": str(recording.path.resolve()), "id": recording.manifest.get("id")}
+            self.manifest["first_decision"] = recording.first_decision
 
     def write_ledger(self, policy: str, index: int, columns: Columns) -> None:
         """Part `index` of a policy's ledger: a row for each decision in part `index` of the recording; in order."""
@@ -161,13 +162,14 @@ class Run:
         con = connect(self._threads)
         self.recording.add_views(con)
         spec = RUN_TABLES["ledger"]
+        first = int(self.manifest.get("first_decision") or 0)
         arms = []
         for policy in self.policies:
             for file in self._files(policy):
                 has = set(self._written["ledger"])
                 exprs = ", ".join(c.name if c.name in has else f"NULL::{c.type} AS {c.name}" for c in spec.columns)
                 arms.append(
-                    f"SELECT {literal(policy)} AS policy, file_row_number AS decision_id, {exprs}"
+                    f"SELECT {literal(policy)} AS policy, file_row_number + {first} AS decision_id, {exprs}"
                     f" FROM read_parquet({literal(file)}, file_row_number=true)"
                 )
         if not arms:

@@ -105,7 +105,7 @@ def _table(name: str, meaning: str, spec: str, *, parts: bool = False) -> Table:
 
 
 _HEAD = """
-id        i64      | number of the event in (time, cpu, sequence) order over the whole recording, dense over all tables
+id        i64      | number of the event in (time, cpu, sequence) order, dense over all tables; a slice keeps it
 ts_ns     i64  ns  | timestamp on the recording's clock
 cpu       u16      | CPU that recorded the event
 """
@@ -275,7 +275,7 @@ name str  | name; bytes that are not printable UTF-8 are escaped as \\xNN at dec
 }  # fmt: skip
 
 DECISION = _table("decision", "one row per wakeup, fork or exec that reached, or may have reached, placement", """
-decision_id   i64      | dense, in (time, cpu, sequence) order
+decision_id   i64      | dense, in (time, cpu, sequence) order; a slice keeps the numbers of the whole
 event_id      i64      | event that opens it (waking, wakeup_new, exec, or the first sign on kernels before 4.3)
 ts_ns         i64  ns  | decision time
 kind          u8 enum:decision_kind | wake, fork or exec

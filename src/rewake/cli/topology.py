@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake topology`: what is known of a machine's shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rewake.cli._shared import format_option, open_recording, print_json, print_rows
+from rewake.errors import TraceError
+from rewake.forms import Columns
+
+
+@click.group(short_help="Show the machine of a recording or of a topology file.")
+def command() -> None:
+    """What is known of a machine: nodes, packages, last-level caches, cores, CPUs."""
+
+
+@command.command(short_help="Show a machine as a tree.")
+@click.argument("source", metavar="REC|TRACE|XML|TAR|DIR|SYNTHETIC")
+@format_option("table", "json")
+def show(source: str, format_: str) -> None:
+    """Show a machine as a tree: node, package, LLC, core, CPU.
+
+    From a recording or trace, an lstopo XML, a snapshot or hwloc-gather-topology archive, a directory with copies of
+    /sys and /proc, or a synthetic description such as 'pack:2 l3:8 core:8 pu:2'.
+    """
+    from rewake.analysis import topology
+
+    cpu, state, notes = _machine(source)
+    cpus = topology.cpus_of(cpu, state)
+    if format_ == "json":
+        print_json({**topology.document(cpus), "notes": notes})
+        return
+    print_rows([(line,) for line in topology.lines(cpus)])
+
+
+def _machine(source: str) -> tuple[Columns, Columns, list[str]]:
+    """The tables `cpu` and `cpu_state`, and what their making has to say."""
+    from rewake.collectors import snapshot
+    from rewake.formats import FORMATS, HEAD_BYTES
+
+    path = Path(source)
+    if (path / "manifest.json").is_file():
+        found = open_recording(path)
+    elif path.is_file():
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        if not any(f.sniff(head) and not f.holds_snapshot for f in FORMATS):
+            machine = snapshot.load(path)
+            return machine.cpu, machine.cpu_state, machine.notes
+        found = open_recording(path)
+    else:
+        machine = snapshot.load(source)
+        return machine.cpu, machine.cpu_state, machine.notes
+    if not found.manifest.get("topology"):
+        raise TraceError(f"{path}: no topology was recorded: import it with --topology")
+    return found.read("cpu"), found.read("cpu_state"), []

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake topology show`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import told
+
+from rewake.analysis import topology
+
+DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
+V1 = """<?xml version="1.0"?>
+<!DOCTYPE topology SYSTEM "hwloc.dtd">
+<topology>
+<object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" online_cpuset="0x3" allowed_cpuset="0x3">
+<object type="Socket" os_index="0" cpuset="0x3" complete_cpuset="0x3" online_cpuset="0x3" allowed_cpuset="0x3">
+<object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" online_cpuset="0x1" allowed_cpuset="0x1">
+<object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" online_cpuset="0x1" allowed_cpuset="0x1"/></object>
+<object type="Core" os_index="1" cpuset="0x2" complete_cpuset="0x2" online_cpuset="0x2" allowed_cpuset="0x2">
+<object type="PU" os_index="1" cpuset="0x2" complete_cpuset="0x2" online_cpuset="0x2" allowed_cpuset="0x2"/></object>
+</object></object></topology>
+"""
+
+
+def machine(rows: list[tuple[int, int, int, int, int, int]], off: tuple[int, ...] = ()) -> list[topology.Cpu]:
+    """From (cpu, core, llc, package, node, capacity)."""
+    names = ("cpu", "core", "llc", "package", "node", "capacity")
+    columns = {n: np.array(c, np.uint16) for n, c in zip(names, zip(*rows, strict=True), strict=True)}
+    online = np.array([r[0] not in off for r in rows], np.bool_)
+    return topology.cpus_of(columns, {"cpu": columns["cpu"], "online": online, "isolated": ~online})
+
+
+def test_a_recording_a_snapshot_and_a_description(
+    tmp_path: Path, own_cache: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = (
+        "16 CPUs, 8 cores, 2 LLCs, 1 package, 1 node\n  node 0, package 0: CPUs 0-15\n"
+        "    LLC 0: 4 cores of 2 CPUs, CPUs 0-7\n    LLC 8: 4 cores of 2 CPUs, CPUs 8-15\n"
+    )
+    assert told(capsys, "topology", "show", DEMO / "trace.dat") == expected
+    assert told(capsys, "topology", "show", DEMO / "topology.tar.gz") == expected
+    assert told(capsys, "topology", "show", "pack:1 l3:2 core:4 pu:2") == expected
+    document = json.loads(told(capsys, "topology", "show", "pack:1 l3:2 core:4 pu:2", "--format", "json"))
+    assert (document["cpus"], document["llcs"], document["offline"]) == (16, 2, [])
+    llc = document["tree"][0]["packages"][0]["llcs"][1]
+    assert llc["llc"] == 8 and llc["cores"][0] == {
+        "core": 8,
+        "cpus": [{"cpu": 8, "capacity": None}, {"cpu": 9, "capacity": None}],
+    }
+    assert "no such file" in told(capsys, "topology", "show", tmp_path / "absent", code=1)
+
+
+def test_hundreds_of_cpus_fit_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("pack:2 l3:8 core:8 pu:2", "numa:8 pack:1 l3:8 core:8 pu:2", "numa:64 pack:1 core:4 pu:1"):
+        shown = told(capsys, "topology", "show", text).splitlines()
+        assert len(shown) <= 41 and max(map(len, shown)) <= 100, text
+    assert shown[-1].endswith("nodes like it: CPUs 4-255"), shown
+
+
+def test_versions_1_and_3_of_the_xml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "v1.xml").write_text(V1)
+    assert told(capsys, "topology", "show", tmp_path / "v1.xml").startswith("2 CPUs, 2 cores, ")
+    three = (
+        V1.replace("<topology>", '<topology version="3.0">')
+        .replace("Socket", "Package")
+        .replace("hwloc.dtd", "hwloc2.dtd")
+    )
+    (tmp_path / "v4.xml").write_text(three.replace("3.0", "4.0"))
+    assert "hwloc cannot load it" in told(capsys, "topology", "show", tmp_path / "v4.xml", code=1)
+
+
+def test_offline_and_unlike_cores() -> None:
+    rows = [(c, c // 2 * 2 if c < 4 else c, 0, 0, 0, 1024 if c < 4 else 512) for c in range(7)]
+    assert topology.lines(machine([*rows, (7, 7, 7, 0, 0, 512)], off=(7,))) == [
+        "7 CPUs, 5 cores, 1 LLC, 1 package, 1 node",
+        "  node 0, package 0, LLC 0: 2 cores of 2 CPUs, CPUs 0-3",
+        "  node 0, package 0, LLC 0: 3 cores, CPUs 4-6, capacity 512",
+        "offline: CPU 7",
+    ]
+
+
+def test_siblings_alike_are_folded_and_others_are_not() -> None:
+    rows = [(c, c, c // 2 * 2, c // 2, c // 4, 1024) for c in range(240)]
+    shown = topology.lines(machine(rows[:-1]))
+    assert shown[1:] == [
+        "  node 0: CPUs 0-3",
+        "    package 0, LLC 0: 2 cores, CPUs 0-1",
+        "    package 1, LLC 2: 2 cores, CPUs 2-3",
+        "  … and 58 nodes like it: CPUs 4-235",
+        "  node 59: CPUs 236-238",
+        "    package 118, LLC 236: 2 cores, CPUs 236-237",
+        "    package 119, LLC 238: 1 core, CPU 238",
+    ]

@@ -260,9 +260,13 @@ def rows(page: Path) -> dict[str, Any]:
 
 
 def test_large_machines_fold(own_cache: None, tmp_path: Path) -> None:
-    recording = bigrun.recording(tmp_path / "r.rewake", 5000, cpus=256, per_llc=8, per_node=64)
-    bigrun.run(tmp_path / "p.run", recording)
+    recording = bigrun.recording(tmp_path / "r.rewake", 2000, cpus=256, per_llc=8, per_node=64)
+    policies = [*bigrun.POLICIES, *(f"x:a={i}" for i in range(53))]
+    bigrun.run(tmp_path / "p.run", recording, policies)
     data = rows(written(tmp_path))
+    assert sum(name.startswith("curve-") for name in data["charts"]) == 12
+    assert "47 more policies" in (tmp_path / "p.html").read_text()
+    assert len({name.partition("-")[0] for name in data["charts"]}) == 8, "every kind of chart, the folded heatmaps too"
     assert [h["id"] for h in data["heats"]] == ["heat-llc", "heat-node"]
     assert all(len(c) <= 5000 for h in data["heats"] for c in h["cells"].values())
     assert all(len(spec["data"]["values"]) <= 5000 for spec in data["charts"].values())

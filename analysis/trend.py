@@ -6,7 +6,8 @@ picked among n - 1, so p is multiplied by that (which is what 200 simulated hist
 have a p below 0.001 at n = 60). Benjamini and Hochberg over all histories of the store; then the floor.
 
 A regression is *open* when the newest run brought it to light, *still failing* when it was there without that run,
-*fixed* when a later level is back within the floor of the level before it.
+*fixed* when a later level is back within the floor of the level before it. A figure that is known as [lo, hi] changed
+only where both ends did; a change of one of them is told as such and counts for nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ LEAST_POINTS = 8
 BAND = 2.0
 """Half width of a noise band in standard deviations, estimated from the median absolute deviation."""
 
-OPEN, FAILING, FIXED, IMPROVED = "open", "still failing", "fixed", "improvement"
+LEAST_RUNS = 2
+"""Runs on either side of a change: one alone may be a slip."""
+
+OPEN, FAILING, FIXED, IMPROVED, ONE_END = "open", "still failing", "fixed", "improvement", "one end"
+STATES = (OPEN, FAILING, FIXED, IMPROVED, ONE_END)
+"""In the order of interest."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class Series:
     @property
     def rank(self) -> tuple[float, float, str, str, int, bool, str, str]:
         """Most significant first; histories without a change last, metric by metric, the record first."""
-        q = min((c.q for c in self.changes), default=2.0)
+        q = min((c.q for c in self.changes if c.state != ONE_END), default=2.0)
         size = max((abs(c.effect_pct or 0.0) for c in self.changes), default=0.0)
         metric = list(MEASURES).index(self.measure.name)
         end = "" if self.side == "lo" else self.side or ""
@@ -202,7 +208,30 @@ def watch(series: Sequence[Series], floor_pct: float) -> Trend:
         states = [_state(s, i, changes, floor_pct, old) for i in range(len(changes))]
         told = tuple(replace(c, state=state) for c, state in zip(changes, states, strict=True))
         done.append(replace(s, changes=told, levels=levels))
-    return Trend(tuple(sorted(done, key=lambda s: s.rank)), floor_pct)
+    return Trend(tuple(sorted(_one_ended(done), key=lambda s: s.rank)), floor_pct)
+
+
+def _one_ended(series: Sequence[Series]) -> list[Series]:
+    """Marks the changes that the other end of the figure does not share."""
+    by_end = {(s.suite, s.machine, s.policy, s.measure.name, s.side): s for s in series}
+    marked = []
+    for s in series:
+        other = {"lo": "hi", "hi": "lo"}.get(s.side or "")
+        twin = by_end.get((s.suite, s.machine, s.policy, s.measure.name, other)) if other else s
+        theirs = twin.changes if twin else ()
+        marked.append(
+            replace(
+                s,
+                changes=tuple(
+                    c if any(_same_way(c, o) for o in theirs) else replace(c, state=ONE_END) for c in s.changes
+                ),
+            )
+        )
+    return marked
+
+
+def _same_way(a: Change, b: Change) -> bool:
+    return abs(a.at - b.at) <= 1 and (a.after > a.before) == (b.after > b.before)
 
 
 def _without_newest(points: tuple[Point, ...]) -> tuple[Point, ...]:
@@ -234,7 +263,11 @@ def _places(s: Series) -> list[tuple[int, float]]:
         return []
     analysis = stats.extra("otava.analysis", "history", "a history")
     found, _ = analysis.compute_change_points(values, max_pvalue=MAX_P, min_magnitude=0.0)
-    return [(known[int(c.index)], min(1.0, float(c.stats.pvalue) * (len(values) - 1))) for c in found]
+    return [
+        (known[int(c.index)], min(1.0, float(c.stats.pvalue) * (len(values) - 1)))
+        for c in found
+        if LEAST_RUNS <= c.index <= len(values) - LEAST_RUNS
+    ]
 
 
 def _changes(s: Series, places: dict[int, tuple[float, float]], floor_pct: float) -> list[Change]:

@@ -6,9 +6,7 @@ from __future__ import annotations
 from rewake.analysis import sql, text
 from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
 from rewake.analysis.measures import Measure
-from rewake.analysis.trend import LEAST_POINTS, MAX_Q, METHOD, Change, Series, Trend
-
-_ORDER = ("open", "still failing", "fixed", "improvement")
+from rewake.analysis.trend import LEAST_POINTS, MAX_Q, METHOD, STATES, Change, Series, Trend
 
 
 def value(measure: Measure, x: float | None) -> str:
@@ -34,13 +32,13 @@ def effect(c: Change) -> str:
 def _all(trend: Trend) -> list[tuple[Series, Change]]:
     """Open regressions first, improvements last."""
     found = [(s, c) for s in trend.series for c in s.changes]
-    return sorted(found, key=lambda pair: _ORDER.index(pair[1].state))
+    return sorted(found, key=lambda pair: STATES.index(pair[1].state))
 
 
 def table(trend: Trend) -> str:
     """For a terminal."""
     found = _all(trend)
-    counts = [(state, sum(c.state == state for _, c in found)) for state in _ORDER]
+    counts = [(state, sum(c.state == state for _, c in found)) for state in STATES]
     told = ", ".join(f"{n} {state}" for state, n in counts if n) or "no change"
     runs = {p.shard for s in trend.series for p in s.points}
     lines = [f"{told} in {len(trend.series)} histories of {len(runs)} runs"]
@@ -74,7 +72,8 @@ def table(trend: Trend) -> str:
     method = (
         f"{METHOD}; p times the places it was picked from, Benjamini-Hochberg over all histories (q ≤ {MAX_Q:g}), at "
         f"least {trend.floor_pct:g} %. n: runs before and after.{short} open: the newest run brought it to light; "
-        "fixed: a later level is back within that distance."
+        "fixed: a later level is back within that distance; one end: the other end of [lo, hi] did not move, which "
+        "proves nothing."
     )
     return "\n".join([*lines, "", *wrap(method)]) + "\n"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import history
@@ -151,3 +152,22 @@ def test_without_otava_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "otava.analysis", None)
     with pytest.raises(RewakeError, match=r"rewake\[history\]"):
         trend.watch([series(noisy([(20, 1.0)]))], 2.0)
+
+
+def ends(lo: Sequence[float], hi: Sequence[float]) -> list[list[tuple[int, str]]]:
+    both = [replace(series(lo), side="lo"), replace(series(hi), side="hi")]
+    found = {s.side: s for s in trend.watch(both, 2.0).series}
+    return [[(c.at, c.state) for c in found[side].changes] for side in ("lo", "hi")]
+
+
+def test_one_end_alone_is_no_regression() -> None:
+    moved, still = noisy([(20, 1.0), (20, 1.1)]), noisy([(40, 3.0)], 1)
+    assert ends(moved, still) == [[(20, trend.ONE_END)], []]
+    assert ends(moved, [3 * v for v in moved]) == [[(20, trend.FAILING)], [(20, trend.FAILING)]]
+    assert ends(moved, [3e12 / v for v in moved]) == [[(20, trend.ONE_END)], [(20, trend.ONE_END)]]
+
+
+def test_one_run_is_no_level() -> None:
+    assert states([100_000.0] * 20 + [150_000.0]) == []
+    assert states([150_000.0] + [100_000.0] * 20) == []
+    assert states([100_000.0] * 20 + [150_000.0] * 2) == [(20, trend.OPEN)]

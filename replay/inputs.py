@@ -42,6 +42,8 @@ class Account(NamedTuple):
     """The recorded CPU is the previous one."""
     branch: Array
     blame: dict[str, Array]
+    decision: Array
+    """decision_id."""
 
 
 def fair(decisions: Any) -> Array:
@@ -116,14 +118,18 @@ def account(
         pass
     second = engine()
     second.account(*first.flips(), ORDER_WINDOW_NS)
-    rows: list[tuple[Array, Array, Array]] = []
+    rows: list[tuple[Array, Array, Array, Array]] = []
+    first_id = 0
     blames: dict[str, list[Array]] = {}
     for _, decisions in loop.run([second], irq, unseen):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
         chosen, prev = (recorded.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
-        rows.append((known[ours].copy(), (chosen == prev)[ours], second.ledger(0)["branch"][0][ours].copy()))
+        branch = second.ledger(0)["branch"][0]
+        ids = first_id + np.flatnonzero(ours)
+        first_id += len(ours)
+        rows.append((known[ours].copy(), (chosen == prev)[ours], branch[ours].copy(), ids))
         for name, values in second.blames().items():
             blames.setdefault(name, []).append(values[ours])
-    agrees, stays, branch = (np.concatenate(column) for column in zip(*rows, strict=True))
-    return Account(agrees, stays, branch, {name: np.concatenate(parts) for name, parts in blames.items()})
+    agrees, stays, branch, ids = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return Account(agrees, stays, branch, {name: np.concatenate(parts) for name, parts in blames.items()}, ids)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import plugins, probes
+from rewake.replay import affinity, plugins, probes
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import batch, recorded_machine, running, tables, with_next, with_null
 from rewake.replay.spec import PolicySpec
@@ -135,8 +135,14 @@ class Loop:
         self._recording, self._seed = recording, seed
         self._kept: dict[int, tuple[dict[str, Columns], Columns]] = {}
         self._room = 0
-        self.truth = probes.truth(recording) if use_probes else None
-        self._recorded = recorded_machine(recording, self._allowed_counts())
+        seen = probes.truth(recording)
+        self.truth = seen if use_probes else None
+        self.masks = None
+        if self.truth is not None:
+            online = int(np.asarray(recording.read("cpu", ("cpu",))["cpu"]).size)
+            self.masks = affinity.infer(recording, self.truth, self.names(), online)
+        more = [] if self.masks is None else self.masks.lists
+        self._recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)
         self._running = running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
@@ -151,10 +157,11 @@ class Loop:
             "settle": _settle(recording),
         }
 
-    def _allowed_counts(self) -> dict[int, set[int]]:
-        if self.truth is None:
+    def _allowed_counts(self, truth: dict[str, probes.Nullable] | None) -> dict[int, set[int]]:
+        """Also without use_probes: a mask that was not in force is not called recorded."""
+        if truth is None:
             return {}
-        values, null = self.truth["nallowed"]
+        values, null = truth["nallowed"]
         tasks = np.asarray(self._recording.read("decision", ("task",))["task"])
         seen: dict[int, set[int]] = {}
         for task, n in np.unique(np.stack([tasks, values], axis=1)[~null], axis=0).tolist():
@@ -216,6 +223,8 @@ class Loop:
                 passed["flips"] = unseen.flips[here]
             if unseen is not None and unseen.scan is not None:
                 passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
+            if self.masks is not None:
+                passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n

@@ -43,7 +43,7 @@ ProbeColumns read_probes(const nb::dict& t, size_t n) {
     return p;
 }
 
-DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks) {
+DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks, size_t n_masks) {
     DecisionColumns d;
     d.n = kAnyLength;
     d.event_id = column<int64_t>(t, "event_id", d.n);
@@ -64,6 +64,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
         d.scan_waker = column<int32_t>(t, "scan_waker", d.n);
         d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
     }
+    if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
@@ -71,8 +72,11 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     for (size_t i = 0; i < d.n; ++i)
         if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||
             !cpu_ok(d.waker_cpu, d.waker_cpu_null, i) || !cpu_ok(d.prev_cpu, d.prev_cpu_null, i) ||
-            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i) || d.probes.recent.at(i).value_or(0) >= n_cpus)
-            throw std::invalid_argument("decision " + std::to_string(i) + " names a CPU or task that does not exist");
+            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i) ||
+            (d.allowed && !(d.allowed_null && d.allowed_null[i]) && d.allowed[i] >= n_masks) ||
+            d.probes.recent.at(i).value_or(0) >= n_cpus)
+            throw std::invalid_argument("decision " + std::to_string(i) +
+                                        " names a CPU, task or mask that does not exist");
     for (size_t i = 0; d.flips && i < d.n; ++i)
         if (d.flips[i] >= FlipHypotheses::kMost) throw std::invalid_argument("column flips: no such value");
     return d;
@@ -86,12 +90,13 @@ class PyOpenLoop {
         : topo_(r.topo),
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
+          n_masks_(r.tasks.masks.size()),
           loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
                 known(r, running)) {}
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
-        const DecisionColumns d = read_decisions(decisions, n_cpus_, n_tasks_);
+        const DecisionColumns d = read_decisions(decisions, n_cpus_, n_tasks_, n_masks_);
         if (next.is_none()) {
             loop_.run(b, nullptr, d);
         } else {
@@ -253,7 +258,7 @@ class PyOpenLoop {
     }
 
     const Topology& topo_;
-    size_t n_cpus_, n_tasks_;
+    size_t n_cpus_, n_tasks_, n_masks_;
     OpenLoop loop_;
 };
 
@@ -368,7 +373,8 @@ void bind_codes(nb::module_& m) {
                                   {bit(kWasNrIdleScan), "nr_idle_scan"},
                                   {bit(kWasIdleCores), "has_idle_cores"},
                                   {bit(kWasIdle), "idle"},
-                                  {bit(kWasSeveral), "several"}});
+                                  {bit(kWasSeveral), "several"},
+                                  {bit(kWasAllowed), "allowed"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
                                   {bit(kIdleMissedLlc), "idle_missed_llc"},
                                   {bit(kIdleMissedMachine), "idle_missed_machine"},

@@ -28,6 +28,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       verdicts_(static_cast<size_t>(topo.n_cpus)),
       called_(static_cast<size_t>(topo.n_cpus), kNoRow),
       flips_seen_(tasks.tasks.size()),
+      strayed_(tasks.tasks.size()),
       running_(std::move(running)) {
     if (opt_.panel && policies.size() != 1) throw std::invalid_argument("a panel asks one policy");
     if (opt_.panel) panel_.emplace(opt_.first_flips, opt_.panel_scans);
@@ -165,6 +166,8 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
+                if (const TaskId in(b.sw.next_task[i]); !idle && !table_.allowed(in).mask.test(c))
+                    strayed_[in.v] = true;
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
                 if (idle && !idle_cores_.empty()) {
@@ -303,14 +306,14 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         }
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (!irq_.empty()) irq_.advance(ts);
-        const TaskTable::Allowed& allowed = table_.allowed(p);
+        const bool inferred_mask = d.allowed && !null(d.allowed_null);
+        const bool stale = cls != DecisionClass::pinned && (inferred_mask || strayed_[p.v]);
+        const TaskTable::Allowed& allowed = !stale          ? table_.allowed(p)
+                                            : inferred_mask ? table_.masks[d.allowed[row]]
+                                                            : table_.masks[0];
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
         w.n_allowed = allowed.n;
-        if (cls != DecisionClass::pinned && !allowed.mask.test(chosen)) {  // the snapshot's mask was not in force
-            w.allowed = &table_.masks[0].mask;
-            w.n_allowed = table_.masks[0].n;
-        }
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;
@@ -330,7 +333,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         }
         if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
         if (slow) machine_.look_at_all();
-        const uint32_t modelled = assumed(w);
+        const uint32_t modelled = assumed(w) | (stale ? kAllowed : 0u);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
         if (explains) [[unlikely]] {
             w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : opt_.sync;

@@ -51,6 +51,9 @@ struct DecisionColumns {
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
     const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
     const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
+    const uint32_t* allowed =
+        nullptr;  ///< index into TaskTable::masks where the task's own is not in force; or nullptr
+    const bool* allowed_null = nullptr;
     const uint8_t* flips = nullptr;  ///< which of ReplayOptions::first_flips; nullptr: the first
     ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
@@ -255,6 +258,7 @@ class OpenLoop {
     std::deque<std::pair<Ns, size_t>>
         due_;  ///< when those without probes are taken to be over; rows that are may remain
     std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed
+    std::vector<bool> strayed_;  ///< by task: it ran outside its mask, which is no longer in force
     Running running_;
     bool primed_ = false;
     Ns start_ = 0;

@@ -50,7 +50,7 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     column = PolicySpec("linux-6.12")
-    counts = Loop(recording, 0)._allowed_counts()
+    counts = Loop(recording, 0)._allowed_counts(probes.truth(recording))
     assert {16} in counts.values(), "the workers may use the whole machine"
     bit = 1 << INPUTS.index("allowed")
 
@@ -66,7 +66,7 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
 
     before = assumed()
     worker = next(task for task, is_assumed in before.items() if not is_assumed and counts.get(task) == {16})
-    monkeypatch.setattr(Loop, "_allowed_counts", lambda _: counts | {worker: {16, 6}})
+    monkeypatch.setattr(Loop, "_allowed_counts", lambda *_: counts | {worker: {16, 6}})
     after = assumed()
     assert after[worker]
     assert {t: v for t, v in after.items() if t != worker} == {t: v for t, v in before.items() if t != worker}

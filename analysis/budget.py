@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +25,18 @@ class Cause:
     proven_placebo: int
     possible: int
     possible_placebo: int
+
+
+@dataclass(frozen=True)
+class Miss:
+    """One decision that came out otherwise. Names of inputs; `open_order`, `equivalent`: as counted in Budget."""
+
+    decision_id: int
+    branch: str
+    proven: tuple[str, ...]
+    possible: tuple[str, ...]
+    equivalent: bool
+    open_order: bool
 
 
 @dataclass(frozen=True)
@@ -56,11 +68,13 @@ class Budget:
     """Mean number of these answers."""
     by_branch: tuple[tuple[str, int, int], ...]
     """Branch, misses, of them open in their order."""
+    listed: tuple[Miss, ...]
+    """Every miss, in order of the decisions."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data, for the writers."""
         rows = [{"branch": b, "misses": n, "open_order": o} for b, n, o in self.by_branch]
-        return asdict(self) | {"causes": [asdict(c) for c in self.causes], "by_branch": rows}
+        return asdict(self) | {"causes": [asdict(c) for c in self.causes], "by_branch": rows, "listed": [asdict(m) for m in self.listed]}
 
 
 def settle(
@@ -69,6 +83,7 @@ def settle(
     stays: Array,
     branch: Array,
     blame: Mapping[str, Array],
+    decision: Array,
     *,
     suspects: Sequence[str],
     branches: Sequence[str],
@@ -107,5 +122,24 @@ def settle(
         open_order=int((miss & among).sum()),
         order_agreement=float((agrees | among).mean()) if n else 0.0,
         order_answers=float(blame["answers"].mean()) if n else None,
+        listed=tuple(_misses(np.flatnonzero(miss), decision, branch, blame, suspects, branches)),
         by_branch=tuple(sorted(by_branch, key=lambda row: (-row[1], row[0]))),
     )
+
+
+def _misses(
+    rows: Array, decision: Array, branch: Array, blame: Mapping[str, Array], suspects: Sequence[str],
+    branches: Sequence[str],
+) -> Iterator[Miss]:  # fmt: skip
+    def names(bits: int) -> tuple[str, ...]:
+        return tuple(name for bit, name in enumerate(suspects) if bits >> bit & 1)
+
+    for i in rows.tolist():
+        yield Miss(
+            decision_id=int(decision[i]),
+            branch=branches[int(branch[i])],
+            proven=names(int(blame["proven"][i])),
+            possible=names(int(blame["possible"][i])),
+            equivalent=bool(blame["equivalent"][i]),
+            open_order=bool(blame["among"][i]),
+        )

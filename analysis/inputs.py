@@ -21,7 +21,7 @@ class Input:
 
 _ALL = (
     Input("sync", "WF_SYNC of the wakeup", "recorded", "modelled",
-          "in no event: --assume sync=0|1, or sync=auto, which infers it from the pair's other wakeups"),
+          "in no event: --assume sync=0|1, or sync=auto|causal, which infers it from other or earlier wakeups"),
     Input("allowed", "CPUs that the wakee may use", "recorded", "inferred",
           "snapshot of the tasks; without one every online CPU, kernel threads by their names"),
     Input("load", "loads of CPUs and tasks that wake_affine compares", "recorded", "modelled",
@@ -89,4 +89,4 @@ def trust(name: str, assumed: int, sync: str) -> str:
     found = BY_NAME[name]
     if not assumed >> INPUTS.index(name) & 1 or found.assumed is None:
         return found.known
-    return "inferred" if name == "sync" and sync == "auto" else found.assumed
+    return "inferred" if name == "sync" and sync in ("auto", "causal") else found.assumed

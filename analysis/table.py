@@ -221,11 +221,13 @@ def _by_share(inputs: Mapping[str, float]) -> list[tuple[str, float]]:
 
 def _sync(r: Report) -> list[str]:
     """What was assumed of WF_SYNC, in the words of --assume."""
+    unseen = "WF_SYNC, nr_idle_scan and wakee_flips at the start are in no event:"
     told = {
         "0": "WF_SYNC is in no event: taken as clear; --assume sync=auto infers it per pair of waker and wakee.",
         "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
-        "auto": "WF_SYNC and nr_idle_scan are in no event: inferred from other wakeups, never from the decision's own "
-        "outcome; wakee_flips at the start: one value, by the vote of all wakeups (--assume sync=0: nothing).",
+        "auto": f"{unseen} inferred from wakeups in other stretches of time, never from the decision's own outcome "
+        "(--assume sync=causal: from earlier ones; sync=0: nothing).",
+        "causal": f"{unseen} inferred from earlier wakeups (--assume sync=causal).",
     }
     assume = r.run.get("assume")
     text = told.get(str(assume.get("sync"))) if isinstance(assume, dict) else None
@@ -358,8 +360,8 @@ _SHOWN = 12
 _SYNCS = {
     "0": "WF_SYNC is in no event: taken as clear (--assume sync=0).",
     "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
-    "auto": "WF_SYNC is in no event: inferred for each candidate apart, per pair of waker and wakee from its other "
-    "wakeups.",
+    "auto": "WF_SYNC is in no event: inferred for each candidate apart, per pair of waker and wakee from wakeups in "
+    "other stretches of time.",
 }
 
 

@@ -31,7 +31,7 @@ def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.Decisio
     major, minor = kernel_version(source.manifest.get("kernel"))
     parts = source.n_parts
     has_waking = any(len(source.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
-    recorded = recorded_machine(source)
+    recorded, _ = recorded_machine(source)
     at_start = running(source, recorded.n_cpus)
     builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start)
 

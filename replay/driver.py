@@ -18,7 +18,7 @@ from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import rows_of
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import Unseen
+from rewake.replay.unseen import MODES, Unseen
 
 
 def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:
@@ -85,7 +85,7 @@ def decide_alone(source: _engine.PolicySource, *, recording: str, asked: str, ir
     (seed, sync, auto, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
     loop = Loop(opened, seed, use_probes=use_probes)
     column = [] if auto is None else [auto]  # its decisions are part of the state
-    engine = loop.engine([source, *column], sync, auto, 0 if unseen is None else unseen.first_flips)
+    engine = loop.engine([source, *column], sync, auto, (0,) if unseen is None else unseen.first_flips)
     for _ in loop.run([engine], irq, unseen, None if hints is None else TaskHints(opened, hints)):
         pass
 
@@ -132,7 +132,7 @@ def replay(
     """Re-decides every decision of `recording` under each policy, in one pass.
 
     Fills `writer` (ledgers, buckets, manifest). `auto` is the instance that stands for the recorded kernel; `sync` is
-    WF_SYNC of all wakeups, "0" or "1", or "auto" to infer it and wakee_flips at the start, which needs `auto`;
+    WF_SYNC of all wakeups, "0" or "1", or "auto" or "causal" to infer it and more (unseen.py), which needs `auto`;
     `use_probes`: what placement probes recorded goes before all of that; `hints` are for the policies that follow them.
     Returns the manifest entries. UsageError for an unknown policy or parameter, and for hints that none of the policies
     follows, or one of them cannot. A plugin that fails, or that does not answer a call within `plugin_timeout` seconds,
@@ -143,22 +143,21 @@ def replay(
         raise UsageError("a policy instance is given twice")
     loop = Loop(recording, seed, use_probes=use_probes)
     info = [loop.about(spec) for spec in specs]
-    if sync == "auto" and auto is None:
-        raise UsageError("--assume sync=auto needs the recorded kernel's own column, and there is none")
-    if sync == "auto" and auto is not None and auto.is_plugin:
-        raise UsageError(f"--assume sync=auto asks a column of rewake's own, and {auto} is a plugin")
+    if sync in MODES and auto is None:
+        raise UsageError(f"--assume sync={sync} needs the recorded kernel's own column, and there is none")
+    if sync in MODES and auto is not None and auto.is_plugin:
+        raise UsageError(f"--assume sync={sync} asks a column of rewake's own, and {auto} is a plugin")
     if hints is not None:
         _check_hints(hints, specs, info)
     given = None if hints is None else TaskHints(recording, hints)
     loop.engine([spec for spec in specs if not spec.is_plugin], False)  # a wrong parameter is told at once
-    unseen = loop.infer(auto) if sync == "auto" and auto is not None else None
-    flags = None if unseen is None else unseen.sync
+    unseen = loop.infer(auto, sync) if sync in MODES and auto is not None else None
     own = None if auto is None or auto.is_plugin or auto not in specs else auto
     settings = seed, sync == "1", own, use_probes
     answered = _ask_plugins(recording, specs, writer.part, settings, unseen, hints, plugin_timeout)
     engine = loop.engine(
         [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)],
-        sync == "1", auto, 0 if unseen is None else unseen.first_flips,
+        sync == "1", auto, (0,) if unseen is None else unseen.first_flips,
     )  # fmt: skip
     reads_irq = any(about["reads_irq"] for about in info)
     for k, _ in loop.run([engine], reads_irq, unseen, given):
@@ -200,8 +199,9 @@ def replay(
         "policies": policies,
         "seed": seed,
         "sync": sync,
-        "first_flips": 0 if unseen is None else unseen.first_flips,
-        "sync_share": float(flags.mean()) if flags is not None and len(flags) else None,
+        "first_flips": None if unseen is None else list(unseen.first_flips),
+        "sync_share": float(unseen.sync.mean()) if unseen is not None and len(unseen.sync) else None,
+        "sync_unknown": float(1 - unseen.told.mean()) if unseen is not None and len(unseen.told) else None,
         "auto": None if auto is None else str(auto),
         "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),
         "hints": None if given is None else given.summary(),

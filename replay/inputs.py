@@ -13,6 +13,7 @@ from rewake.replay import _engine, probes, recorded
 from rewake.replay.decisions import decisions_of
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
+from rewake.replay.unseen import MODES
 
 Array = npt.NDArray[Any]
 ORDER_WINDOW_NS = 2_000
@@ -41,6 +42,8 @@ class Account(NamedTuple):
     """The recorded CPU is the previous one."""
     branch: Array
     blame: dict[str, Array]
+    decision: Array
+    """decision_id."""
 
 
 def fair(decisions: Any) -> Array:
@@ -102,9 +105,9 @@ def account(
 ) -> Account:
     """Why `column` misses what it misses. `sync`, `use_probes`: as for replay."""
     loop = Loop(recording, seed, use_probes=use_probes)
-    unseen = loop.infer(column) if sync == "auto" else None
+    unseen = loop.infer(column, sync) if sync in MODES else None
     loop.truth = probes.truth(recording)
-    flips = 0 if unseen is None else unseen.first_flips
+    flips = (0,) if unseen is None else unseen.first_flips
     irq = bool(loop.about(column)["reads_irq"])
 
     def engine(**more: Any) -> _engine.OpenLoop:
@@ -115,14 +118,18 @@ def account(
         pass
     second = engine()
     second.account(*first.flips(), ORDER_WINDOW_NS)
-    rows: list[tuple[Array, Array, Array]] = []
+    rows: list[tuple[Array, Array, Array, Array]] = []
+    first_id = 0
     blames: dict[str, list[Array]] = {}
     for _, decisions in loop.run([second], irq, unseen):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
         chosen, prev = (recorded.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
-        rows.append((known[ours].copy(), (chosen == prev)[ours], second.ledger(0)["branch"][0][ours].copy()))
+        branch = second.ledger(0)["branch"][0]
+        ids = first_id + np.flatnonzero(ours)
+        first_id += len(ours)
+        rows.append((known[ours].copy(), (chosen == prev)[ours], branch[ours].copy(), ids))
         for name, values in second.blames().items():
             blames.setdefault(name, []).append(values[ours])
-    agrees, stays, branch = (np.concatenate(column) for column in zip(*rows, strict=True))
-    return Account(agrees, stays, branch, {name: np.concatenate(parts) for name, parts in blames.items()})
+    agrees, stays, branch, ids = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return Account(agrees, stays, branch, {name: np.concatenate(parts) for name, parts in blames.items()}, ids)

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import plugins, probes, scan
+from rewake.replay import affinity, plugins, probes
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import batch, recorded_machine, running, tables, with_next, with_null
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import FIRST_FLIPS, Bools, Relations, Unseen, best
+from rewake.replay.unseen import FIRST_FLIPS, Asked, Unseen, infer, nothing, scan_values
 
 DECISION_COLUMNS = (
     "event_id", "ts_ns", "kind", "class", "task", "waker_task", "waker_cpu", "irq_ctx", "prio", "prev_cpu",
@@ -135,8 +135,14 @@ class Loop:
         self._recording, self._seed = recording, seed
         self._kept: dict[int, tuple[dict[str, Columns], Columns]] = {}
         self._room = 0
-        self.truth = probes.truth(recording) if use_probes else None
-        self._recorded = recorded_machine(recording, self._allowed_counts())
+        seen = probes.truth(recording)
+        self.truth = seen if use_probes else None
+        self.masks = None
+        if self.truth is not None:
+            online = int(np.asarray(recording.read("cpu", ("cpu",))["cpu"]).size)
+            self.masks = affinity.infer(recording, self.truth, self.names(), online)
+        more = [] if self.masks is None else self.masks.lists
+        self._recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)
         self._running = running(recording, self._recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
@@ -151,10 +157,11 @@ class Loop:
             "settle": _settle(recording),
         }
 
-    def _allowed_counts(self) -> dict[int, set[int]]:
-        if self.truth is None:
+    def _allowed_counts(self, truth: dict[str, probes.Nullable] | None) -> dict[int, set[int]]:
+        """Also without use_probes: a mask that was not in force is not called recorded."""
+        if truth is None:
             return {}
-        values, null = self.truth["nallowed"]
+        values, null = truth["nallowed"]
         tasks = np.asarray(self._recording.read("decision", ("task",))["task"])
         seen: dict[int, set[int]] = {}
         for task, n in np.unique(np.stack([tasks, values], axis=1)[~null], axis=0).tolist():
@@ -176,15 +183,18 @@ class Loop:
         specs: Sequence[PolicySpec | _engine.PolicySource],
         sync: bool,
         own: PolicySpec | None = None,
-        first_flips: int = 0,
+        first_flips: Sequence[int] = (0,),
         **more: Any,
     ) -> _engine.OpenLoop:
         """An engine of these policies. `own` stands for the recorded kernel: its private state follows the record.
 
-        `sync`, `first_flips`: WF_SYNC of every wakeup, wakee_flips of tasks older than the recording. `more`: options.
+        `sync`: WF_SYNC of every wakeup; `first_flips`: wakee_flips of tasks older than the recording, one value or
+        those that Unseen.flips names. `more`: options.
         """
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
-        options = self.options | {"sync": sync, "first_flips": first_flips, "own": [s == own for s in specs]} | more
+        options = (
+            self.options | {"sync": sync, "first_flips": list(first_flips), "own": [s == own for s in specs]} | more
+        )
         try:
             return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
         except ValueError as error:
@@ -209,8 +219,12 @@ class Loop:
             passed: dict[str, Any] = {**decisions}
             if unseen is not None:
                 passed["sync"] = unseen.sync[here]
+            if unseen is not None and unseen.flips is not None:
+                passed["flips"] = unseen.flips[here]
             if unseen is not None and unseen.scan is not None:
                 passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
+            if self.masks is not None:
+                passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
@@ -237,70 +251,41 @@ class Loop:
                 self._kept[k] = events, decisions
         return (events | tables(recording, k, _IRQ) if irq else events), decisions
 
-    def infer(self, column: PolicySpec) -> Unseen:
-        """What no event carries, from the recorded kernel's column asked under all of it (sync.py, scan.py)."""
-        self._room = _KEPT_BYTES  # there will be three passes over the parts
-        irq = bool(self.about(column)["reads_irq"])
-        assumes = [(sync, flips, -1) for flips in FIRST_FLIPS for sync in (False, True)]
-        engine = self.engine([column] * len(assumes), False, column, assumes=assumes, panel=True)
-        found: list[list[npt.NDArray[Any]]] = []
-        for _, decisions in self.run([engine], irq):
+    def infer(self, column: PolicySpec, mode: str = "auto") -> Unseen:
+        """What no event carries, from the recorded kernel's column asked under all of it (unseen.py)."""
+        self._room = _KEPT_BYTES  # there will be another pass over the parts
+        llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
+        llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
+        of: npt.NDArray[np.uint16] = dense.astype(np.uint16)
+        values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
+        engine = self.engine([column], False, column, FIRST_FLIPS, panel=True, panel_scans=values)
+        found: list[Asked] = []
+        for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"])):
             waker, no_waker = with_null(decisions["waker_task"])
             context, no_context = with_null(decisions["irq_ctx"])
-            wakee, _ = with_null(decisions["task"])
-            row = [waker.copy(), wakee.copy(), (context == 0) & ~no_context & ~no_waker]
-            row += [engine.answers()["nr_idle_scan"], *_agreed(engine.answers()["agreed"], len(assumes))]
-            found.append(row)
-        if not found:
-            return Unseen(np.zeros(0, np.bool_), 0)
-        waker, wakee, from_task, model, *agrees = (np.concatenate(column) for column in zip(*found, strict=True))
-        relations = Relations(waker, wakee, from_task)
-        tried: list[tuple[int, Bools, Bools, Bools]] = []
-        for flips, clear, set_ in zip(FIRST_FLIPS, agrees[::2], agrees[1::2], strict=True):
-            if not any(np.array_equal(clear, c) and np.array_equal(set_, s) for _, _, c, s in tried):
-                tried.append((flips, relations.infer(clear, set_), clear, set_))
-        unseen = best(tried)
-        return unseen if self.truth is not None else unseen._replace(scan=self._scan(column, unseen, model))
-
-    def _scan(
-        self, column: PolicySpec, unseen: Unseen, model: npt.NDArray[np.int32]
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
-        """nr_idle_scan of the waker's and of prev's LLC; None without such a bound or without LLCs."""
-        llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
-        if unknown.any():
-            return None
-        values = scan.candidates(int(np.unique(llc, return_counts=True)[1].max()))
-        assumes = [(False, unseen.first_flips, value) for value in values]
-        engine = self.engine([column] * len(values), False, column, assumes=assumes, panel=True)
-        bit = 1 << INPUTS.index("nr_idle_scan")
-        kept: list[tuple[npt.NDArray[Any], ...]] = []
-        for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"]), unseen):
-            answers = engine.answers()
-            looked = answers["decided"] & (answers["looked"] & bit > 0)
-            at = np.where(looked, answers["cpu"], 0)
-            waker, prev = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
-            kept.append(
-                (
-                    np.asarray(decisions["ts_ns"]),
-                    np.where(looked, llc[at].astype(np.int64), -1),
-                    llc[np.where(waker[1], 0, waker[0])],
-                    llc[np.where(prev[1], 0, prev[0])],
-                    np.stack(_agreed(answers["agreed"], len(values))),
+            cpus = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
+            on, before = (np.where(null, 0, cpu) for cpu, null in cpus)
+            found.append(
+                Asked(
+                    ts=np.array(decisions["ts_ns"]),
+                    waker=waker.copy(),
+                    wakee=with_null(decisions["task"])[0].copy(),
+                    from_task=(context == 0) & ~no_context & ~no_waker,
+                    llc_waker=of[on],
+                    llc_prev=of[before],
+                    **engine.answers(),
                 )
             )
-        ts, searched, of_waker, of_prev, agrees = (
-            np.concatenate(column, axis=-1) for column in zip(*kept, strict=True)
-        )
-        if not (searched >= 0).any():
-            return None
-        last = scan.carried(of_prev, of_waker, model)
-        return (
-            scan.infer(ts, searched, of_waker, agrees, values, last),
-            scan.infer(ts, searched, of_prev, agrees, values, model),
-        )
+        if not found:
+            return nothing(0)
+        whole = Asked(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        return infer(whole, mode, values, len(llcs), self.names())
 
-
-def _agreed(bits: npt.NDArray[np.uint64], n: int) -> list[Bools]:
-    """Per policy of a panel, whether it decided what was recorded."""
-    octets = bits.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
-    return [(octets[:, i // 8] & (1 << i % 8)) > 0 for i in range(n)]
+    def names(self) -> npt.NDArray[np.int64]:
+        """The comm of every task, the last one; 0 without."""
+        read = self._recording.read("task_attr", ("task_id", "comm"))
+        (task, _), (comm, unknown) = with_null(read["task_id"]), with_null(read["comm"])
+        known = np.asarray(self._recording.read("task", ("task_id",))["task_id"])
+        out = np.zeros(max(int(known.max(initial=0)), int(task.max(initial=0))) + 1, np.int64)
+        out[task[~unknown]] = comm[~unknown].astype(np.int64) + 1
+        return out

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,11 +104,13 @@ def _without(domains: list[dict[str, Any]], left_out: set[int]) -> list[dict[str
     return kept
 
 
-def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = None) -> _engine.Recorded:
+def recorded_machine(
+    source: Source, counts: Mapping[int, set[int]] | None = None, more: Sequence[str] = ()
+) -> tuple[_engine.Recorded, int]:
     """The recording's machine and task tables as the engine takes them.
 
     `counts`: how many allowed CPUs probes saw, by task. No event tells of sched_setaffinity, so where the snapshot has
-    another number its mask is not what was recorded.
+    another number its mask is not what was recorded. `more`: further CPU masks; also returns the number of the first.
     """
     cpus = rows_of(source.read("cpu"))
     state: dict[int, dict[str, Any]] = {}
@@ -155,7 +157,7 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip
     try:
-        return _engine.Recorded(cpus, domains, tasks, list(masks))
+        return _engine.Recorded(cpus, domains, tasks, [*masks, *more]), len(masks)
     except ValueError as error:
         raise TraceError(
             f"the recorded machine contradicts itself: {error}; import with --topology to replace it"

@@ -1,95 +1,133 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Inference of what no event carries (`--assume sync=auto`): WF_SYNC, and wakee_flips at the start.
+"""WF_SYNC, which no event carries, by the votes of other wakeups.
 
 A wake site is synchronous or not, so the flag belongs to a relation (waker, wakee): in recordings with placement
-probes it is the same in 99.99 % of a relation's wakeups. The recorded kernel's own column is asked under both values;
-a relation takes the value under which more of its *other* wakeups come out as recorded (leave-one-out: a wakeup's own
-outcome never decides about itself). Without a difference there, the waker's other wakeups decide in the same way;
-without any, it is 0. Wakeups from interrupts are not synchronous.
-
-The tasks that were there before the recording began have counted wakee_flips, and their children inherit them. One
-value stands for all of them: of a few, the one under which most decisions come out as recorded, the lowest where
-several do.
-One decision's outcome is one vote among all decisions of the recording.
+probes it is the same in 99.99 % of a relation's wakeups. A wakeup that comes out as recorded under one value of the
+flag only votes for that value. Few votes of a relation are filled up with PRIOR votes in the proportion of its
+waker's, and these with those between all tasks of the two names. Where none of these groups has LEAST votes to hear, nothing is
+known, and the flag is taken as clear. Wakeups from interrupts are not synchronous.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
-FIRST_FLIPS = (0, 16, 32, 48, 64, 96, 128, 256)
-"""wakee_flips at the start that are tried; only compared with LLC sizes and their multiples, so coarse steps do."""
+LEAST = 3
+"""Fewest votes that decide."""
+PRIOR = 2.0
+"""So many votes are taken from the next wider group."""
 
 
-class Unseen(NamedTuple):
-    """Inferred values."""
+class Sites(NamedTuple):
+    """Groups of wakeups that share the flag, from the widest to the narrowest: per decision the number of its group."""
 
+    groups: tuple[Ints, ...]
+    from_task: Bools
+    """Per decision: not from an interrupt, and by a known task."""
+
+    @classmethod
+    def of(cls, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], names: Ints, from_task: Bools) -> Sites:
+        """`names`: what a task is called, by task."""
+        pairs = ((names[waker], names[wakee]), (waker, np.zeros_like(waker)), (waker, wakee))
+        return cls(tuple(_numbered(a.astype(np.int64), b.astype(np.int64)) for a, b in pairs), from_task)
+
+
+_DENSE = 1 << 22
+"""Pairs that are counted in a table rather than sorted."""
+
+
+def _numbered(a: Ints, b: Ints) -> Ints:
+    """Numbers, from 0, of the pairs that occur."""
+    width = int(b.max(initial=0)) + 1
+    pairs = a * width + b
+    size = int(pairs.max(initial=0)) + 1
+    if size > _DENSE:
+        number: Ints = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+        return number
+    there = np.zeros(size, np.bool_)
+    there[pairs] = True
+    numbers: Ints = np.cumsum(there) - 1
+    found: Ints = numbers[pairs]
+    return found  # noqa: RET504
+
+
+class Flags(NamedTuple):
+    """WF_SYNC of every group of decisions that are of one relation, by what each fold may hear."""
+
+    relation: Ints
     sync: Bools
-    """WF_SYNC per decision."""
-    first_flips: int
-    """wakee_flips of the tasks older than the recording."""
-    scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
-    """nr_idle_scan per decision, of the LLCs of the waker's and of the previous CPU; None: as modelled."""
+    """(relation, fold)"""
+    told: Bools
+    """(relation, fold): enough votes."""
+    from_task: Bools
+
+    def of(self, fold: int, rows: Any = slice(None)) -> Bools:
+        """Per decision of `rows`, as `fold` infers it."""
+        out: Bools = self.sync[self.relation[rows], fold] & self.from_task[rows]
+        return out
+
+    def known(self, fold: int) -> Bools:
+        out: Bools = self.told[self.relation, fold] | ~self.from_task
+        return out
 
 
-def best(tried: Sequence[tuple[int, Bools, Bools, Bools]]) -> Unseen:
-    """The first of those under which most decisions agree.
-
-    Each: wakee_flips at the start, WF_SYNC per decision inferred under it, whether the decision agrees with the flag
-    clear, and set.
-    """
-    agreed = [int(np.where(sync, set_, clear).sum()) for _, sync, clear, set_ in tried]
-    flips, sync, _, _ = tried[int(np.argmax(agreed))]
-    return Unseen(sync, flips)
+def evidence(from_task: Bools, agrees0: Bools, agrees1: Bools) -> npt.NDArray[np.int8]:
+    """The vote of each decision: 1 for set, -1 for clear, 0. `agrees0`, `agrees1`: the column chose what was recorded
+    with the flag clear, set (both False: not decided)."""
+    return np.where(from_task, agrees1.astype(np.int8) - agrees0.astype(np.int8), 0).astype(np.int8)
 
 
-def _others(group: npt.NDArray[np.integer], evidence: npt.NDArray[np.int8]) -> npt.NDArray[np.int64]:
-    """Per element, the sum of `evidence` over the other elements of its group."""
-    totals = np.bincount(group, evidence).astype(np.int64)  # exact: far below 2^53
-    out: npt.NDArray[np.int64] = totals[group] - evidence
-    return out
+def _shrunk(levels: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Mean vote of the narrowest group, and most votes of a group. `levels`: sum and number."""
+    mean: Any = 0.0
+    for total, number in levels:
+        mean = (total + PRIOR * mean) / (number + PRIOR)
+    return mean, np.maximum.reduce([number for _, number in levels])
 
 
-class Relations:
-    """The decisions, grouped for infer()."""
-
-    def __init__(self, waker: npt.NDArray[np.uint32], wakee: npt.NDArray[np.uint32], from_task: Bools) -> None:
-        self._keys, self._from_task = (waker, wakee), from_task
-        self._grouped: tuple[Bools, npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
-
-    def _groups(self, telling: Bools) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows of wakers for whom some decision tells, and the groups of these rows by relation and by waker."""
-        waker, wakee = self._keys
-        heard = np.zeros(int(waker.max(initial=0)) + 1, np.bool_)
-        heard[waker[telling]] = True
-        if self._grouped is None or not np.array_equal(self._grouped[0], heard):
-            rows = np.flatnonzero(heard[waker] & self._from_task)
-            keys = (waker[rows].astype(np.int64) << 32) | wakee[rows]
-            self._grouped = heard, rows, np.unique(keys, return_inverse=True)[1]
-        _, rows, relation = self._grouped
-        return rows, relation, waker[rows].astype(np.intp)
-
-    def infer(self, agrees0: Bools, agrees1: Bools) -> Bools:
-        """WF_SYNC per decision; as infer()."""
-        sync = np.zeros(len(agrees0), np.bool_)
-        rows, relation, waker = self._groups((agrees0 != agrees1) & self._from_task)
-        evidence = agrees1[rows].astype(np.int8) - agrees0[rows].astype(np.int8)
-        by_relation, by_waker = _others(relation, evidence), _others(waker, evidence)
-        sync[rows] = np.where(by_relation != 0, by_relation > 0, by_waker > 0)
-        return sync
+def by_fold(sites: Sites, votes: npt.NDArray[np.int8], fold: Ints, folds: int) -> Flags:
+    """Each fold hears the votes of all the others."""
+    relation = sites.groups[-1]
+    first = np.unique(relation, return_index=True)[1]
+    cast = np.flatnonzero(votes)
+    levels = []
+    for group in sites.groups:
+        n = int(group.max(initial=-1)) + 1
+        at = group[cast] * folds + fold[cast]
+        total = np.bincount(at, votes[cast], n * folds).reshape(n, folds)
+        number = np.bincount(at, minlength=n * folds).reshape(n, folds).astype(np.float64)
+        heard = tuple(x.sum(axis=1, keepdims=True) - x for x in (total, number))
+        levels.append((heard[0][group[first]], heard[1][group[first]]))
+    mean, number = _shrunk(levels)
+    told = number >= LEAST
+    return Flags(relation, told & (mean > 0), told, sites.from_task)
 
 
-def infer(
-    waker: npt.NDArray[np.uint32], wakee: npt.NDArray[np.uint32], from_task: Bools, agrees0: Bools, agrees1: Bools
-) -> Bools:
-    """WF_SYNC per decision.
+def causal(sites: Sites, votes: npt.NDArray[np.int8]) -> tuple[Bools, Bools]:
+    """Per decision: WF_SYNC, and whether enough votes were heard: those of the decisions before it."""
+    levels = [_before(group, votes) for group in sites.groups]
+    mean, number = _shrunk(levels)
+    told = number >= LEAST
+    return told & (mean > 0) & sites.from_task, told | ~sites.from_task
 
-    `agrees0`, `agrees1`: the column chose what was recorded with the flag clear, set (both False: not decided).
-    """
-    return Relations(waker, wakee, from_task).infer(agrees0, agrees1)
+
+def _before(group: Ints, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:
+    """Per decision the sum and number of the votes of its group before it."""
+    order = np.argsort(group, kind="stable")
+    sorted_ = group[order]
+    starts = np.searchsorted(sorted_, sorted_, "left")
+    out = []
+    for values in (votes[order].astype(np.float64), (votes[order] != 0).astype(np.float64)):
+        sums = np.concatenate([[0.0], np.cumsum(values)])
+        here = np.empty(len(group))
+        here[order] = sums[:-1] - sums[starts]
+        out.append(here)
+    return out[0], out[1]

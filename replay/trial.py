@@ -2,7 +2,7 @@
 """Puts many candidate policies on trial in one pass: how often each agrees with the record, by time block.
 
 Every candidate is replayed with WF_SYNC clear and set. Under "auto" each candidate takes, wakeup by wakeup, the answer
-of the run that its own agreement on the *other* wakeups of the relation speaks for (replay/sync.py): no candidate's
+of the run that its own agreement on wakeups in other stretches of time speaks for (replay/sync.py): no candidate's
 inference serves another one, and nothing depends on which kernel was recorded.
 
 What is kept per wakeup is little: where the two runs of no candidate differ, nothing; elsewhere 16 bytes. Which
@@ -23,7 +23,8 @@ from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import Bools, infer
+from rewake.replay.sync import Bools, Sites, by_fold, evidence
+from rewake.replay.unseen import FOLDS, fold_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -60,26 +61,29 @@ class _Count:
 class _Doubtful:
     """The wakeups at which WF_SYNC matters to some candidate."""
 
-    def __init__(self, candidates: int) -> None:
-        self._k = candidates
+    def __init__(self, candidates: int, names: Ints) -> None:
+        self._k, self._names = candidates, names
         self._codes: dict[bytes, int] = {}
         self._rows: list[tuple[npt.NDArray[Any], ...]] = []
 
-    def add(self, block: Ints, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], bits: Bools) -> None:
+    def add(self, block: Ints, fold: Ints, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], bits: Bools) -> None:
         """Columns by wakeup; `bits`: (flag and candidate, wakeup)."""
         packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
         patterns, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_inverse=True)
         codes = [self._codes.setdefault(p.tobytes(), len(self._codes)) for p in patterns]
-        self._rows.append((block.astype(np.int32), waker, wakee, np.array(codes, np.int32)[which]))
+        self._rows.append(
+            (block.astype(np.int32), fold.astype(np.int8), waker, wakee, np.array(codes, np.int32)[which])
+        )
 
     def settle(self, total: _Count) -> None:
         """Adds them to `total`, each candidate with the WF_SYNC that it infers."""
         if not self._rows:
             return
-        block, waker, wakee, pattern = (np.concatenate(column) for column in zip(*self._rows, strict=True))
+        block, fold, waker, wakee, pattern = (np.concatenate(column) for column in zip(*self._rows, strict=True))
         packed = np.frombuffer(b"".join(self._codes), np.uint8).reshape(len(self._codes), -1)
         bits = np.unpackbits(packed, axis=1, count=4 * self._k + 1).astype(np.bool_)
-        from_task = np.ones(len(block), np.bool_)
+        sites = Sites.of(waker, wakee, self._names, np.ones(len(block), np.bool_))
+        heard = fold.astype(np.int64)
         telling = recorded_moves = bits[pattern, -1]
         blocks = len(total.telling)
         alike: dict[bytes, Ints] = {}
@@ -87,7 +91,8 @@ class _Doubtful:
             flags = bits[:, i : 4 * self._k : self._k]
             if flags.tobytes() not in alike:
                 agrees0, agrees1, moves0, moves1 = flags[pattern].T
-                sync = infer(waker, wakee, from_task, agrees0, agrees1)
+                inferred = by_fold(sites, evidence(sites.from_task, agrees0, agrees1), heard, FOLDS)
+                sync = inferred.sync[inferred.relation, heard]
                 agrees, moves = np.where(sync, agrees1, agrees0), np.where(sync, moves1, moves0)
                 telling = telling | moves
                 counted = (agrees, agrees & recorded_moves, moves)
@@ -99,12 +104,12 @@ class _Doubtful:
 class _Trial:
     """The state of one pass."""
 
-    def __init__(self, specs: Sequence[PolicySpec], first_ns: int, block_ns: int, blocks: int) -> None:
+    def __init__(self, specs: Sequence[PolicySpec], names: Ints, first_ns: int, block_ns: int, blocks: int) -> None:
         self.k, self._first, self._block, self.blocks = len(specs), first_ns, block_ns, blocks
         self.by_sync = {sync: _Count(self.k, blocks) for sync in SYNCS}
         self.decisions, self.moved = np.zeros((2, blocks), np.int64)
         self.digests = [blake2b() for _ in specs]
-        self.doubtful = _Doubtful(self.k)
+        self.doubtful = _Doubtful(self.k, names)
         self._fair = [ENUMS["decision_class"].index(c) for c in FAIR_CLASSES]
         self._wake = ENUMS["decision_kind"].index("wake")
 
@@ -135,7 +140,8 @@ class _Trial:
         self.by_sync["auto"].add(block[~doubt], agrees0[:, ~doubt], recorded[~doubt], moves0[:, ~doubt])
         if doubt.any():
             told = np.vstack([agrees0, agrees1, moves0, moves1, recorded])
-            self.doubtful.add(block[doubt], column("waker_task")[doubt], column("task")[doubt], told[:, doubt])
+            fold = fold_of(column("ts_ns")[doubt], self._first)
+            self.doubtful.add(block[doubt], fold, column("waker_task")[doubt], column("task")[doubt], told[:, doubt])
 
     def table(self, names: Sequence[str]) -> Columns:
         """The `trial` table."""
@@ -198,7 +204,7 @@ def run(
         raise UsageError(f"{recording.path}: no candidate can be replayed on this machine")
     first, last = _span(recording)
     block_ns = block_length(last - first + 1)
-    trial = _Trial(able, first, block_ns, (last - first) // block_ns + 1)
+    trial = _Trial(able, loop.names(), first, block_ns, (last - first) // block_ns + 1)
     engines = [loop.engine(able, sync) for sync in (False, True)]
     for k, decisions in loop.run(engines, irq=False):
         clear, set_ = ([engine.ledger(i) for i in range(len(able))] for engine in engines)

@@ -13,6 +13,7 @@
 
 #include "replay/bind/engine.hpp"
 #include "replay/bind/policy_source.hpp"
+#include "replay/engine/steps_in_time.hpp"
 
 namespace rewake::bind {
 
@@ -42,7 +43,7 @@ ProbeColumns read_probes(const nb::dict& t, size_t n) {
     return p;
 }
 
-DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks) {
+DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks, size_t n_masks) {
     DecisionColumns d;
     d.n = kAnyLength;
     d.event_id = column<int64_t>(t, "event_id", d.n);
@@ -63,14 +64,21 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
         d.scan_waker = column<int32_t>(t, "scan_waker", d.n);
         d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
     }
+    if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
+    if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
         if (d.task[i] >= n_tasks || !((d.waker_task_null && d.waker_task_null[i]) || d.waker_task[i] < n_tasks) ||
             !cpu_ok(d.waker_cpu, d.waker_cpu_null, i) || !cpu_ok(d.prev_cpu, d.prev_cpu_null, i) ||
-            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i) || d.probes.recent.at(i).value_or(0) >= n_cpus)
-            throw std::invalid_argument("decision " + std::to_string(i) + " names a CPU or task that does not exist");
+            !cpu_ok(d.chosen_cpu, d.chosen_cpu_null, i) ||
+            (d.allowed && !(d.allowed_null && d.allowed_null[i]) && d.allowed[i] >= n_masks) ||
+            d.probes.recent.at(i).value_or(0) >= n_cpus)
+            throw std::invalid_argument("decision " + std::to_string(i) +
+                                        " names a CPU, task or mask that does not exist");
+    for (size_t i = 0; d.flips && i < d.n; ++i)
+        if (d.flips[i] >= FlipHypotheses::kMost) throw std::invalid_argument("column flips: no such value");
     return d;
 }
 
@@ -82,12 +90,13 @@ class PyOpenLoop {
         : topo_(r.topo),
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
+          n_masks_(r.tasks.masks.size()),
           loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
                 known(r, running)) {}
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
-        const DecisionColumns d = read_decisions(decisions, n_cpus_, n_tasks_);
+        const DecisionColumns d = read_decisions(decisions, n_cpus_, n_tasks_, n_masks_);
         if (next.is_none()) {
             loop_.run(b, nullptr, d);
         } else {
@@ -149,10 +158,11 @@ class PyOpenLoop {
         const PanelAnswers& a = loop_.answers();
         nb::dict d;
         d["agreed"] = own(a.agreed);
+        d["searched"] = own(a.searched);
+        d["wide"] = own(a.wide);
         d["decided"] = own_bool(a.decided);
-        d["cpu"] = own(a.cpu);
-        d["looked"] = own(a.looked);
-        d["nr_idle_scan"] = own(a.nr_idle_scan);
+        d["scan_prev"] = own(a.scan_prev);
+        d["scan_waker"] = own(a.scan_waker);
         return d;
     }
 
@@ -219,11 +229,10 @@ class PyOpenLoop {
     }
     static ReplayOptions read_options(const nb::dict& o) {
         ReplayOptions r;
-        r.assume.sync = nb::cast<bool>(o["sync"]);
-        if (o.contains("first_flips")) r.assume.first_flips = nb::cast<uint32_t>(o["first_flips"]);
-        if (o.contains("assumes"))
-            for (auto [sync, flips, scan] : nb::cast<std::vector<std::tuple<bool, uint32_t, int32_t>>>(o["assumes"]))
-                r.assumes.push_back({sync, flips, scan});
+        r.sync = nb::cast<bool>(o["sync"]);
+        if (o.contains("first_flips")) r.first_flips = nb::cast<std::vector<uint32_t>>(o["first_flips"]);
+        if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one value expected");
+        if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
         r.hz = nb::cast<uint32_t>(o["hz"]);
         r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
         r.inferred = nb::cast<uint32_t>(o["inferred"]);
@@ -249,9 +258,33 @@ class PyOpenLoop {
     }
 
     const Topology& topo_;
-    size_t n_cpus_, n_tasks_;
+    size_t n_cpus_, n_tasks_, n_masks_;
     OpenLoop loop_;
 };
+
+nb::tuple steps(const nb::dict& rules, const nb::dict& votes) {
+    StepRules r;
+    r.values = nb::cast<std::vector<int32_t>>(rules["values"]);
+    r.lasts = nb::cast<Ns>(rules["lasts"]);
+    r.doubt = nb::cast<float>(rules["doubt"]);
+    r.reach = nb::cast<float>(rules["reach"]);
+    r.block = nb::cast<Ns>(rules["block"]);
+    r.causal = nb::cast<bool>(rules["causal"]);
+    if (r.lasts < 1 || r.block < 1 || !(r.reach > 0) || !(r.doubt > 0 && r.doubt <= 1))
+        throw std::invalid_argument("lasts, block, reach and doubt must be positive, doubt at most 1");
+    StepVotes v;
+    v.n = kAnyLength;
+    v.n_llcs = nb::cast<int32_t>(votes["n_llcs"]);
+    v.ts = column<int64_t>(votes, "ts", v.n);
+    v.agreed = column<uint32_t>(votes, "agreed", v.n);
+    v.searched = column<uint8_t>(votes, "searched", v.n);
+    v.llc_prev = column<uint16_t>(votes, "llc_prev", v.n);
+    v.llc_waker = column<uint16_t>(votes, "llc_waker", v.n);
+    v.model_prev = column<int32_t>(votes, "model_prev", v.n);
+    v.model_waker = column<int32_t>(votes, "model_waker", v.n);
+    LlcSteps found = steps_in_time(r, v);
+    return nb::make_tuple(own(std::move(found.prev)), own(std::move(found.waker)));
+}
 
 using Codes = std::vector<std::pair<unsigned, const char*>>;
 
@@ -341,7 +374,8 @@ void bind_codes(nb::module_& m) {
                                   {bit(kWasNrIdleScan), "nr_idle_scan"},
                                   {bit(kWasIdleCores), "has_idle_cores"},
                                   {bit(kWasIdle), "idle"},
-                                  {bit(kWasSeveral), "several"}});
+                                  {bit(kWasSeveral), "several"},
+                                  {bit(kWasAllowed), "allowed"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
                                   {bit(kIdleMissedLlc), "idle_missed_llc"},
                                   {bit(kIdleMissedMachine), "idle_missed_machine"},
@@ -360,20 +394,20 @@ using namespace rewake::bind;
 
 void bind_open_loop(nb::module_& m) {
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
-        .def(
-            nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
-                     const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
-            nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
-            nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
-            "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
-            "tick_at (ns, "
-            "when "
-            "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips, assumes "
-            "((sync, first_flips, nr_idle_scan or -1) per policy), own "
-            "(per policy: stands for the recorded kernel), settle (ns), log_inputs, panel (the policies are one column "
-            "under `assumes`: answers() instead of ledger()); same_llc, cross_llc: (lo, hi) ns "
-            "of recorded wakeups on idle targets by "
-            "idle state, the last entry for an unknown state.")
+        .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
+                      const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),
+             nb::arg("recorded"), nb::arg("policies"), nb::arg("seed"), nb::arg("options"), nb::arg("same_llc"),
+             nb::arg("cross_llc"), nb::arg("running"), nb::keep_alive<1, 2>(),
+             "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
+             "tick_at (ns, "
+             "when "
+             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips "
+             "(values, of which the decisions' column `flips` names one), own "
+             "(per policy: stands for the recorded kernel), settle (ns), log_inputs, panel (the one policy is asked "
+             "under all "
+             "of first_flips and panel_scans: answers() instead of ledger()); same_llc, cross_llc: (lo, hi) ns "
+             "of recorded wakeups on idle targets by "
+             "idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
              "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
@@ -396,12 +430,17 @@ void bind_open_loop(nb::module_& m) {
         .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
              "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
         .def("answers", &PyOpenLoop::answers, nb::sig("def answers(self) -> dict"),
-             "Per decision of the part just run, with option panel (engine/panel.hpp): agreed (a bit per policy), "
-             "decided, "
-             "cpu and looked of the first policy, the modelled nr_idle_scan of prev's LLC.")
+             "Per decision of the part just run, with option panel: PanelAnswers of engine/panel.hpp; agreed and "
+             "searched "
+             "have four values each.")
         .def("totals", &PyOpenLoop::totals,
              "Per policy over all parts so far: decided, by_energy, exposed, self_collision, and the buckets of lo and "
              "hi.");
+    m.def("steps_in_time", &steps, nb::arg("rules"), nb::arg("votes"),
+          nb::sig("def steps_in_time(rules: dict, votes: dict) -> tuple"),
+          "nr_idle_scan of the LLCs of prev and of the waker at each wakeup (engine/steps_in_time.hpp). rules: values, "
+          "lasts "
+          "(ns), doubt, reach, block (ns), causal; votes: n_llcs and the columns of StepVotes.");
     nb::list branches;
     for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
         branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/budget.hpp"
 
+#include "replay/model/tasks.hpp"
+
 #include <algorithm>
 #include <optional>
 
@@ -131,6 +133,17 @@ uint16_t Budget::possible(Policy& policy, View& v, const Wakeup& w, Cpu made, Cp
     suspect(kWasIdleCores, attempt([&](Wakeup&) {
                 for (uint8_t& flag : s.hic) flag = !flag;
             }));
+    const TaskTable::Allowed all{*w.allowed, w.n_allowed};
+    for (bool grants : {false, true}) {
+        TaskTable::Allowed some = all;
+        some.n += grants && !some.mask.test(goal) ? 1 : !grants && some.mask.test(made) ? -1 : 0;
+        some.mask.assign(grants ? goal : made, grants);
+        if (some.n > 0 && some.n != all.n)
+            suspect(kWasAllowed, attempt([&](Wakeup& as) {
+                        as.allowed = &some.mask;
+                        as.n_allowed = some.n;
+                    }));
+    }
     const bool made_idle = v.avail.test(made), goal_idle = v.avail.test(goal);
     set_idle(v, goal, !goal_idle);
     suspect(kWasIdle, attempt([](Wakeup&) {}));

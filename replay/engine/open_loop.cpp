@@ -28,18 +28,17 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       verdicts_(static_cast<size_t>(topo.n_cpus)),
       called_(static_cast<size_t>(topo.n_cpus), kNoRow),
       flips_seen_(tasks.tasks.size()),
+      strayed_(tasks.tasks.size()),
       running_(std::move(running)) {
-    if (opt_.panel && (policies.empty() || policies.size() > PanelAnswers::kMost))
-        throw std::invalid_argument("a panel has 1 to 64 policies");
+    if (opt_.panel && policies.size() != 1) throw std::invalid_argument("a panel asks one policy");
+    if (opt_.panel) panel_.emplace(opt_.first_flips, opt_.panel_scans);
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
-        const Assumption& assume = opt_.assumes.empty() ? opt_.assume : opt_.assumes.at(instances_.size() - 1);
-        in.sync = assume.sync;
-        in.nr_idle_scan = assume.nr_idle_scan;
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
-        in.policy->set_first_flips(assume.first_flips);
+        in.policy->set_first_flips(opt_.first_flips.at(0));
+        if (!opt_.panel && opt_.first_flips.size() > 1) in.flips.emplace(opt_.first_flips);
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
@@ -167,6 +166,8 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
+                if (const TaskId in(b.sw.next_task[i]); !idle && !table_.allowed(in).mask.test(c))
+                    strayed_[in.v] = true;
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
                 if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
                 if (idle && !idle_cores_.empty()) {
@@ -177,8 +178,12 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 break;
             }
             case Event::fork:
-                for (Instance& in : instances_)
-                    in.policy->fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]), Cpu(b.fork.cpu[i]));
+                for (Instance& in : instances_) {
+                    const TaskId parent(b.fork.task[i]), child(b.fork.child[i]);
+                    in.policy->fork(parent, child, Cpu(b.fork.cpu[i]));
+                    if (in.flips) in.flips->fork(parent, child);
+                    if (panel_) panel_->flips.fork(parent, child);
+                }
                 break;
             case Event::irq:
                 if (!irq_.empty()) irq_.irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
@@ -280,6 +285,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                            !null(d.waker_task_null);
     const bool chosen_known = !null(d.chosen_cpu_null);
     const Cpu chosen(d.chosen_cpu[row]);
+    Cpu placed_on = chosen;  // a panel goes by its own answer until the record says where the task woke up
     const Machine::Task before = machine_.task(p);
     const Probed truth = d.probes.at(row), seen = opt_.blind ? Probed{} : truth;
     divergence_.forget(p);
@@ -300,14 +306,14 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         }
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (!irq_.empty()) irq_.advance(ts);
-        const TaskTable::Allowed& allowed = table_.allowed(p);
+        const bool inferred_mask = d.allowed && !null(d.allowed_null);
+        const bool stale = cls != DecisionClass::pinned && (inferred_mask || strayed_[p.v]);
+        const TaskTable::Allowed& allowed = !stale          ? table_.allowed(p)
+                                            : inferred_mask ? table_.masks[d.allowed[row]]
+                                                            : table_.masks[0];
         const TaskInfo& curr = table_.info(w.curr);
         w.allowed = &allowed.mask;
         w.n_allowed = allowed.n;
-        if (cls != DecisionClass::pinned && !allowed.mask.test(chosen)) {  // the snapshot's mask was not in force
-            w.allowed = &table_.masks[0].mask;
-            w.n_allowed = table_.masks[0].n;
-        }
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;
@@ -327,12 +333,10 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         }
         if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
         if (slow) machine_.look_at_all();
-        const uint32_t modelled = assumed(w);
+        const uint32_t modelled = assumed(w) | (stale ? kAllowed : 0u);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
         if (explains) [[unlikely]] {
-            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0
-                     : d.sync        ? d.sync[row]
-                                     : opt_.assume.sync;
+            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : opt_.sync;
             explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
             explanations_.back().policies.resize(instances_.size());
         }
@@ -349,7 +353,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             told_sync = d.sync[row];
         std::optional<LoadKind> kind_now;
         if (opt_.panel && !(energy && instances_[0].policy->energy_aware()))
-            ask_panel(w, seen, told_sync, row, chosen, cls != DecisionClass::pinned);
+            placed_on = ask_panel(w, seen, told_sync, row, chosen, cls != DecisionClass::pinned);
         for (size_t k = opt_.panel ? instances_.size() : 0; k < instances_.size(); ++k) {
             Instance& in = instances_[k];
             if (energy && in.policy->energy_aware()) {
@@ -357,11 +361,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 in.block->clear(slot);
                 continue;
             }
-            w.sync = told_sync ? *told_sync : in.sync;
+            w.sync = told_sync.value_or(opt_.sync);
             if (in.load != kind_now) take_loads(w, *(kind_now = in.load));
-            if (in.nr_idle_scan >= 0)
-                for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
             const bool own = in.own;
+            if (in.flips) [[unlikely]]
+                take_flips(in, w, d.flips ? d.flips[row] : 0, own ? seen.flips : std::nullopt);
             if (own) {
                 if (opt_.log_inputs) log_.note(row, machine_.view(), w, in.policy->state);
                 take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
@@ -375,7 +379,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
+            const PolicyState::Task curr_before = in.flips ? in.policy->state.task(w.curr) : PolicyState::Task{};
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            if (in.flips) in.flips->follow(w.curr, curr_before, in.policy->state.task(w.curr));
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
@@ -399,7 +405,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     if (late && !opt_.panel)
         for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
     if (kind == Kind::wake && chosen_known)
-        machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), chosen);
+        machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), placed_on);
     if (opt_.log_flips) note_flips(ts, decision_);
 }
 
@@ -411,33 +417,28 @@ void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
     w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, kind);
 }
 
-/// `counts`: not a pinned wakeup, whose result is forced.
-void OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen,
-                         bool counts) {
-    const Instance& first = instances_[0];
-    answers_.nr_idle_scan[row] = machine_.view().nr_idle_scan[topo_.llc[w.prev.v].v];
+/// Gives a policy the flips of one of several hypotheses; `known`: those of the wakee were recorded.
+void OpenLoop::take_flips(Instance& in, const Wakeup& w, size_t which, std::optional<uint32_t> known) {
+    if (known) in.flips->know(w.p, *known);
+    for (TaskId t : {w.p, w.curr}) in.policy->state.task(t).flips = in.flips->of(t)[which];
+}
+
+/// The answer under the first hypothesis. `counts`: not a pinned wakeup, whose result is forced.
+Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen,
+                        bool counts) {
+    const Instance& only = instances_[0];
+    const View& v = machine_.view();
+    answers_.scan_prev[row] = v.nr_idle_scan[topo_.llc[w.prev.v].v];
+    answers_.scan_waker[row] = v.nr_idle_scan[topo_.llc[w.waker.v].v];
     answers_.decided[row] = counts;
-    take_loads(w, first.load);
-    if (first.irq) machine_.set_irq_load(first.irq);
-    panel_.begin(*first.policy, w);
-    for (const Instance& in : instances_) Panel::prefetch(in.policy->state, w);
-    uint64_t agreed = 0;
-    bool of_prev = false, of_waker = false;  // loads that the kernel may have asked for
-    for (size_t k = 0; k < instances_.size(); ++k) {
-        const Instance& in = instances_[k];
-        if (in.nr_idle_scan >= 0)
-            for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
-        w.sync = told_sync ? *told_sync : in.sync;
-        take_private(in.policy->state, seen, w.p, topo_.llc[w.prev.v]);
-        const Decision& dec = panel_.decide(*in.policy, machine_.view(), w, in.nr_idle_scan, chosen);
-        of_prev |= (dec.looked & kLoad) != 0;
-        of_waker |= (dec.looked & kLoad) && w.sync;
-        agreed |= uint64_t{dec.cpu == chosen} << k;
-        if (k == 0) answers_.cpu[row] = dec.cpu.v, answers_.looked[row] = dec.looked;
-    }
-    if (of_waker) machine_.asked_load(w.waker);
-    if (of_prev) machine_.asked_load(w.prev);
-    if (counts) answers_.agreed[row] = agreed;
+    take_loads(w, only.load);
+    if (only.irq) machine_.set_irq_load(only.irq);
+    take_private(only.policy->state, seen, w.p, topo_.llc[w.prev.v]);
+    if (seen.flips) panel_->flips.know(w.p, *seen.flips);
+    const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_);
+    if (panel_->load_of_waker) machine_.asked_load(w.waker);
+    if (panel_->load_of_prev) machine_.asked_load(w.prev);
+    return counts ? answer : chosen;
 }
 
 const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {

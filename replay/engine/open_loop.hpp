@@ -51,6 +51,10 @@ struct DecisionColumns {
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
     const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
     const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
+    const uint32_t* allowed =
+        nullptr;  ///< index into TaskTable::masks where the task's own is not in force; or nullptr
+    const bool* allowed_null = nullptr;
+    const uint8_t* flips = nullptr;  ///< which of ReplayOptions::first_flips; nullptr: the first
     ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
 
@@ -123,31 +127,25 @@ struct IdleLatency {
     std::vector<Range> same_llc, cross_llc;  ///< index: idle state, last entry: state unknown
 };
 
-/// What is taken of inputs that the events do not carry.
-struct Assumption {
-    bool sync = false;         ///< WF_SYNC of every wakeup
-    uint32_t first_flips = 0;  ///< wakee_flips of the tasks that were there before the recording began
-    int32_t nr_idle_scan = -1; ///< of every LLC at every time; negative: as modelled
-};
-
 struct ReplayOptions {
-    Assumption assume;               ///< of all policies,
-    std::vector<Assumption> assumes; ///< or of each by itself; empty: the one above
+    bool sync = false;  ///< WF_SYNC of every wakeup
+    std::vector<uint32_t> first_flips{0};  ///< wakee_flips of the tasks that were there before the recording began: one
+    ///< value, or some of which DecisionColumns::flips names one
     uint32_t hz = 250;
-    Ns tick_at = 0;           ///< when some tick was
+    Ns tick_at = 0;  ///< when some tick was
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
     bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
-    uint32_t inferred = 0;    ///< Input bits that this recording leaves to inference or to a model
-    bool panel =
-        false;  ///< the policies are one column under `assumes`: PanelAnswers instead of ledgers, nothing is judged
-    bool blind = false;      ///< probed values are for the budget only
+    uint32_t inferred = 0;  ///< Input bits that this recording leaves to inference or to a model
+    bool panel = false;  ///< one policy, asked under all of first_flips, both values of the flag and panel_scans
+    std::vector<int32_t> panel_scans;
+    bool blind = false;  ///< probed values are for the budget only
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
     std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
-    Ns settle = 0;            ///< from a wakeup's opening event to the end of its placement, as a rule
+    Ns settle = 0;  ///< from a wakeup's opening event to the end of its placement, as a rule
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -155,12 +153,11 @@ class OpenLoop {
   public:
     struct Instance {
         std::unique_ptr<Policy> policy;
-        bool sync = false;  ///< its Assumption
-        bool own = false;   ///< ReplayOptions::own
-        int32_t nr_idle_scan = -1;  ///< its Assumption
+        bool own = false;  ///< ReplayOptions::own
+        std::optional<FlipHypotheses> flips;  ///< with several values of ReplayOptions::first_flips
         LedgerColumns out;
         LoadKind load{};
-        const IrqLoad* irq = nullptr;        ///< what it reads as View::irq
+        const IrqLoad* irq = nullptr;  ///< what it reads as View::irq
         std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
         Histogram lo, hi;
         int64_t by_energy = 0;  ///< wakeups not decided, because energy-aware placement may have
@@ -214,8 +211,9 @@ class OpenLoop {
     const Verdict& verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w);
     void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
                const Decision& dec);
-    void ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
+    Cpu ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
     void take_loads(Wakeup& w, LoadKind kind);
+    static void take_flips(Instance& in, const Wakeup& w, size_t which, std::optional<uint32_t> known);
     uint32_t assumed(const Wakeup& w) const;
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
     uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;
@@ -239,7 +237,7 @@ class OpenLoop {
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
     int64_t first_row_ = 0;  ///< decision_id of the part's first row
     Divergence divergence_;
-    Panel panel_;
+    std::optional<Panel> panel_;
     PanelAnswers answers_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
@@ -256,10 +254,11 @@ class OpenLoop {
     std::vector<uint8_t> own_hic_;
     static constexpr size_t kNoRow = static_cast<size_t>(-1);
     std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none
-    std::vector<Cpu> calling_;    ///< these CPUs, ascending
+    std::vector<Cpu> calling_;  ///< these CPUs, ascending
     std::deque<std::pair<Ns, size_t>>
         due_;  ///< when those without probes are taken to be over; rows that are may remain
     std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed
+    std::vector<bool> strayed_;  ///< by task: it ran outside its mask, which is no longer in force
     Running running_;
     bool primed_ = false;
     Ns start_ = 0;

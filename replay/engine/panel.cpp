@@ -2,88 +2,181 @@
 #include "replay/engine/panel.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <utility>
 
 #include "replay/policies/steps/wakee.hpp"
 
 namespace rewake {
 
-void Panel::begin(const Policy& any, const Wakeup& w) {
-    n_ = 0;
-    const std::optional<int> factor = any.wide_factor(w.waker);
-    shared_ = factor && (w.kind != Kind::wake || w.curr != w.p);
-    factor_ = factor.value_or(0);
+FlipHypotheses::FlipHypotheses(const std::vector<uint32_t>& first) : n_(first.size()) {
+    if (n_ < 1 || n_ > kMost) throw std::invalid_argument("1 to 8 values of wakee_flips expected");
+    first_.fill(first[0]);
+    std::copy(first.begin(), first.end(), first_.begin());
 }
 
-void Panel::prefetch(const PolicyState& s, const Wakeup& w) {
-    for (TaskId t : {w.p, w.curr})
-        if (t.v < s.tasks.size()) __builtin_prefetch(&s.tasks[t.v], 1);
+void FlipHypotheses::fork(TaskId parent, TaskId child) {
+    const Row copy = row(parent);
+    row(child) = copy;
 }
 
-/// Whether nothing that decided `a` is different for a policy with state `s`.
-bool Panel::same(const Asked& a, const PolicyState& s, const PolicyState::Task& p, const PolicyState::Task& curr,
-                 const Wakeup& w, int32_t nr_idle_scan) const {
-    const uint32_t looked = a.made.looked;
-    auto same_recent = [](const PolicyState::Task& x, const PolicyState::Task& y) {
-        return x.has_recent == y.has_recent && x.recent == y.recent;
-    };
-    if (a.sync != w.sync && (looked & kSync)) return false;
-    if (a.nr_idle_scan != nr_idle_scan && (looked & kNrIdleScan) &&
-        (nr_idle_scan < a.made.same_from || nr_idle_scan > a.made.same_to))
-        return false;
-    if (!same_recent(a.p, p) || !same_recent(a.curr, curr)) return false;
-    if (a.curr.decay_ts != curr.decay_ts || a.curr.last_wakee != curr.last_wakee ||
-        a.curr.has_last_wakee != curr.has_last_wakee)
-        return false;
-    if ((looked & kFlips) && a.wide != wake_wide(a.flips_after(curr.flips), p.flips, factor_)) return false;
-    // By hand: a few bytes are not worth a call.
-    for (size_t l = 0; l < s.hic.size(); ++l)
-        if (a.hic[l] != s.hic[l]) return false;
-    for (size_t l = 0; l < s.scan_cost.size(); ++l)
-        if (a.cost[l] != s.scan_cost[l]) return false;
-    return true;
+void FlipHypotheses::follow(TaskId curr, const PolicyState::Task& before, const PolicyState::Task& after) {
+    const bool decayed = after.decay_ts != before.decay_ts;
+    const bool switched = after.last_wakee != before.last_wakee || after.has_last_wakee != before.has_last_wakee;
+    if (!decayed && !switched) return;
+    for (uint32_t& flips : row(curr)) flips = (decayed ? flips >> 1 : flips) + switched;
 }
 
-Panel::Asked& Panel::ask(Policy& policy, const View& v, const Wakeup& w, int32_t nr_idle_scan, Cpu recorded) {
-    if (n_ == asked_.size()) asked_.emplace_back();
-    Asked& a = asked_[n_++];
-    PolicyState& s = policy.state;
-    a.sync = w.sync;
-    a.nr_idle_scan = nr_idle_scan;
-    a.p = s.task(w.p), a.curr = s.task(w.curr);
-    a.hic = s.hic, a.cost = s.scan_cost;
-    a.made = policy.decide(v, w, nullptr, recorded);
-    const PolicyState::Task &p = s.task(w.p), &curr = s.task(w.curr);
-    a.curr_after = curr;
-    a.decayed = curr.decay_ts != a.curr.decay_ts;
-    a.switched = curr.last_wakee != a.curr.last_wakee || curr.has_last_wakee != a.curr.has_last_wakee;
-    a.recent_after = p.recent, a.has_recent_after = p.has_recent;
-    a.new_hic = s.hic != a.hic, a.new_cost = s.scan_cost != a.cost;
-    if (a.new_hic) a.hic_after = s.hic;
-    if (a.new_cost) a.cost_after = s.scan_cost;
-    a.wide = wake_wide(curr.flips, p.flips, factor_);
-    return a;
+void PanelAnswers::reset(size_t n) {
+    agreed.assign(n * kAskings, 0), searched.assign(n * kAskings, nowhere);
+    wide.assign(n, 0), decided.assign(n, 0);
+    scan_prev.assign(n, 0), scan_waker.assign(n, 0);
 }
 
-const Decision& Panel::decide(Policy& policy, const View& v, const Wakeup& w, int32_t nr_idle_scan, Cpu recorded) {
-    PolicyState& s = policy.state;
-    const Asked* found = nullptr;
-    if (shared_) {
-        s.task(std::max(w.p, w.curr));  // now references stay
-        PolicyState::Task &p = s.task(w.p), &curr = s.task(w.curr);
-        for (size_t i = 0; i < n_ && !found; ++i)
-            if (same(asked_[i], s, p, curr, w, nr_idle_scan)) found = &asked_[i];
-        if (found) {
-            const uint32_t flips = found->flips_after(curr.flips);
-            curr = found->curr_after;
-            curr.flips = flips;
-            p.recent = found->recent_after, p.has_recent = found->has_recent_after;
-            if (found->new_hic) s.hic = found->hic_after;
-            if (found->new_cost) s.scan_cost = found->cost_after;
-        }
+Panel::Panel(const std::vector<uint32_t>& first_flips, std::vector<int32_t> scans)
+    : flips(first_flips), scans_(std::move(scans)) {
+    if (scans_.size() > PanelAnswers::kMostScans) throw std::invalid_argument("at most 31 values of nr_idle_scan");
+    members_ = PanelAnswers::kModelled | ((1u << scans_.size()) - 1);
+}
+
+void Panel::Saved::take(const PolicyState& s, const Wakeup& w) {
+    p = s.tasks[w.p.v], curr = s.tasks[w.curr.v];
+    if (!s.buddies.empty()) buddy_p = s.buddies[w.p.v], buddy_curr = s.buddies[w.curr.v];
+    hic = s.hic, cost = s.scan_cost;
+}
+
+void Panel::Saved::put(PolicyState& s, const Wakeup& w) const {
+    s.tasks[w.curr.v] = curr, s.tasks[w.p.v] = p;
+    if (!s.buddies.empty()) s.buddies[w.curr.v] = buddy_curr, s.buddies[w.p.v] = buddy_p;
+    s.hic = hic, s.scan_cost = cost;
+}
+
+/// One answer; `w.prev` stands for the recorded choice, which is none of its business.
+Decision Panel::once(Policy& policy, const View& v, const Wakeup& w) {
+    const Decision made = policy.decide(v, w, nullptr, w.prev);
+    if (made.looked & kLoad) {
+        load_of_prev = true;
+        load_of_waker |= w.sync;
     }
-    if (!found) found = &ask(policy, v, w, nr_idle_scan, recorded);
-    if (found->made.cpu != recorded) policy.follow(v, w, recorded, found->made, found->p, found->hic);
-    return found->made;
+    return made;
+}
+
+void Panel::give_idle_cores(PolicyState& s, uint32_t member) {
+    for (uint16_t llc : {prev_, waker_}) s.hic[llc] = before_.hic[llc] = (idle_cores_[llc] & member) != 0;
+}
+
+/// Asks for every value of nr_idle_scan. `policy` has the state of before_, and gets it back. `first`: the answer for the
+/// modelled one, if that was given before. `keeps`: has_idle_cores is from now on what these searches made of it.
+void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
+                   uint32_t& agreed, uint8_t& searched, uint32_t& looked) {
+    const Topology& topo = *machine.view().topo;
+    PolicyState& s = policy.state;
+    const int32_t was_prev = machine.view().nr_idle_scan[prev_], was_waker = machine.view().nr_idle_scan[waker_];
+    std::array<uint32_t, 2> after{idle_cores_[prev_], idle_cores_[waker_]};
+    for (uint32_t left = members_; left;) {
+        const int i = std::countl_zero(left);  // from the highest bit, which is the modelled one
+        const uint32_t member = PanelAnswers::kModelled >> i;
+        const bool modelled = i == 0;
+        const size_t number = PanelAnswers::kMostScans - static_cast<size_t>(i);
+        const bool given = modelled && first;
+        Decision made;
+        std::array<bool, 2> flags{};
+        if (given) {
+            made = *first;
+            flags = {after_.hic[prev_] != 0, after_.hic[waker_] != 0};
+        } else {
+            machine.set_nr_idle_scan(Llc(prev_), modelled ? was_prev : scans_[number]);
+            machine.set_nr_idle_scan(Llc(waker_), modelled ? was_waker : scans_[number]);
+            give_idle_cores(s, member);
+            made = once(policy, machine.view(), w);
+            flags = {s.hic[prev_] != 0, s.hic[waker_] != 0};
+            before_.put(s, w);
+        }
+        if (modelled) looked = made.looked;
+        // Those with the same has_idle_cores of which this answer is known to hold.
+        uint32_t same = left & (idle_cores_[prev_] & member ? idle_cores_[prev_] : ~idle_cores_[prev_]) &
+                        (idle_cores_[waker_] & member ? idle_cores_[waker_] : ~idle_cores_[waker_]);
+        if (made.looked & kNrIdleScan) {
+            if (modelled)
+                searched = topo.share_cache(made.cpu, w.prev) ? PanelAnswers::at_prev : PanelAnswers::at_waker;
+            uint32_t within = member;
+            for (size_t v = 0; v < scans_.size(); ++v)
+                within |= uint32_t{scans_[v] >= made.same_from && scans_[v] <= made.same_to} << v;
+            same &= within;
+        }
+        if (made.cpu == chosen) agreed |= same;
+        for (size_t k = 0; k < 2; ++k) after[k] = flags[k] ? after[k] | same : after[k] & ~same;
+        left &= ~same;
+    }
+    machine.set_nr_idle_scan(Llc(waker_), was_waker);
+    machine.set_nr_idle_scan(Llc(prev_), was_prev);
+    if (keeps) next_ = after;
+}
+
+Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
+               PanelAnswers& out) {
+    PolicyState& s = policy.state;
+    s.task(std::max(w.p, w.curr));
+    if (!s.buddies.empty()) s.buddy(std::max(w.p, w.curr));
+    const View& v = machine.view();
+    prev_ = v.topo->llc[w.prev.v].v, waker_ = v.topo->llc[w.waker.v].v;
+    s.hic.resize(v.topo->llc_span.size());  // also of policies that have no use for it
+    idle_cores_.resize(s.hic.size());
+    for (size_t l = 0; l < s.hic.size(); ++l)
+        if (s.hic[l]) idle_cores_[l] = ~0u;  // set since: by a core that went idle
+    before_.take(s, w);
+    load_of_prev = load_of_waker = false;
+    const bool wakes = w.kind == Kind::wake;
+    const std::optional<int> factor = wakes && w.curr != w.p ? policy.wide_factor(w.waker) : std::nullopt;
+    // The hypotheses hold the flips; the policy is given some that make it wide or not, whatever record_wakee() adds.
+    auto begin = [&](bool wide) {
+        if (factor) {
+            const auto least = static_cast<uint32_t>(*factor);
+            before_.p.flips = wide ? least : 0;
+            before_.curr.flips = wide ? 4 * least * (least + 1) : 0;
+        }
+        before_.put(s, w);
+        give_idle_cores(s, PanelAnswers::kModelled);
+    };
+    w.sync = told_sync.value_or(false);
+    begin(false);
+    const Decision narrow = once(policy, v, w);
+    after_.take(s, w);
+    if (wakes) flips.follow(w.curr, before_.curr, after_.curr);
+    uint8_t wide = 0;
+    if (factor && (narrow.looked & kFlips)) {
+        const FlipHypotheses::Row curr = flips.of(w.curr), p = flips.of(w.p);
+        for (size_t h = 0; h < flips.size(); ++h) wide |= static_cast<uint8_t>(wake_wide(curr[h], p[h], *factor) << h);
+    }
+    out.wide[row] = wide;
+    const auto all = static_cast<uint8_t>((1u << flips.size()) - 1);
+    Cpu answer = narrow.cpu;
+    for (bool is_wide : {false, true}) {
+        if (wide == (is_wide ? 0 : all)) continue;
+        const bool stays = (wide & 1) == is_wide;
+        const size_t at = row * PanelAnswers::kAskings + 2 * is_wide;
+        w.sync = told_sync.value_or(false);
+        begin(is_wide);
+        if (is_wide && stays) {
+            answer = once(policy, v, w).cpu;
+            after_.take(s, w);
+            before_.put(s, w);
+        }
+        uint32_t looked = 0;
+        asking(policy, machine, w, chosen, stays, is_wide ? nullptr : &narrow, out.agreed[at], out.searched[at],
+               looked);
+        if (told_sync || !(looked & kSync)) {
+            out.agreed[at + 1] = out.agreed[at], out.searched[at + 1] = out.searched[at];
+            continue;
+        }
+        w.sync = true;
+        asking(policy, machine, w, chosen, false, nullptr, out.agreed[at + 1], out.searched[at + 1], looked);
+    }
+    after_.put(s, w);
+    idle_cores_[prev_] = next_[0], idle_cores_[waker_] = next_[prev_ == waker_ ? 0 : 1];
+    for (uint16_t llc : {prev_, waker_}) s.hic[llc] = (idle_cores_[llc] & members_) == members_;
+    return answer;
 }
 
 }  // namespace rewake

@@ -1,61 +1,93 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One column under several assumptions, for the inference of what no event carries. At most decisions most of them see the
-// same: then one is asked, and the others take over its answer and what it did to its private state.
+// One column asked under every value of what no event carries: WF_SYNC, wakee_flips at the start, nr_idle_scan. What it
+// answers never depends on what was recorded of a wakeup: the outcomes are only compared with the answers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "replay/model/machine.hpp"
 #include "replay/policies/policy.hpp"
 
 namespace rewake {
 
-/// What a panel answered, per decision of a part.
-struct PanelAnswers {
-    static constexpr size_t kMost = 64;
-    std::vector<uint64_t> agreed;  ///< by policy, a bit: it decided, and as recorded
-    std::vector<uint8_t> decided;  ///< else the next two hold nothing
-    std::vector<uint16_t> cpu;  ///< of the first policy
-    std::vector<uint32_t> looked;  ///< Input bits that the first policy looked at
-    std::vector<int32_t> nr_idle_scan;  ///< of prev's LLC, as modelled
-    void reset(size_t n) {
-        auto clear = [n](auto&... column) { (column.assign(n, 0), ...); };
-        clear(agreed, decided, cpu, looked, nr_idle_scan);
+/// wakee_flips of every task under a few values that the tasks from before the recording may have had at its start.
+class FlipHypotheses {
+  public:
+    static constexpr size_t kMost = 8;
+    using Row = std::array<uint32_t, kMost>;
+
+    /// 1 to kMost values.
+    explicit FlipHypotheses(const std::vector<uint32_t>& first);
+    size_t size() const { return n_; }
+    const Row& of(TaskId t) { return row(t); }
+    /// The value is known: it was recorded.
+    void know(TaskId t, uint32_t flips) { row(t).fill(flips); }
+    void fork(TaskId parent, TaskId child);
+    /// Does to `curr` what record_wakee() did to it between these two states.
+    void follow(TaskId curr, const PolicyState::Task& before, const PolicyState::Task& after);
+
+  private:
+    Row& row(TaskId t) {
+        if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2, first_);
+        return rows_[t.v];
     }
+    Row first_{};
+    size_t n_;
+    std::vector<Row> rows_;
+};
+
+/// What a panel answered, per decision of a part. Of the four askings, number 2 * wide + sync, those that no hypothesis
+/// leads to hold nothing.
+struct PanelAnswers {
+    static constexpr size_t kAskings = 4;
+    static constexpr size_t kMostScans = 31;
+    static constexpr uint32_t kModelled = 1u << kMostScans;
+    enum Searched : uint8_t { nowhere, at_prev, at_waker };
+
+    std::vector<uint32_t>
+        agreed;  ///< kAskings: bit i: as recorded under the i-th nr_idle_scan; kModelled: the modelled one
+    std::vector<uint8_t> searched;  ///< kAskings: whose LLC's nr_idle_scan it looked at; waker and prev in one: at_prev
+    std::vector<uint8_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis
+    std::vector<uint8_t> decided;  ///< else the others hold nothing
+    std::vector<int32_t> scan_prev, scan_waker;  ///< nr_idle_scan of their LLCs, as modelled
+    void reset(size_t n);
 };
 
 class Panel {
   public:
-    /// A decision begins, and nobody has been asked; all policies of it are of one column, as `any` is.
-    void begin(const Policy& any, const Wakeup& w);
-    /// Fetches what the decision needs of a policy that is soon asked: the states of many do not stay in the cache.
-    static void prefetch(const PolicyState& s, const Wakeup& w);
-    /// As policy.decide(v, w, nullptr, recorded) and policy.follow(). `nr_idle_scan`: assumed of the LLCs of waker and
-    /// prev; the same number for all policies where it is modelled.
-    const Decision& decide(Policy& policy, const View& v, const Wakeup& w, int32_t nr_idle_scan, Cpu recorded);
+    /// `scans`: values of nr_idle_scan that are tried, at most kMostScans. Throws std::invalid_argument.
+    Panel(const std::vector<uint32_t>& first_flips, std::vector<int32_t> scans);
+    /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`. `told_sync`: recorded, so that there is
+    /// nothing to try. Returns what it answers under the first hypothesis, the flag clear; that is what stays in its state.
+    Cpu ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
+            PanelAnswers& out);
+    FlipHypotheses flips;
+    /// Loads that some asking compared, of the latest decision.
+    bool load_of_prev = false, load_of_waker = false;
 
   private:
-    struct Asked {
-        bool sync = false, wide = false;
-        bool decayed = false, switched = false;  ///< what record_wakee() did
-        bool new_hic = false, new_cost = false;
-        int32_t nr_idle_scan = 0;
-        Decision made;
-        PolicyState::Task p, curr, curr_after;
-        Cpu recent_after{};
-        bool has_recent_after = false;
-        std::vector<uint8_t> hic, hic_after;
-        std::vector<int64_t> cost, cost_after;
-        uint32_t flips_after(uint32_t before) const { return (decayed ? before >> 1 : before) + switched; }
+    /// The private state that one decision can change.
+    struct Saved {
+        PolicyState::Task p, curr;
+        PolicyState::Buddy buddy_p, buddy_curr;
+        std::vector<uint8_t> hic;
+        std::vector<int64_t> cost;
+        void take(const PolicyState& s, const Wakeup& w);
+        void put(PolicyState& s, const Wakeup& w) const;
     };
-    bool same(const Asked& a, const PolicyState& s, const PolicyState::Task& p, const PolicyState::Task& curr,
-              const Wakeup& w, int32_t nr_idle_scan) const;
-    Asked& ask(Policy& policy, const View& v, const Wakeup& w, int32_t nr_idle_scan, Cpu recorded);
-    bool shared_ = false;  ///< one may answer for another
-    int factor_ = 0;  ///< flips that make wake_wide()
-    std::vector<Asked> asked_;
-    size_t n_ = 0;
+    Decision once(Policy& policy, const View& v, const Wakeup& w);
+    void give_idle_cores(PolicyState& s, uint32_t member);
+    void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
+                uint32_t& agreed, uint8_t& searched, uint32_t& looked);
+    std::vector<int32_t> scans_;
+    uint32_t members_ = 0;  ///< bits of PanelAnswers::agreed that are asked for
+    std::vector<uint32_t> idle_cores_;  ///< by LLC: has_idle_cores, had every search had that nr_idle_scan
+    std::array<uint32_t, 2> next_{};  ///< what becomes of it at prev's and the waker's LLC
+    uint16_t prev_ = 0, waker_ = 0;  ///< LLCs of the decision
+    Saved before_, after_;
 };
 
 }  // namespace rewake

@@ -104,12 +104,13 @@ class Recording(_Asked):
 
         `policies`: instances in the grammar NAME[@COLUMN][:key=value,...]; none: oracle-idle and every seed. The
         record, the null policy prev and the recorded kernel's column are always with them: no figure can be judged
-        without. `sync`: WF_SYNC, which no event carries: "auto" infers it, "0" and "1" take it as clear or set.
+        without. `sync`: WF_SYNC, which no event carries: "auto" infers it from other wakeups, "causal" from
+        earlier ones, "0" and "1" take it as clear or set.
         `hints`: a rules file. `out`: where the run goes; None: the cache. QualityVeto where the quality card refuses
         the recording, unless `force`; UsageError for a policy that does not exist.
         """
-        if sync not in ("0", "1", "auto"):
-            raise UsageError(f"sync={sync!r}: '0', '1' or 'auto' expected")
+        if sync not in ("0", "1", "auto", "causal"):
+            raise UsageError(f"sync={sync!r}: '0', '1', 'auto' or 'causal' expected")
         wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
         from rewake.replay.hints import load
 

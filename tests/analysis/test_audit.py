@@ -54,6 +54,7 @@ def settled() -> budget.Budget:
             "placebo_possible": bits(0, 0, 0, 2), "answers": np.array([1, 2, 1, 1], np.uint8), "among": flags,
             "equivalent": flags,
         },
+        np.array([3, 5, 8, 9]),
         suspects=NAMES, branches=("X1", "SCAN"), window_ns=2000, probed=False,
     )  # fmt: skip
 
@@ -68,6 +69,16 @@ def test_the_budget_counts_each_miss_once_and_each_cause_where_it_may_be() -> No
     assert (b.agreement, b.skill) == (0.25, (0.25 - 0.5) / 0.5)
     assert (b.order_agreement, b.order_answers, b.open_order, b.equivalent) == (0.5, 1.25, 1, 1)
     assert b.by_branch == (("X1", 2, 0), ("SCAN", 1, 1))
+
+
+def test_every_miss_is_listed_with_its_causes() -> None:
+    plain = settled().plain()["listed"]
+    assert [(m["decision_id"], m["branch"], m["proven"], m["possible"]) for m in plain] == [
+        (5, "SCAN", ("sync",), ("sync", "load")),
+        (8, "X1", (), ("load",)),
+        (9, "X1", (), ()),
+    ]
+    assert [(m["equivalent"], m["open_order"]) for m in plain] == [(True, True), (False, False), (False, False)]
 
 
 def test_the_budget_as_table_and_plain() -> None:

@@ -130,7 +130,7 @@ def test_pid_and_time(at: str | None, decision: int, trace: Path, run: Run) -> N
         (("--pid", 30, "--at", "soon"), "--at soon: seconds (12.345678) or an offset"),
         (("--decision", 0, "--policy", "nope"), "no policy 'nope'"),
         (("--decision", 0, "--policy", "linux-6.1:X=1"), "linux-6.1 has no parameter 'X'"),
-        (("--decision", 0, "--assume", "sync=2"), "sync=0, sync=1 or sync=auto expected"),
+        (("--decision", 0, "--assume", "sync=2"), "sync=0, sync=1, sync=auto or sync=causal expected"),
     ],
 )
 def test_errors(arguments: tuple[object, ...], told: str, trace: Path, run: Run) -> None:

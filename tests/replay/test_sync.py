@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Inference of WF_SYNC: per relation, from the other wakeups only."""
+"""Inference of WF_SYNC: by the votes of wakeups in other folds, or of earlier ones."""
 
 from __future__ import annotations
 
@@ -11,37 +11,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewake import importing
+from rewake.replay import probes, sync
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import best, infer
+from rewake.replay.sync import LEAST, Sites, by_fold, causal, evidence
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
+Row = tuple[int, int, bool, bool, bool]
+PRO, CONTRA, MUTE = (True, False, True), (True, True, False), (True, True, True)
 
 
-def run(rows: list[tuple[int, int, bool, bool, bool]]) -> list[bool]:
-    """Rows: waker, wakee, from task context, agrees with the flag clear, set."""
+def run(rows: list[Row], folds: list[int] | None = None, names: list[int] | None = None) -> list[bool]:
+    """Rows: waker, wakee, from task context, agrees with the flag clear, set. `folds`: None: causal."""
     columns = list(zip(*rows, strict=True)) or [()] * 5
-    ids = [np.array(c, np.uint32) for c in columns[:2]]
-    flags = [np.array(c, np.bool_) for c in columns[2:]]
-    out: list[bool] = infer(ids[0], ids[1], flags[0], flags[1], flags[2]).tolist()
-    return out
+    waker, wakee = (np.array(c, np.uint32) for c in columns[:2])
+    from_task, clear, set_ = (np.array(c, np.bool_) for c in columns[2:])
+    sites = Sites.of(waker, wakee, np.array(names or list(range(9)), np.int64), from_task)
+    votes = evidence(from_task, clear, set_)
+    if folds is None:
+        found: list[bool] = causal(sites, votes)[0].tolist()
+        return found
+    flags = by_fold(sites, votes, np.array(folds, np.int64), max(folds, default=0) + 1)
+    return [bool(flags.of(f)[i]) for i, f in enumerate(folds)]
 
 
-def test_a_relation_takes_what_its_other_wakeups_say() -> None:
-    pro, contra, mute = (True, False, True), (True, True, False), (True, True, True)
-    assert run([(1, 2, *pro), (1, 2, *pro), (1, 2, *mute)]) == [True, True, True]
-    assert run([(1, 2, *pro)]) == [False], "its own outcome never decides about itself"
-    assert run([(1, 2, *pro), (1, 2, *contra)]) == [False, True], "each sees only the other"
-    assert run([(1, 2, *pro), (1, 3, *mute)]) == [False, True], "without evidence the waker's other relations decide"
-    assert run([(1, 2, *pro), (1, 2, *pro), (1, 2, False, False, True)]) == [True, True, False], "not from interrupts"
-    assert run([]) == []
+def test_a_relation_takes_what_the_other_folds_say() -> None:
+    pro = [(1, 2, *PRO)] * LEAST
+    assert run([*pro, (1, 2, *MUTE)], [0] * LEAST + [1]) == [False] * LEAST + [True], "never its own fold"
+    assert run([*pro[1:], (1, 2, *MUTE)], [0] * (LEAST - 1) + [1])[-1] is False, "too few to say anything"
+    assert run([*pro, (1, 3, *MUTE)], [0] * LEAST + [1])[-1] is True, "without votes the waker's other relations decide"
+    assert run([*pro, (1, 2, False, False, True)], [0] * LEAST + [1])[-1] is False, "not from interrupts"
+    contra = [(1, 3, *CONTRA)] * 8
+    assert run([*pro, *contra, (1, 2, *MUTE)], [0] * (LEAST + 8) + [1])[-1] is True, "the relation's own votes go first"
+    assert run([], []) == []
 
 
-def test_the_value_at_the_start_is_the_first_of_those_with_most_votes() -> None:
-    yes, no = np.ones(3, np.bool_), np.zeros(3, np.bool_)
-    two = np.array([True, True, False])
-    assert best([(0, no, no, yes), (16, no, two, no), (32, yes, no, two)]).first_flips == 16
-    assert best([(0, yes, no, yes), (16, no, two, no)]).sync.all()
+def test_tasks_of_one_name_speak_for_each_other() -> None:
+    rows = [(1, 2, *PRO)] * LEAST + [(3, 4, *MUTE), (5, 6, *MUTE)]
+    assert run(rows, [0] * LEAST + [1, 1], [0, 1, 2, 1, 2, 3, 4, 0, 0])[LEAST:] == [True, False]
+
+
+def test_causal_votes_come_from_before() -> None:
+    pro = [(1, 2, *PRO)] * LEAST
+    assert run([*pro, (1, 2, *MUTE)]) == [False] * LEAST + [True]
+    assert run([(1, 2, *MUTE), *pro])[0] is False
 
 
 rows = st.lists(
@@ -49,39 +62,41 @@ rows = st.lists(
 )
 
 
-@given(rows, st.data())
-def test_no_answer_depends_on_its_own_outcome(
-    given_rows: list[tuple[int, int, bool, bool, bool]], data: st.DataObject
-) -> None:
+@given(rows, st.booleans(), st.data())
+def test_no_answer_depends_on_its_own_outcome(given_rows: list[Row], by_folds: bool, data: st.DataObject) -> None:
     if not given_rows:
         return
     i = data.draw(st.integers(0, len(given_rows) - 1))
+    folds = [data.draw(st.integers(0, 2)) for _ in given_rows] if by_folds else None
     other = list(given_rows)
     other[i] = (*given_rows[i][:3], data.draw(st.booleans()), data.draw(st.booleans()))
-    assert run(given_rows)[i] == run(other)[i]
+    before, after = run(given_rows, folds), run(other, folds)
+    if folds is None:
+        assert before[: i + 1] == after[: i + 1], "nor does any earlier one"
+    else:
+        assert [b for b, f in zip(before, folds, strict=True) if f == folds[i]] == [
+            a for a, f in zip(after, folds, strict=True) if f == folds[i]
+        ], "nor does any other of its fold"
 
 
-@pytest.mark.parametrize(
-    ("name", "column", "least"),
-    [("probed-split-llc-schbench", "linux-6.12", 0.999), ("probed-split-llc-hackbench", "linux-6.12", 0.8)],
-)
-def test_against_the_flags_that_probes_saw(name: str, column: str, least: float, tmp_path: Path) -> None:
+def test_a_table_and_a_sort_number_pairs_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.array([3, 1, 3, 0]), np.array([1, 1, 1, 7])
+    dense = sync._numbered(a, b).tolist()
+    monkeypatch.setattr(sync, "_DENSE", 0)
+    assert dense == sync._numbered(a, b).tolist() == [2, 1, 2, 0]
+
+
+@pytest.mark.parametrize("mode", ["auto", "causal"])
+@pytest.mark.parametrize(("name", "least"), [("probed-split-llc-schbench", 0.999), ("probed-split-llc-hackbench", 0.9)])
+def test_against_the_flags_that_probes_saw(name: str, least: float, mode: str, tmp_path: Path) -> None:
     trace = SHARED / name / "trace.dat"
     if not trace.is_file():
         pytest.skip("the shared recordings are not here")
     recording = importing.import_trace(trace, None, tmp_path / "a.rewake")
-    inferred = Loop(recording, 0, use_probes=False).infer(PolicySpec(column)).sync
-    con = recording.connect()
-    try:
-        found = con.execute(
-            """
-            SELECT decision_id, (wake_flags & 16) > 0 FROM decision d
-            ASOF JOIN (SELECT id, task, curr_task, wake_flags FROM probe WHERE phase = 0) p
-            ON d.task = p.task AND d.event_id <= p.id
-            WHERE kind = 0 AND class IN (0, 1) AND p.id < d.event_id + 30 AND p.curr_task = d.waker_task
-            """
-        ).fetchall()
-    finally:
-        con.close()
-    assert len(found) > 5000
-    assert np.mean([inferred[i] == truth for i, truth in found]) >= least
+    inferred = Loop(recording, 0, use_probes=False).infer(PolicySpec("linux-6.12"), mode)
+    truth = probes.truth(recording)
+    assert truth is not None
+    flags, null = truth["wake_flags"]
+    asked = ~null & (flags & (probes.WF_FORK | probes.WF_EXEC) == 0) & inferred.told
+    assert asked.sum() > 5000
+    assert np.mean(inferred.sync[asked] == ((flags[asked] & probes.WF_SYNC) > 0)) >= least

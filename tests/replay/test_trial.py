@@ -15,7 +15,8 @@ from rewake.replay import trial
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec, parse
-from rewake.replay.sync import infer
+from rewake.replay.sync import Sites, by_fold, evidence
+from rewake.replay.unseen import FOLDS, fold_of
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 NAMES = ["linux-4.12", "linux-4.19", "linux-6.1", "linux-6.1:WA_IDLE=0", "linux-6.8", "linux-6.12"]
@@ -67,7 +68,12 @@ def test_counts_are_those_of_each_candidate_alone(recording: Recording, tmp_path
     for name, r in replayed.items():
         agrees = [r[f"cpu{s}"] == r["chosen_cpu"] for s in (0, 1)]
         from_task = (r["irq_ctx"] == 0) & ~r["context_unknown"]
-        sync = infer(r["waker_task"], r["task"], from_task, *agrees)
+        sites = Sites.of(r["waker_task"], r["task"], Loop(recording, 0).names(), from_task)
+        fold = fold_of(r["ts_ns"], first)
+        sync = np.zeros(len(fold), np.bool_)
+        for f in range(FOLDS):
+            flags = by_fold(sites, evidence(from_task, *agrees), fold, FOLDS)
+            sync[fold == f] = flags.of(f)[fold == f]
         differ += int((agrees[0] != agrees[1]).sum())
         for mode, cpu in (("0", r["cpu0"]), ("1", r["cpu1"]), ("auto", np.where(sync, r["cpu1"], r["cpu0"]))):
             chosen[name, mode] = cpu

@@ -164,6 +164,7 @@ bool ScanU::run(Ctx& x) const {
     if (rules_.sis_util) {
         nr = sis_util_bound(x, rules_, x.t.llc_weight[llc]);
         if (nr == 0) {  // also with has_idle_cores, which then stays set
+            if (exact) x.d.same_from = x.d.same_to = 0;
             WHY(x, "scan: ", Llc(llc), " nr_idle_scan=0 -> none");
             return false;
         }
@@ -173,6 +174,7 @@ bool ScanU::run(Ctx& x) const {
         WHY(x, "scan: no CPU of ", Llc(llc), " is allowed");
         return false;
     }
+    if (exact && idle_cores) x.d.same_from = 1, x.d.same_to = kMaxCpus;  // a core search knows no bound
     const unsigned start = x.target.v + 1u;
     if (rules_.clusters && x.t.has_cluster[x.target.v]) return search_clusters(x, span, start, nr, idle_cores, rules_);
     return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr, exact);

@@ -62,8 +62,9 @@ def program() -> str:
 assume_option = click.option(
     "--assume",
     multiple=True,
-    metavar="sync=0|1|auto",
-    help="What no event carries: auto infers it from other wakeups (default), 0 and 1 take WF_SYNC as clear or set.",
+    metavar="sync=0|1|auto|causal",
+    help="What no event carries: auto infers it from other wakeups (default), causal from earlier ones, 0 and 1 take "
+    "WF_SYNC as clear or set.",
 )
 
 
@@ -87,8 +88,8 @@ def sync_of(assume: tuple[str, ...], *, inferable: bool = True) -> str:
     sync = "auto" if inferable else "0"
     for text in assume:
         name, _, sync = text.partition("=")
-        if name != "sync" or sync not in ("0", "1", "auto"):
-            raise UsageError(f"--assume {text}: sync=0, sync=1 or sync=auto expected")
+        if name != "sync" or sync not in ("0", "1", "auto", "causal"):
+            raise UsageError(f"--assume {text}: sync=0, sync=1, sync=auto or sync=causal expected")
     return sync
 
 

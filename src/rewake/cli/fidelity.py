@@ -63,6 +63,8 @@ def command(
     if identify and (column is not None or min_skill is not None):
         raise UsageError("--identify judges all columns: it goes with neither --as nor --min-skill")
     sync = _answers.sync_of(assume)
+    if identify and sync == "causal":
+        raise UsageError("--identify goes with --assume sync=0, 1 or auto")
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     card = quality.assess(opened)

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/steps_in_time.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+#include "replay/engine/panel.hpp"
+
+namespace rewake {
+namespace {
+
+constexpr size_t kMost = 31;
+using Weights = std::array<float, kMost>;
+
+class Chain {
+  public:
+    Chain(const StepRules& r, int32_t highest_model) : r_(r), k_(r.values.size()) {
+        if (k_ < 1 || k_ > kMost) throw std::invalid_argument("1 to 31 values of nr_idle_scan expected");
+        for (int32_t m = 0; m <= highest_model; ++m) {
+            Weights w{};
+            float sum = 0;
+            for (size_t i = 0; i < k_; ++i)
+                sum += w[i] = std::exp(-static_cast<float>(std::abs(r.values[i] - m)) / r.reach);
+            for (size_t i = 0; i < k_; ++i) w[i] /= sum;
+            priors_.push_back(w);
+        }
+    }
+    const Weights& prior(int32_t model) const {
+        return priors_[static_cast<size_t>(std::clamp<int64_t>(model, 0, static_cast<int64_t>(priors_.size()) - 1))];
+    }
+    float stays(Ns apart) const {
+        return std::exp(-static_cast<float>(std::max<Ns>(apart, 0)) / static_cast<float>(r_.lasts));
+    }
+    bool tells(uint32_t agreed) const {
+        const uint32_t all = (1u << k_) - 1;
+        return (agreed & all) != 0 && (agreed & all) != all;
+    }
+    void hear(Weights& w, uint32_t agreed) const {
+        float most = 0;
+        for (size_t i = 0; i < k_; ++i) most = std::max(most, w[i] *= (agreed >> i & 1) ? 1.f : r_.doubt);
+        for (size_t i = 0; i < k_; ++i) w[i] /= most;  // only ratios matter; none becomes 0
+        for (size_t i = 0; i < k_; ++i) w[i] = std::max(w[i], 1e-12f);
+    }
+    /// What `w` says of a time so much later; a jump lands by `prior`.
+    void later(Weights& w, float stays, const Weights& prior) const {
+        float sum = 0;
+        for (size_t i = 0; i < k_; ++i) sum += w[i];
+        for (size_t i = 0; i < k_; ++i) w[i] = stays * w[i] + (1 - stays) * sum * prior[i];
+    }
+    /// What `w`, said of a time so much later, says of now.
+    void earlier(Weights& w, float stays, const Weights& prior) const {
+        float mean = 0;
+        for (size_t i = 0; i < k_; ++i) mean += prior[i] * w[i];
+        for (size_t i = 0; i < k_; ++i) w[i] = stays * w[i] + (1 - stays) * mean;
+    }
+    size_t size() const { return k_; }
+
+  private:
+    const StepRules& r_;
+    size_t k_;
+    std::vector<Weights> priors_;
+};
+
+/// What a block and everything behind it say of the time of its first vote.
+struct Behind {
+    Ns ts = 0;
+    int64_t block = 0;
+    Weights says{};
+};
+
+/// Of one LLC.
+struct State {
+    bool heard = false;
+    Ns at = 0;  ///< of the latest vote
+    Weights says{};
+    std::vector<Behind> behind;  ///< latest first
+    bool told = false;  ///< the next two hold something
+    int64_t told_block = 0;
+    int32_t told_value = 0;
+};
+
+}  // namespace
+
+LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
+    const size_t n = votes.n, llcs = static_cast<size_t>(std::max(votes.n_llcs, 0));
+    LlcSteps out{{votes.model_prev, votes.model_prev + n}, {votes.model_waker, votes.model_waker + n}};
+    int32_t highest = 0;
+    for (size_t i = 0; i < n; ++i) {
+        highest = std::max({highest, out.prev[i], out.waker[i]});
+        if (votes.llc_prev[i] >= llcs || votes.llc_waker[i] >= llcs)
+            throw std::invalid_argument("nr_idle_scan of an LLC that does not exist");
+    }
+    const Chain chain(rules, std::min(highest, 1 << 16));
+    std::vector<State> states(llcs);
+    auto speaks = [&](size_t i) { return votes.searched[i] != PanelAnswers::nowhere && chain.tells(votes.agreed[i]); };
+    auto of = [&](size_t i, size_t& llc, int32_t& model) {
+        const bool prev = votes.searched[i] == PanelAnswers::at_prev;
+        llc = prev ? votes.llc_prev[i] : votes.llc_waker[i];
+        model = prev ? votes.model_prev[i] : votes.model_waker[i];
+    };
+    size_t llc = 0;
+    int32_t model = 0;
+    for (size_t i = rules.causal ? 0 : n; i-- > 0;) {
+        if (!speaks(i)) continue;
+        of(i, llc, model);
+        State& s = states[llc];
+        if (!s.heard)
+            s.says.fill(1);
+        else
+            chain.earlier(s.says, chain.stays(s.at - votes.ts[i]), chain.prior(model));
+        chain.hear(s.says, votes.agreed[i]);
+        s.heard = true, s.at = votes.ts[i];
+        const int64_t block = votes.ts[i] / rules.block;
+        if (s.behind.empty() || s.behind.back().block != block) s.behind.emplace_back();
+        s.behind.back() = {votes.ts[i], block, s.says};
+    }
+    for (State& s : states) s.heard = false;
+    auto likeliest = [&](State& s, size_t i, int32_t modelled) {
+        const Weights& prior = chain.prior(modelled);
+        Weights w = prior;
+        if (s.heard) {
+            w = s.says;
+            chain.later(w, chain.stays(votes.ts[i] - s.at), prior);
+        }
+        while (!s.behind.empty() && s.behind.back().block <= votes.ts[i] / rules.block) s.behind.pop_back();
+        if (!s.heard && s.behind.empty()) return modelled;
+        if (!s.behind.empty()) {
+            Weights b = s.behind.back().says;
+            chain.earlier(b, chain.stays(s.behind.back().ts - votes.ts[i]), prior);
+            for (size_t v = 0; v < chain.size(); ++v) w[v] *= b[v];
+        }
+        auto off = [&](size_t v) { return std::abs(rules.values[v] - modelled); };
+        size_t best = 0;
+        for (size_t v = 1; v < chain.size(); ++v)
+            if (w[v] > w[best] || (w[v] == w[best] && off(v) < off(best))) best = v;
+        return rules.values[best];
+    };
+    auto hear = [&](size_t i) {
+        of(i, llc, model);
+        State& s = states[llc];
+        if (s.heard)
+            chain.later(s.says, chain.stays(votes.ts[i] - s.at), chain.prior(model));
+        else
+            s.says = chain.prior(model);
+        chain.hear(s.says, votes.agreed[i]);
+        s.heard = true, s.at = votes.ts[i];
+    };
+    // What is heard does not change within a block.
+    auto value = [&](uint16_t of_llc, size_t i, int32_t modelled) {
+        State& s = states[of_llc];
+        const int64_t block = votes.ts[i] / rules.block;
+        if (rules.causal || !s.told || s.told_block != block) {
+            s.told_value = likeliest(s, i, modelled);
+            s.told = s.heard || !s.behind.empty();
+            s.told_block = block;
+        }
+        return s.told ? s.told_value : modelled;
+    };
+    size_t unheard = 0;  // first wakeup that nobody has heard yet
+    for (size_t i = 0; i < n; ++i) {
+        for (; unheard < i && (rules.causal || votes.ts[unheard] / rules.block != votes.ts[i] / rules.block); ++unheard)
+            if (speaks(unheard)) hear(unheard);
+        out.prev[i] = value(votes.llc_prev[i], i, votes.model_prev[i]);
+        out.waker[i] = value(votes.llc_waker[i], i, votes.model_waker[i]);
+    }
+    return out;
+}
+
+}  // namespace rewake

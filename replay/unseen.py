@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Inference of what no event carries (`--assume sync=auto`, `sync=causal`): WF_SYNC, wakee_flips at the start, and
+nr_idle_scan.
+
+The recorded kernel's own column is asked once under every value of them (engine/panel.hpp); what it answers does not
+depend on what was recorded of any wakeup. A value is then chosen for each wakeup by the votes of others: those at which
+the answer is the recorded one. Which others, is the mode:
+
+- `auto`: time is cut into short blocks, and these are dealt to folds. What is inferred for one fold comes from the
+  others, and so does everything that is inferred on the way; nr_idle_scan of a block comes from the other blocks. So no
+  outcome comes back to its own wakeup, not even through what was inferred for another one.
+- `causal`: those before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rewake.replay import _engine, sync
+from rewake.replay.sync import Bools, Ints, Sites
+
+FIRST_FLIPS = (0, 16, 32, 48, 64, 96, 128, 256)
+"""wakee_flips at the start that are tried; only compared with LLC sizes and their multiples, so coarse steps do."""
+
+MODES = ("auto", "causal")
+
+FOLDS = 4
+BLOCK_NS = 250_000
+"""Time is cut into blocks of this length, which are dealt to so many folds."""
+LASTS_NS = 8_000_000
+"""Mean time for which nr_idle_scan stays as it is: the balancer runs from the tick."""
+DOUBT, NEAR = 0.05, 5.0
+"""Weight of a value under which a wakeup comes out otherwise; distance from the modelled value that a jump goes."""
+
+_MODELLED = 1 << 31
+
+
+class Unseen(NamedTuple):
+    """Inferred values, per decision."""
+
+    sync: Bools
+    """WF_SYNC."""
+    told: Bools
+    """Enough wakeups spoke for that; else the flag is taken as clear."""
+    first_flips: tuple[int, ...] = (0,)
+    """Values of wakee_flips of the tasks older than the recording."""
+    flips: npt.NDArray[np.uint8] | None = None
+    """Which of them; None: the first."""
+    scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
+    """nr_idle_scan of the LLCs of the waker's and of the previous CPU; None: as modelled."""
+
+
+class Asked(NamedTuple):
+    """The panel's answers over all decisions (engine/panel.hpp), and what tells the decisions apart."""
+
+    ts: npt.NDArray[np.int64]
+    waker: npt.NDArray[np.uint32]
+    wakee: npt.NDArray[np.uint32]
+    from_task: Bools
+    llc_waker: npt.NDArray[np.uint16]
+    llc_prev: npt.NDArray[np.uint16]
+    agreed: npt.NDArray[np.uint32]
+    """Four per decision: bits of the values of nr_idle_scan, the highest bit the modelled one."""
+    searched: npt.NDArray[np.uint8]
+    """Four per decision."""
+    wide: npt.NDArray[np.uint8]
+    decided: Bools
+    scan_prev: npt.NDArray[np.int32]
+    scan_waker: npt.NDArray[np.int32]
+
+
+def fold_of(ts: npt.NDArray[np.int64], first: int) -> Ints:
+    """The fold of each time, by blocks since `first`; dealt by a hash, so that no period of a load falls into one."""
+    block = ((ts - first) // BLOCK_NS).astype(np.uint64)
+    return ((block * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)).astype(np.int64) % FOLDS
+
+
+def scan_values(llc_size: int) -> list[int]:
+    """Values of nr_idle_scan that are tried: all small ones, of the large ones every second and further."""
+    steps = [*range(7), *range(8, 17, 2), *range(20, 65, 4)]
+    return sorted({v for v in steps if v < llc_size} | {llc_size})
+
+
+def nothing(n: int) -> Unseen:
+    return Unseen(np.zeros(n, np.bool_), np.zeros(n, np.bool_))
+
+
+def infer(asked: Asked, mode: str, values: list[int], n_llcs: int, names: Ints) -> Unseen:
+    """`values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is called, by task."""
+    n = len(asked.ts)
+    if not n:
+        return nothing(0)
+    told = _Told(asked, names)
+    if mode == "causal":
+        which, flags, known = told.causal()
+        scan = told.scan(told.asking(which, flags), values, n_llcs, causal=True)
+    else:
+        fold = fold_of(asked.ts, int(asked.ts[0]))
+        which, flags, known = np.zeros(n, np.intp), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        scan = None
+        alike: dict[bytes, tuple[Any, Any] | None] = {}
+        for f, (hypothesis, inferred) in enumerate(told.folded(fold)):
+            ours = fold == f
+            which[ours], flags[ours], known[ours] = hypothesis, inferred.of(f)[ours], inferred.known(f)[ours]
+            asking = told.asking(np.full(n, hypothesis), inferred.of(f))
+            key = asking.tobytes()
+            if key not in alike:
+                alike[key] = told.scan(asking, values, n_llcs, causal=False)
+            found = alike[key]
+            if found is not None:
+                scan = scan or (asked.scan_waker.copy(), asked.scan_prev.copy())
+                for out, here in zip(scan, found, strict=True):
+                    out[ours] = here[ours]
+    numbers = np.unique(which)
+    first = tuple(FIRST_FLIPS[k] for k in numbers.tolist())
+    return Unseen(
+        flags, known, first, np.searchsorted(numbers, which).astype(np.uint8) if len(first) > 1 else None, scan
+    )
+
+
+class _Told:
+    """What the answers tell."""
+
+    def __init__(self, asked: Asked, names: Ints) -> None:
+        self._asked = asked
+        self._sites = Sites.of(asked.waker, asked.wakee, names, asked.from_task)
+        hits = (asked.agreed & _MODELLED).reshape(-1, 4) > 0
+        never, always = asked.wide == 0, asked.wide == (1 << len(FIRST_FLIPS)) - 1
+        hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
+        self._hits = hits
+        self._open = np.flatnonzero((hits != hits[:, :1]).any(axis=1))
+        """Decisions at which something that is inferred matters."""
+        self._row = np.arange(len(hits))
+
+    def _hypotheses(self) -> list[tuple[int, npt.NDArray[np.int8]]]:
+        """Numbers of those that differ, each with the votes on WF_SYNC under it."""
+        found: dict[bytes, int] = {}
+        out = []
+        for h in range(len(FIRST_FLIPS)):
+            wide = self._wide(h, self._open)
+            if found.setdefault(wide.tobytes(), h) == h:
+                votes = np.zeros(len(self._row), np.int8)
+                clear, set_ = (self._hits[self._open, 2 * wide + k] for k in (0, 1))
+                votes[self._open] = sync.evidence(self._sites.from_task[self._open], clear, set_)
+                out.append((h, votes))
+        return out
+
+    def _wide(self, hypothesis: Any, rows: Any) -> Ints:
+        out: Ints = (self._asked.wide[rows] >> hypothesis & 1).astype(np.int64)
+        return out
+
+    def asking(self, which: Any, flags: Bools) -> Ints:
+        """Per decision the number of the asking that holds."""
+        return 2 * self._wide(which, self._row) + flags
+
+    def folded(self, fold: Ints) -> list[tuple[int, sync.Flags]]:
+        """Per fold the hypothesis and the flags, from the votes of all the others."""
+        tried = [(h, sync.by_fold(self._sites, votes, fold, FOLDS)) for h, votes in self._hypotheses()]
+        if len(tried) == 1:
+            return tried * FOLDS
+        out = []
+        for f in range(FOLDS):
+            rows = self._open[fold[self._open] != f]
+            agreed = [int(self._hits[rows, 2 * self._wide(h, rows) + flags.of(f, rows)].sum()) for h, flags in tried]
+            out.append(tried[int(np.argmax(agreed))])
+        return out
+
+    def causal(self) -> tuple[Ints, Bools, Bools]:
+        """Per decision the hypothesis, WF_SYNC, and whether it is known, from the votes before it."""
+        tried = [(h, *sync.causal(self._sites, votes)) for h, votes in self._hypotheses()]
+        agreed = np.zeros((len(self._open) + 1, len(tried)), np.int64)
+        for k, (h, flags, _) in enumerate(tried):
+            hit = self._hits[self._open, 2 * self._wide(h, self._open) + flags[self._open]]
+            np.cumsum(hit, out=agreed[1:, k])
+        best = agreed[np.searchsorted(self._open, self._row, "left")].argmax(axis=1)
+        which = np.array([h for h, _, _ in tried])[best]
+        flags, known = (np.stack([t[k] for t in tried])[best, self._row] for k in (1, 2))
+        return which, flags, known
+
+    def scan(self, asking: Ints, values: list[int], n_llcs: int, *, causal: bool) -> tuple[Any, Any] | None:
+        """nr_idle_scan of the waker's and of prev's LLC; None where no search looked at it."""
+        asked = self._asked
+        at = 4 * self._row + asking
+        searched = np.where(asked.decided, asked.searched[at], 0).astype(np.uint8)
+        if not values or not searched.any():
+            return None
+        rules = {
+            "values": values, "lasts": LASTS_NS, "doubt": DOUBT, "reach": NEAR, "block": BLOCK_NS, "causal": causal,
+        }  # fmt: skip
+        votes = {
+            "n_llcs": n_llcs, "ts": asked.ts - asked.ts[0], "agreed": asked.agreed[at], "searched": searched,
+            "llc_prev": asked.llc_prev, "llc_waker": asked.llc_waker, "model_prev": asked.scan_prev,
+            "model_waker": asked.scan_waker,
+        }  # fmt: skip
+        prev, waker = _engine.steps_in_time(rules, votes)
+        return waker, prev

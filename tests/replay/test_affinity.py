@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Masks that sched_setaffinity changed during the recording: from the numbers that probes counted, and from where tasks
+ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import World
+
+from rewake.replay import affinity
+from rewake.replay.affinity import ENOUGH, Masks
+
+Decision = tuple[int, int | None, int]
+"""Task, number of allowed CPUs as probed, chosen CPU."""
+
+
+class Tables:
+    """What affinity.infer() reads of a recording; the snapshot's mask of every task is 0-7."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        task, _, chosen = zip(*decisions, strict=True) if decisions else ((), (), ())
+        self.tables: dict[str, dict[str, Any]] = {
+            "decision": {"task": np.array(task, np.uint32), "chosen_cpu": np.array(chosen, np.uint16)},
+            "task_attr": {
+                "task_id": np.arange(4, dtype=np.uint32),
+                "allowed": (np.array(["0-7"] * 4, object), np.zeros(4, np.bool_)),
+            },
+        }
+
+    def read(self, table: str, names: Any = None) -> dict[str, Any]:
+        return self.tables[table]
+
+
+def infer(decisions: list[Decision], names: tuple[int, ...] = (0, 1, 1, 2)) -> list[str | None]:
+    counts = [n for _, n, _ in decisions]
+    truth = {
+        "nallowed": (np.array([n or 0 for n in counts], np.int32), np.array([n is None for n in counts], np.bool_))
+    }
+    found: Masks = affinity.infer(Tables(decisions), truth, np.array(names, np.int64), 8)  # type: ignore[arg-type]
+    return [None if none else found.lists[k] for k, none in zip(found.of.tolist(), found.none.tolist(), strict=True)]
+
+
+def test_a_mask_is_known_when_every_cpu_of_it_was_used() -> None:
+    two = [(1, 2, 4), (1, 2, 5), (1, 2, 4)]
+    assert infer(two) == [None, None, "4,5"]
+    assert infer([(1, 8, 4), (1, None, 5), (1, 8, 4)]) == [None] * 3, "the snapshot's number, or none"
+    assert infer([(1, 2, 4), (2, 2, 5), (1, 2, 4), (3, 2, 4)]) == [None, None, "4,5", None], "with tasks of its name"
+    assert infer([*two, (1, 8, 0), (1, 2, 6), (1, 2, 7), (1, 2, 6), (1, 2, 6)])[-2:] == ["6,7", "6,7"], "another pair"
+    assert infer([(1, 3, 4)] * (3 * ENOUGH) + [(1, 3, 5)])[-1] == "4", "so often that the others do not matter"
+    assert infer([]) == []
+
+
+decisions = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([None, 1, 2, 3, 8]), st.integers(0, 7)), min_size=1, max_size=40
+)
+
+
+@given(decisions, st.data())
+def test_no_mask_depends_on_where_its_own_decision_went(rows: list[Decision], data: st.DataObject) -> None:
+    i = data.draw(st.integers(0, len(rows) - 1))
+    other = [*rows[:i], (*rows[i][:2], data.draw(st.integers(0, 7))), *rows[i + 1 :]]
+    assert infer(rows)[: i + 1] == infer(other)[: i + 1]
+
+
+@pytest.mark.parametrize("strays", [False, True])
+def test_a_task_that_runs_outside_its_mask_may_use_all_cpus_from_then_on(strays: bool) -> None:
+    """Task 8 may use CPUs 0 and 1; all but CPU 3 are busy when it is woken, and 3 was chosen."""
+    w = World(4, 10, masks=["0-1"])
+    w.tasks["allowed"][8] = 1
+    for cpu in (0, 1, 2):
+        w.runs(1000 + cpu, cpu, cpu, 4 + cpu, "R")
+    if strays:
+        w.runs(2000, 3, 3, 8, "R").runs(3000, 3, 8, 3)
+    else:
+        w.runs(2000, 3, 3, 7, "R").runs(3000, 3, 7, 3)
+    w.waking(50_000, 0, 8, 1, curr=4).migrate(50_100, 0, 8, 1, 3, curr=4).wakeup(50_200, 0, 8, 3, curr=4)
+    w.runs(60_000, 3, 3, 8, "R")
+    row = next(r for r in w.decisions().replay("oracle-idle").ledgers[0] if r["cpu"] is not None)
+    assert (row["cpu"] == 3) is strays

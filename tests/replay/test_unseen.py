@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Inference of what no event carries: nr_idle_scan as steps in time, wakee_flips at the start. No outcome comes back to
+its own decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tracedat
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rewake.forms import Columns, Recording
+from rewake.importing import import_trace
+from rewake.replay import _engine, inputs, recorded
+from rewake.replay.loop import Loop
+from rewake.replay.spec import PolicySpec
+from rewake.replay.unseen import BLOCK_NS, FIRST_FLIPS, FOLDS, MODES, Asked, fold_of, infer, scan_values
+
+VALUES = [0, 2, 4]
+MS = 1_000_000
+Vote = tuple[int, int, int]
+
+
+def steps(rows: list[Vote], *, causal: bool = False, model: int = 2, **rules: Any) -> list[int]:
+    """Rows: us, 0 for no search, else 1 + LLC that is searched, agreement as bits of VALUES. Asked for LLC 0."""
+    n = len(rows)
+    votes = {
+        "n_llcs": 2, "ts": np.array([r[0] for r in rows], np.int64) * 1000,
+        "searched": np.array([min(r[1], 1) for r in rows], np.uint8),
+        "agreed": np.array([r[2] for r in rows], np.uint32),
+        "llc_prev": np.array([max(r[1] - 1, 0) for r in rows], np.uint16), "llc_waker": np.zeros(n, np.uint16),
+        "model_prev": np.full(n, model, np.int32), "model_waker": np.full(n, model, np.int32),
+    }  # fmt: skip
+    given_rules = {"values": VALUES, "lasts": 8 * MS, "doubt": 0.05, "reach": 5.0, "block": MS // 4, "causal": causal}
+    out: list[int] = _engine.steps_in_time(given_rules | rules, votes)[1].tolist()
+    return out
+
+
+def test_a_decision_takes_what_those_near_it_say() -> None:
+    none, four = 0b001, 0b100
+    blocks = [(0, 1, four), (1000, 1, four), (2000, 1, four), (90_000, 1, none), (91_000, 1, none), (92_000, 1, none)]
+    assert steps(blocks) == [4, 4, 4, 0, 0, 0]
+    assert steps(blocks, causal=True)[0] == 2, "the modelled one, until somebody spoke"
+    assert steps(blocks, causal=True)[2] == 4
+    assert steps([(0, 1, four)]) == [2], "its own outcome never decides about itself: the model does"
+    assert steps([(0, 1, four), (100, 1, none)]) == [2, 2], "nor do others of its block"
+    assert steps([(0, 1, four), (1000, 1, none)]) == [0, 4]
+    assert steps([(0, 2, four), (1000, 2, four), (2000, 0, 0b111)]) == [2, 2, 2], "not what another LLC says"
+    assert steps([(0, 1, 0b111), (1000, 1, 0)]) == [2, 2], "who agrees with all or none says nothing"
+    assert steps([]) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"values": []}, {"values": [*range(32)]}, {"doubt": 0.0}, {"block": 0}, {"lasts": 0}]
+)
+def test_rules_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"expected|positive"):
+        steps([(0, 1, 1)], **wrong)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 7)), min_size=1, max_size=30),
+       st.booleans(), st.data())  # fmt: skip
+def test_no_value_depends_on_an_outcome_that_it_must_not_hear(
+    given_rows: list[Vote], causal: bool, data: st.DataObject
+) -> None:
+    ordered = sorted(((100 * t, llc, bits) for t, llc, bits in given_rows), key=lambda r: r[0])
+    i = data.draw(st.integers(0, len(ordered) - 1))
+    other = list(ordered)
+    other[i] = (*ordered[i][:2], data.draw(st.integers(0, 7)))
+    before, after = steps(ordered, causal=causal), steps(other, causal=causal)
+    deaf = range(i + 1) if causal else [k for k, r in enumerate(ordered) if r[0] // 250 == ordered[i][0] // 250]
+    assert [before[k] for k in deaf] == [after[k] for k in deaf]
+
+
+def test_the_values_of_a_small_llc_are_all_tried_and_a_large_one_s_are_few() -> None:
+    assert scan_values(4) == [0, 1, 2, 3, 4]
+    assert scan_values(8) == [0, 1, 2, 3, 4, 5, 6, 8]
+    assert scan_values(64)[-1] == 64
+    assert len(scan_values(64)) < 30
+
+
+def test_a_period_of_a_load_does_not_fall_into_one_fold() -> None:
+    for period in (BLOCK_NS, FOLDS * BLOCK_NS, MS, 4 * MS, 10 * MS):
+        folds = fold_of(np.arange(1000, dtype=np.int64) * period, 0)
+        assert np.bincount(folds, minlength=FOLDS).min() > 150, period
+
+
+def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorded() -> None:
+    """From decision 20 on another value holds: too few to change the vote of all."""
+    n, wide = 26, 1 << FIRST_FLIPS.index(16)
+    modelled = np.uint32(1 << 31)
+    agreed = np.zeros((n, 4), np.uint32)
+    agreed[:20, 2:], agreed[20:, :2] = modelled, modelled  # wide is right, then narrow
+    zeros = np.zeros(n, np.int32)
+    asked = Asked(
+        ts=np.arange(n, dtype=np.int64) * BLOCK_NS, waker=np.ones(n, np.uint32), wakee=np.full(n, 2, np.uint32),
+        from_task=np.ones(n, np.bool_), llc_waker=np.zeros(n, np.uint16), llc_prev=np.zeros(n, np.uint16),
+        agreed=agreed.ravel(), searched=np.zeros(4 * n, np.uint8), wide=np.full(n, wide, np.uint8),
+        decided=np.ones(n, np.bool_), scan_prev=zeros, scan_waker=zeros,
+    )  # fmt: skip
+    names = np.zeros(3, np.int64)
+    assert infer(asked, "auto", [], 1, names)[2:4] == ((16,), None)
+    found = infer(asked, "causal", [], 1, names)
+    assert found.first_flips == (0, 16)
+    assert found.flips is not None
+    assert found.flips.tolist() == [0] + [1] * (n - 1), "before the first vote the lowest"
+
+
+# No outcome comes back.
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SPECS = [PolicySpec(name) for name in ("linux-6.1", "linux-4.19", "prev", "oracle-idle", "userspace-hints")]
+
+
+class Changed(Recording):
+    """A recording in which some decisions chose other CPUs."""
+
+    def __init__(self, of: Recording, chosen: dict[int, int]) -> None:
+        super().__init__(of.path)
+        self.chosen = chosen
+
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        part = super().read_part(table, index, names)
+        if table != "decision" or "chosen_cpu" not in part:
+            return part
+        assert index == 0
+        values, null = (x.copy() for x in recorded.with_null(part["chosen_cpu"]))
+        for row, cpu in self.chosen.items():
+            values[row] = cpu
+        return {**part, "chosen_cpu": (values, null)}
+
+
+def answers(recording: Recording, mode: str) -> list[list[int | None]]:
+    """By decision the answer of every policy; the last items are what was inferred for it."""
+    loop = Loop(recording, 0)
+    unseen = loop.infer(SPECS[0], mode)
+    engine = loop.engine(SPECS, False, SPECS[0], unseen.first_flips)
+    columns: list[list[int | None]] = []
+    for _ in loop.run([engine], False, unseen):
+        for k in range(len(SPECS)):
+            cpus, null = engine.ledger(k)["cpu"]
+            columns.append([None if n else c for c, n in zip(cpus.tolist(), null.tolist(), strict=True)])
+    columns.append(unseen.sync.tolist())
+    if unseen.scan is not None:
+        columns += [values.tolist() for values in unseen.scan]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+@cache
+def toy(seed: int, folder: Path) -> Recording:
+    """A small schedule on 8 CPUs of two LLCs."""
+    trace = folder / f"{seed}.dat"
+    columns = tracedat.schedule(3000 + 100 * seed, 8)
+    tracedat.write(trace, columns, version=7, compression="none", machine=tracedat.Machine(8))
+    return import_trace(trace, "pack:1 l3:2 core:2 pu:2", folder / f"{seed}.rewake")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("toys")
+
+
+@cache
+def untouched(seed: int, folder: Path, mode: str) -> list[list[int | None]]:
+    return answers(toy(seed, folder), mode)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 1), st.sampled_from(MODES), st.data())
+def test_another_outcome_of_a_decision_changes_no_answer_to_it(
+    folder: Path, seed: int, mode: str, data: st.DataObject
+) -> None:
+    recording = toy(seed, folder)
+    decisions = recording.read_part("decision", 0)
+    fair = np.flatnonzero(inputs.fair(decisions)).tolist()
+    row, cpu = data.draw(st.sampled_from(fair)), data.draw(st.integers(0, 7))
+    before, after = untouched(seed, folder, mode), answers(Changed(recording, {row: cpu}), mode)
+    assert after[row] == before[row]
+    if mode == "causal":
+        assert after[:row] == before[:row]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_outcomes_of_many_decisions_of_a_real_recording(mode: str, tmp_path: Path) -> None:
+    """All decisions of one block of time at once: whatever they do together, none of them hears any of it."""
+    recording = import_trace(FIXTURES / "64cpu-8llc-hackbench" / "trace.dat", None, tmp_path / "a.rewake")
+    decisions = recording.read_part("decision", 0)
+    ts = np.asarray(decisions["ts_ns"])
+    fair = np.flatnonzero(inputs.fair(decisions))
+    rng = np.random.default_rng(3)
+    before = answers(recording, mode)
+    for row in rng.choice(fair, 2, replace=False).tolist():
+        changed = {row: int(rng.integers(64))}
+        after = answers(Changed(recording, changed), mode)
+        assert after[row] == before[row]
+    fold = fold_of(ts, int(ts[0]))
+    ours = [i for i in fair.tolist() if fold[i] == FOLDS - 1]
+    others = answers(Changed(recording, {i: int(rng.integers(64)) for i in ours}), mode)
+    if mode == "auto":
+        assert all(others[i][len(SPECS)] == before[i][len(SPECS)] for i in ours), "WF_SYNC of a fold comes from others"
+    else:
+        assert others[: ours[0] + 1] == before[: ours[0] + 1]

@@ -40,8 +40,8 @@ def summarize(recording: Recording) -> dict[str, Any]:
         "core_scheduling": manifest["core_scheduling"],
         "preempt_rt": manifest["preempt_rt"],
         "problems": manifest["problems"],
-        "notes": manifest["notes"],
         "missing": manifest.get("missing", []),
+        "notes": manifest["notes"],
     }
 
 

@@ -423,6 +423,13 @@ def _pages(r: Records, first: int, last: int, m: Machine) -> bytes:
     return out.tobytes()
 
 
+def pages(events: Sequence[Row] | Mapping[str, Mapping[str, Array]], fmts: Sequence[Format], m: Machine) -> list[bytes]:
+    """Ring-buffer pages of each CPU."""
+    r = records(events, fmts, m)
+    edges = np.searchsorted(r.cpu, np.arange(m.cpus + 1)).tolist()
+    return [_pages(r, edges[c], edges[c + 1], m) for c in range(m.cpus)]
+
+
 # --- container
 
 
@@ -553,9 +560,7 @@ def write(
             else max((r[1] for r in events), default=0)
         )
         machine = Machine(last + 1)
-    r = records(events, fmts, machine)
-    edges = np.searchsorted(r.cpu, np.arange(machine.cpus + 1)).tolist()
-    cpus = [_pages(r, edges[c], edges[c + 1], machine) for c in range(machine.cpus)]
+    cpus = pages(events, fmts, machine)
     if version == 6:
         _v6(path, cpus, fmts, machine)
     else:

@@ -2,8 +2,25 @@
 #include "collectors/decode/decoder.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace rewake::decode {
+namespace {
+
+// Damaged times and counts can be anything: the largest number stands for what leaves the range.
+
+/// a - b where a > b.
+int64_t since(int64_t a, int64_t b) {
+    int64_t d = 0;
+    return __builtin_sub_overflow(a, b, &d) ? std::numeric_limits<int64_t>::max() : d;
+}
+/// a + b of two that are not negative.
+int64_t sum(int64_t a, int64_t b) {
+    int64_t d = 0;
+    return __builtin_add_overflow(a, b, &d) ? std::numeric_limits<int64_t>::max() : d;
+}
+
+}  // namespace
 
 Decoder::Decoder(const Source& source, size_t most)
     : source_(source),
@@ -31,10 +48,11 @@ void Decoder::loss_row(uint16_t cpu, bool counted, uint64_t lost, int64_t ns, Ba
     const size_t i = head(b, b.loss, ns, cpu);
     CpuLoss& l = losses_[cpu];
     ++l.gaps;
-    l.blind_ns += std::max<int64_t>(0, ns - (l.last_ns == Tasks::kNever ? first_ns : l.last_ns));
+    const int64_t before = l.last_ns == Tasks::kNever ? first_ns : l.last_ns;
+    l.blind_ns = sum(l.blind_ns, ns > before ? since(ns, before) : 0);
     if (counted) {
         b.loss.lost.set(i, static_cast<int64_t>(lost));
-        l.lost += lost;
+        l.lost = sum(l.lost, static_cast<int64_t>(lost));
     } else {
         b.loss.lost.set_null(i);
     }

@@ -18,7 +18,7 @@ namespace rewake::decode {
 
 /// Losses of one CPU.
 struct CpuLoss {
-    uint64_t lost = 0;     ///< events, where the number was stored
+    int64_t lost = 0;      ///< events, where the number was stored
     uint64_t gaps = 0;     ///< marks
     int64_t blind_ns = 0;  ///< time between the events around the gaps
     int64_t last_ns = Tasks::kNever;

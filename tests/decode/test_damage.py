@@ -172,6 +172,31 @@ def test_event_without_a_needed_field(tmp_path: Path) -> None:
     assert "event without field comm, its events skipped" in got.end["problems"][0]
 
 
+def test_declaration_that_libtraceevent_leaks_on(tmp_path: Path) -> None:
+    """`int[] name`: brackets before the name belong to `__data_loc char[] name` only. Found by fuzzing."""
+    path = tmp_path / "trace.dat"
+    tracedat.write(path, [(1, 0, "irq_handler_entry", {"irq": 9, "name": "acpi"}), (2, 0, "cpu_idle", {"state": 1})])
+    data = path.read_bytes()
+    whole, bad = b"field:__data_loc char[] name;", b"field:__data_loccchar[] name;"
+    assert data.count(whole) == 1
+    path.write_bytes(data.replace(whole, bad))
+    got = decode(path)
+    assert got.end["skipped"] == {"irq_handler_entry": 1} and len(got.rows) == 1
+    assert "event format that cannot be read, its events skipped" in got.end["problems"][0]
+
+
+def test_lost_counts_that_do_not_fit_are_cut(tmp_path: Path) -> None:
+    """Two stored counts near the largest number, and a gap as long as time itself. Found by fuzzing."""
+    path = tmp_path / "trace.dat"
+    most = (1 << 63) - 1
+    rows: list[tracedat.Row] = [(1, 0, "cpu_idle", {"state": 1})]
+    for ns in (1 << 62, most - 2):
+        rows += [(ns, 0, "loss", {"lost": most - 1}), (ns, 0, "cpu_idle", {"state": 1})]
+    tracedat.write(path, rows)
+    end = decode(path).end
+    assert end["lost"] == [{"cpu": 0, "lost": most, "gaps": 2, "blind_ns": most - 3}]
+
+
 def test_time_that_steps_back_is_counted(tmp_path: Path) -> None:
     """Pages swapped: the stream is followed as it is."""
     path = tmp_path / "trace.dat"

@@ -50,8 +50,9 @@ bool number(std::string_view s, T& out) {
 
 /// A C declaration: words and asterisks, at most one pair of brackets with a word or nothing in them, a word as its
 /// name (the last one; brackets follow it, or stand before it in `__data_loc char[] name`), and a type before the name.
+/// Brackets before the name need two words before them: with `char[] name` libtraceevent 1.7 leaks.
 bool declaration(std::string_view s) {
-    int words = 0, brackets = 0;
+    int words = 0, brackets = 0, before_brackets = 2;
     bool named = false;  // a word was the last thing but brackets
     while (!s.empty()) {
         const char c = s[0];
@@ -60,7 +61,7 @@ bool declaration(std::string_view s) {
             while (n < s.size() && word_char(s[n])) {
                 ++n;
             }
-            if (c >= '0' && c <= '9') {
+            if ((c >= '0' && c <= '9') || before_brackets < 2) {
                 return false;
             }
             ++words;
@@ -72,6 +73,7 @@ bool declaration(std::string_view s) {
                 (close > 1 && !is_word(s.substr(1, close - 1)))) {
                 return false;
             }
+            before_brackets = words;
             s.remove_prefix(close + 1);
         } else if (c == ' ' || c == '*') {
             named = named && c == ' ';

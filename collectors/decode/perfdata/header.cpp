@@ -224,6 +224,9 @@ void read_feature(uint32_t number, Cursor& in, Header& h, Problems& problems) {
     if (number == feature::kDirFormat) {
         in.bad("one part of a directory that `perf record --threads` wrote; record without --threads");
     }
+    if (in.left() > kMaxFeature) {
+        return problems.add("header feature of impossible size, skipped", "feature " + std::to_string(number));
+    }
     try {
         switch (number) {
             case feature::kHostname: h.hostname = string_of(in, "HOSTNAME"); break;

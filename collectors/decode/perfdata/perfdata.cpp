@@ -43,8 +43,9 @@ PerfData::PerfData(const std::string& path, size_t most)
         }
     }
     if (!any) {
-        throw Error(path + ": holds no tracepoints of the scheduler; record with `perf sched record`, or `perf record "
-                           "-e 'sched:*' -a`");
+        throw Error(path +
+                    ": holds no tracepoints of the scheduler; record with `perf sched record`, or `perf record "
+                    "-e 'sched:*' -a`");
     }
     const Sources sources{&file, scanned.spool ? &scanned.spool->file() : nullptr, &header.attrs, scanned.n_cpus,
                           &(PerfFile::problems)};
@@ -123,14 +124,14 @@ void PerfData::fork_or_exit(const Stream<Big>& s, Batch& b) {
 /// What perf counted at the end of the recording and no mark in the records told.
 bool PerfData::losses_at_end(Batch& b, int64_t end) {
     for (; next_loss_ < scanned.lost.size(); ++next_loss_) {
-        const uint64_t told = losses_[next_loss_].lost, all = scanned.lost[next_loss_];
+        const int64_t told = losses_[next_loss_].lost, all = static_cast<int64_t>(scanned.lost[next_loss_]);
         if (all <= told || last_ns == Tasks::kNever) {
             continue;
         }
         if (next_id_ >= end) {
             return true;
         }
-        loss_row(static_cast<uint16_t>(next_loss_), true, all - told, last_ns, b);
+        loss_row(static_cast<uint16_t>(next_loss_), true, static_cast<uint64_t>(all - told), last_ns, b);
     }
     if (scanned.tail_lost && last_ns != Tasks::kNever) {
         if (next_id_ >= end) {
@@ -151,8 +152,8 @@ std::vector<std::string> PerfData::missing() const {
         }
     };
     without("sched_waking", "no decision can be found");
-    without("sched_wakeup", "when a wakeup reached its run queue is unknown");
-    without("sched_migrate_task", "migrations are seen only where a task runs next");
+    without("sched_wakeup", "where a wakeup was put and when it got there is in no event");
+    without("sched_migrate_task", "moves of waiting tasks are seen only when they run");
     if (scanned.some_tasks) {
         out.emplace_back("recorded for some tasks only (perf record without -a): what else ran on the CPUs is unknown");
     }

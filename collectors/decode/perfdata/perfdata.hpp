@@ -29,6 +29,7 @@ class PerfData final : private PerfFile, public Decoder {
     /// `most`: events in a batch (at least 2). Throws Error.
     PerfData(const std::string& path, size_t most);
 
+    using Decoder::problems;
     [[nodiscard]] const Header& about() const { return header; }
     [[nodiscard]] uint32_t n_cpus() const { return source_.n_cpus; }
     [[nodiscard]] const Formats& event_formats() const { return formats; }

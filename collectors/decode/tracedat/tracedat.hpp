@@ -14,6 +14,7 @@ class TraceDat final : private TraceFile, public Decoder {
     /// `most`: events in a batch (at least 2). Throws Error.
     TraceDat(const std::string& path, size_t most);
 
+    using Decoder::problems;
     [[nodiscard]] const TraceFile& trace() const { return *this; }
 
   private:

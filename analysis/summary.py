@@ -41,7 +41,6 @@ def summarize(recording: Recording) -> dict[str, Any]:
         "preempt_rt": manifest["preempt_rt"],
         "problems": manifest["problems"],
         "notes": manifest["notes"],
-        "missing": manifest.get("missing", []),
     }
 
 

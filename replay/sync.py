@@ -56,7 +56,7 @@ def _numbered(a: Ints, b: Ints) -> Ints:
     there[pairs] = True
     numbers: Ints = np.cumsum(there) - 1
     found: Ints = numbers[pairs]
-    return found  # noqa: RET504
+    return found
 
 
 class Flags(NamedTuple):

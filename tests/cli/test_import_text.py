@@ -105,7 +105,7 @@ def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture
     bare = found["bare"]["policies"]
     assert all(row["cross_llc_prev"] is None for row in bare) and all(row["would_move"] is not None for row in bare)
     shown = told(capsys, "info", text)
-    assert "report.txt  text, trace-cmd report\n" in shown and "not in this trace" in shown
+    assert "report.txt  text, trace-cmd report\n" in shown and "not in the trace" in shown
 
 
 # --- the same load, recorded by each tool

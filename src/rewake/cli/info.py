@@ -45,19 +45,15 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
     for title, counts in (("events", summary["events"]), ("decisions", summary["decisions"])):
         click.echo(f"\n{title}")
         print_rows([("", name, f"{n:,}") for name, n in counts.items() if n], right=(2,))
-    notes = [*summary["problems"], *summary["notes"]]
-    for title, lines in (("notes", notes), ("not in this trace", summary["missing"])):
-        if lines:
+    for title, notes in (("not in the trace", summary["missing"]), ("notes", summary["problems"] + summary["notes"])):
+        if notes:
             click.echo(f"\n{title}")
-            for line in lines:
-                print_rows([("", line)])
+            for note in notes:
+                print_rows([("", note)])
 
 
 def _format(source: dict[str, Any]) -> str:
     """`trace.dat v7 zstd`, `text, trace-cmd report`: what is known of the file's format."""
     version = str(source["version"] or "")
-    return (
-        source["format"]
-        + (f" v{version}" if version[:1].isdigit() else f", {version}" if version else "")
-        + (f" {source['compression']}" if source["compression"] else "")
-    )
+    version = f" v{version}" if version[:1].isdigit() else f", {version}" if version else ""
+    return f"{source['format']}{version}" + (f" {source['compression']}" if source["compression"] else "")

@@ -52,6 +52,8 @@
   const fill = () => {
     const section = document.getElementById("moves");
     section.classList.toggle("difference", way === "difference");
+    for (const place of all(".heat-of"))
+      place.textContent = way === "n" ? choice.value : `${choice.value} minus recorded`;
     document.getElementById("ramp-text").textContent =
       way === "n" ? "few to many moves" : "fewer or more than the kernel";
     return Promise.all(data.heats.map((heat) => {

@@ -141,6 +141,7 @@ def test_the_heatmaps_show_one_policy_or_its_difference(
                 shown.page.wait_for_function(
                     "([id, n]) => document.querySelectorAll(`#${id} .cells_marks path`).length === n", arg=[chart, want]
                 )
+    assert shown.page.locator(".heat-of").first.inner_text() == f"{HOSTILE[1]} minus recorded"
     assert shown.marks("heat-cpu", "columns_marks") == 2, "a line between two LLCs, and the edge"
     assert shown.said == []
 

@@ -106,7 +106,7 @@ def machine_of(con: duckdb.DuckDBPyConnection, name: str, kernel: str | None) ->
     """CPUs, LLCs and nodes of a prepared connection's recording."""
     # An offline CPU has no LLC but itself.
     cpus, llcs, nodes = con.execute(
-        "SELECT count(*), count(DISTINCT llc) FILTER (online), count(DISTINCT node)"
+        "SELECT count(*), count(DISTINCT llc) FILTER (coalesce(online, true)), count(DISTINCT node)"
         " FROM cpu LEFT JOIN (SELECT cpu, arg_min(online, from_ns) AS online FROM cpu_state GROUP BY cpu) USING (cpu)"
     ).fetchall()[0]
     return Machine(name, kernel, cpus, llcs or None, nodes or None)

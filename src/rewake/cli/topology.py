@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rewake.cli._shared import format_option, open_recording, print_json, print_rows
 from rewake.errors import TraceError
-from rewake.forms import Columns
+
+if TYPE_CHECKING:
+    from rewake.forms import Columns
 
 
 @click.group(short_help="Show the machine of a recording or of a topology file.")

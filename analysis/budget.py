@@ -74,7 +74,8 @@ class Budget:
     def plain(self) -> dict[str, Any]:
         """As plain data, for the writers."""
         rows = [{"branch": b, "misses": n, "open_order": o} for b, n, o in self.by_branch]
-        return asdict(self) | {"causes": [asdict(c) for c in self.causes], "by_branch": rows, "listed": [asdict(m) for m in self.listed]}
+        causes, listed = [asdict(c) for c in self.causes], [asdict(m) for m in self.listed]
+        return asdict(self) | {"causes": causes, "by_branch": rows, "listed": listed}
 
 
 def settle(

@@ -3,8 +3,8 @@
 
 Placement probes count the allowed CPUs. Where that is not the number of the snapshot's mask, the mask is inferred: the
 CPUs on which tasks of that name with that number were placed *earlier*; where these are more than the number, as after
-a second change, those of the task itself since its number changed. Without probes only a task that runs outside its mask
-tells of a change (engine/open_loop.cpp).
+a second change, those of the task itself since its number changed. Without probes only a task that runs outside its
+mask tells of a change (engine/open_loop.cpp).
 """
 
 from __future__ import annotations

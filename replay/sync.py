@@ -4,8 +4,8 @@
 A wake site is synchronous or not, so the flag belongs to a relation (waker, wakee): in recordings with placement
 probes it is the same in 99.99 % of a relation's wakeups. A wakeup that comes out as recorded under one value of the
 flag only votes for that value. Few votes of a relation are filled up with PRIOR votes in the proportion of its
-waker's, and these with those between all tasks of the two names. Where none of these groups has LEAST votes to hear, nothing is
-known, and the flag is taken as clear. Wakeups from interrupts are not synchronous.
+waker's, and these with those between all tasks of the two names. Where none of these groups has LEAST votes to hear,
+nothing is known, and the flag is taken as clear. Wakeups from interrupts are not synchronous.
 """
 
 from __future__ import annotations

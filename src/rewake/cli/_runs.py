@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rewake import __version__
-from rewake.cli import _answers
+from rewake import __version__, runs
 from rewake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def runs_in(path: Path) -> list[Run]:
 
 
 def name_of(run: Run) -> str:
-    return str(run.manifest.get("name") or _answers.display_name(run.path))
+    return str(run.manifest.get("name") or runs.display_name(run.path))
 
 
 def subject_of(run: Run, force: bool) -> Subject:

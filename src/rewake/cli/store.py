@@ -61,7 +61,7 @@ def add(
     for run in [r for path in runs for r in _runs.runs_in(path)]:
         subject = _runs.subject_of(run, force)
         key = rows_of.Key(suite or subject.name, rows_of.moment(date), revision, machine)
-        report = _answers.report_of(run, DEFAULT_MAX_EXPOSURE)
+        report = runs.report_of(run, DEFAULT_MAX_EXPOSURE)
         con = run.connect()
         try:
             rows = rows_of.rows(con, subject, report, key, __version__)

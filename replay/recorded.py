@@ -154,11 +154,15 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip
     try:
-        return _engine.Recorded(cpus, domains, tasks, list(masks))
+        machine = _engine.Recorded(cpus, domains, tasks, list(masks))
     except ValueError as error:
         raise TraceError(
             f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
         ) from error
+    events = source.manifest.get("events") or {}
+    # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
+    machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
+    return machine
 
 
 def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:

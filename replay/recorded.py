@@ -157,11 +157,15 @@ def recorded_machine(
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip
     try:
-        return _engine.Recorded(cpus, domains, tasks, [*masks, *more]), len(masks)
+        machine = _engine.Recorded(cpus, domains, tasks, [*masks, *more])
     except ValueError as error:
         raise TraceError(
             f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
         ) from error
+    events = source.manifest.get("events") or {}
+    # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
+    machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
+    return machine
 
 
 def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:

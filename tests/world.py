@@ -128,9 +128,11 @@ class World:
         return [(cpu, task) for cpu, (k, task) in first.items() if k]
 
     def decisions(
-        self, kernel: tuple[int, int] = (6, 1), at: Sequence[int] = (), *, has_waking: bool = True
-    ) -> Decisions:
+        self, kernel: tuple[int, int] = (6, 1), at: Sequence[int] = (), *, has_waking: bool = True,
+        wakeups: bool = True,
+    ) -> Decisions:  # fmt: skip
         recorded = self.recorded()
+        recorded.wakeups = wakeups
         batches = self.batches(at)
         running = self.running(batches)
         builder = _engine.DecisionBuilder(recorded, *kernel, has_waking, running)

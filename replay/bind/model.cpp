@@ -272,7 +272,10 @@ void bind_model(nb::module_& m) {
             "that "
             "tasks['allowed'] indexes, masks[0] the online CPUs.")
         .def_prop_ro("topology_known", [](const Recorded& r) { return r.topo.known; })
-        .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; });
+        .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; })
+        .def_prop_rw(
+            "wakeups", [](const Recorded& r) { return r.tasks.wakeups; },
+            [](Recorded& r, bool on) { r.tasks.wakeups = on; }, "sched_wakeup was recorded.");
 
     nb::class_<PyBuilder>(m, "DecisionBuilder",
                           "Decision records from events (policies.md C2-C5), one batch behind the scan.")

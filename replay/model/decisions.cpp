@@ -30,6 +30,17 @@ void DecisionBuilder::resolve(Open& o) {
     o.stage = Stage::none;
 }
 
+/// Closes a decision whose sched_wakeup was not recorded: sched_migrate_task tells where it was put, else it stayed.
+void DecisionBuilder::close_unseen(Open& o, Ns latency) {
+    DecisionRow& r = row(o);
+    Extra& x = extra(o);
+    x.closed = true;
+    x.wakeup_cpu = *r.prev;  // unknown: what it would rule out stays possible
+    if (!x.moved) r.chosen = r.prev;
+    r.latency_ns = latency;
+    resolve(o);
+}
+
 void DecisionBuilder::open_row(Open& o, DecisionRow r, Stage stage) {
     if (alive(o) && o.stage == Stage::await_wakeup) resolve(o);  // never closed: stays unclosed
     o.part = first_part_ + parts_.size() - 1;
@@ -60,7 +71,8 @@ void DecisionBuilder::scan(const Batch& b) {
                 r.prev = Cpu(w.target_cpu[i]);
                 r.irq_ctx = w.irq_ctx[i];
                 r.prio = w.prio[i];
-                if (alive(o) && o.stage == Stage::await_run) {  // woken again while it waits: a bypass, closed as it is
+                if (alive(o) && (o.stage == Stage::await_run ||
+                                 !table_.wakeups)) {  // woken again while it waits: a bypass, closed as it is
                     r.chosen = r.prev;
                     parts_.back().rows.push_back(r);
                     extras_.back().emplace_back().closed = true;
@@ -77,7 +89,12 @@ void DecisionBuilder::scan(const Batch& b) {
                 const TaskId p(m.task[i]);
                 Open& o = open(p);
                 Cause& cause = parts_.back().causes[i];
-                if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(m.cpu[i])) {
+                // Without sched_wakeup later moves look alike but for who makes them.
+                const auto placing = [&](const DecisionRow& r) {
+                    return table_.wakeups ||
+                           (!extra(o).moved && r.waker_task == TaskId(m.curr_task[i]) && r.irq_ctx == m.irq_ctx[i]);
+                };
+                if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(m.cpu[i]) && placing(row(o))) {
                     DecisionRow& r = row(o);
                     if (r.prev != Cpu(m.orig_cpu[i])) ++counts_.prev_mismatch;
                     r.chosen = Cpu(m.dest_cpu[i]);
@@ -171,18 +188,24 @@ void DecisionBuilder::scan(const Batch& b) {
                     Open& o = open(TaskId(s.prev_task[i]));
                     o.running = false;
                     o.blocked = !still_runnable(s.prev_state[i]);
+                    const bool open_on_cpu = alive(o) && o.stage == Stage::await_wakeup;
+                    const bool near = open_on_cpu && o.blocked && s.ts[i] - row(o).ts <= kOnCpu;
                     if (o.blocked) {
                         o.last_block = s.ts[i];
                         o.has_move = false;
-                        if (alive(o) && o.stage == Stage::await_wakeup && s.ts[i] - row(o).ts <= kOnCpu)
-                            extra(o).blocked_near = true;
+                        if (near) extra(o).blocked_near = true;
                     }
+                    // Without sched_wakeup: it ran on, so it was woken before it blocked.
+                    if (!table_.wakeups && open_on_cpu && !near) close_unseen(o, 0);
                 }
                 if (!machine_.is_idle_task(TaskId(s.next_task[i]))) {
                     Open& o = open(TaskId(s.next_task[i]));
                     o.running = true;
                     o.blocked = false;
-                    if (alive(o) && !o.ran_early) {
+                    if (alive(o) && !table_.wakeups && o.stage == Stage::await_wakeup) {
+                        row(o).ran = Cpu(s.cpu[i]);
+                        close_unseen(o, s.ts[i] - row(o).ts);
+                    } else if (alive(o) && !o.ran_early) {
                         DecisionRow& r = row(o);
                         r.ran = Cpu(s.cpu[i]);
                         r.latency_ns = s.ts[i] - r.ts - (kernel_.has_waking ? 0 : r.wakeup_ns.value_or(0));
@@ -284,7 +307,8 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
     // may be a delayed task woken in place.
     const bool placed_for_sure = !kernel_.at_least(6, 12) && (r.waker == r.prev || x.wakeup_cpu != *r.prev);
     if (kernel_.at_least(5, 8) && x.blocked_near && !placed_for_sure) return maybe_on_cpu;
-    if (kernel_.at_least(6, 12) && t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at && x.wakeup_cpu == *r.waker)
+    if (kernel_.at_least(6, 12) && t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at &&
+        (x.wakeup_cpu == *r.waker || !table_.wakeups))
         return maybe_delayed;
     return stayed;
 }

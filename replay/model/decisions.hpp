@@ -135,6 +135,7 @@ class DecisionBuilder {
     Extra& extra(const Open& o) { return extras_[o.part - first_part_][o.row]; }
     bool alive(const Open& o) const { return o.stage != Stage::none && o.part >= first_part_; }
     void resolve(Open& o);
+    void close_unseen(Open& o, Ns latency);
     void open_row(Open& o, DecisionRow r, Stage stage);
     DecisionClass classify(const DecisionRow& r, const Extra& x);
     DecisionClass from_events(const DecisionRow& r, const Extra& x);

@@ -499,6 +499,7 @@ void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen) {
     Task& t = tasks_[p.v];
     set_prio(t, prio);
     if (!placed) return;
+    const bool on_cpu = t.state == State::running;
     if (t.state == State::queued || t.state == State::throttled) unlink(p, t);
     drop_pending(t);
     uncount(t);
@@ -507,6 +508,7 @@ void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen) {
     t.pending = true;
     cpus_[chosen.v].pending += 1;
     refresh(chosen);
+    if (!table_.wakeups && !on_cpu) on_wakeup(p, prio, chosen, now_);
 }
 
 void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
@@ -543,6 +545,8 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
             break;
         }
         case State::queued:
+            if (!table_.wakeups && t.cpu == dest) break;  // part of its own placement
+            [[fallthrough]];
         case State::unknown: enqueue(p, t, dest); break;
         case State::throttled:  // moves with its throttled group: still not runnable
             t.cpu = dest;

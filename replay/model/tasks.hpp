@@ -40,6 +40,8 @@ struct TaskTable {
     };
     std::vector<Allowed> masks;  ///< masks[0]: every online CPU
     std::vector<TaskInfo> tasks;
+    /// sched_wakeup was recorded. Without it (`perf sched record`) a task counts as queued from its decision on.
+    bool wakeups = true;
 
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
     const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }

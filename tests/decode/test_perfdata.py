@@ -100,8 +100,8 @@ def test_names_forks_and_exits_of_perfs_own_records(tmp_path: Path) -> None:
     assert got.end["tasks"]["exit_ns"][0].tolist()[-1] == S + 4
     assert got.end["missing"] == [
         "no sched_waking: no decision can be found",
-        "no sched_wakeup: where a wakeup was put and when it got there is in no event",
-        "no sched_migrate_task: moves of waiting tasks are seen only when they run",
+        "no sched_wakeup: when a wakeup reached its run queue is in no event",
+        "no sched_migrate_task: where a task was moved is seen only when it runs",
         "no sched_process_fork: forks are perf's own FORK records",
     ]
     perfdata.write(

@@ -153,6 +153,23 @@ def test_unclosed_and_censored() -> None:
     assert (second["class"], second["censored"], second["latency_ns"]) == ("stayed", True, None)
 
 
+def test_without_sched_wakeup_the_switch_in_closes() -> None:
+    """`perf sched record` leaves it out: sched_migrate_task of the waker, else prev, is where the task was put."""
+    w = asleep(World(8, 12), P, 5)
+    asleep(w, Q, 6, 1100)
+    w.waking(20_000, 0, P, 5, curr=R).migrate(20_100, 0, P, 5, 2, curr=R)
+    w.waking(20_200, 0, P, 2, curr=R)  # while it waits
+    w.migrate(20_300, 0, P, 2, 3, curr=0).runs(30_000, 3, 3, P, "R")  # balanced afterwards
+    w.waking(40_000, 0, Q, 6, curr=R).runs(41_000, 6, 6, Q, "R")
+    w.waking(50_000, 0, Q, 6, curr=R).runs(70_000, 6, Q, 6)  # woken while it ran on
+    rows = w.decisions(wakeups=False).rows()
+    assert [(r["class"], r["chosen_cpu"], r["latency_ns"], r["wakeup_ns"]) for r in rows] == [
+        ("moved", 2, 10_000, None), ("bypass_on_rq", 2, None, None), ("stayed", 6, 1_000, None),
+        ("bypass_on_rq", 6, 0, None),
+    ]  # fmt: skip
+    assert [r["ran_cpu"] for r in rows] == [3, None, 6, None]
+
+
 def test_losses_censor_what_waits_there() -> None:
     w = asleep(World(8, 12), P, 5).waking(20000, 0, P, 5, curr=Q).wakeup(20100, 5, P, 5)
     w.add("loss", 21000, 5, lost=3).runs(30000, 5, 5, P, "R")

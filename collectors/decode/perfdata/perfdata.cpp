@@ -152,8 +152,8 @@ std::vector<std::string> PerfData::missing() const {
         }
     };
     without("sched_waking", "no decision can be found");
-    without("sched_wakeup", "where a wakeup was put and when it got there is in no event");
-    without("sched_migrate_task", "moves of waiting tasks are seen only when they run");
+    without("sched_wakeup", "when a wakeup reached its run queue is in no event");
+    without("sched_migrate_task", "where a task was moved is seen only when it runs");
     if (scanned.some_tasks) {
         out.emplace_back("recorded for some tasks only (perf record without -a): what else ran on the CPUs is unknown");
     }

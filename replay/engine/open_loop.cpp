@@ -363,7 +363,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 for (Cpu c : {w.waker, w.prev}) machine_.set_nr_idle_scan(topo_.llc[c.v], in.nr_idle_scan);
             const bool own = in.own;
             if (own) {
-                if (opt_.log_inputs) log_.note(row, machine_.view(), w, in.policy->state);
+                if (opt_.log_inputs)
+                    log_.note(row, machine_.view(), w, in.policy->state, machine_.queue_load(p, w.prev));
                 take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
             }
             if (own) {
@@ -392,8 +393,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
         // After all of them: the others have the same machine, in whatever order they are asked.
-        if (asked_waker) machine_.asked_load(w.waker);
-        if (asked_prev) machine_.asked_load(w.prev);
+        if (asked_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
+        if (asked_prev) machine_.asked_load(machine_.task(p), w.prev);
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
     if (late && !opt_.panel)
@@ -435,8 +436,8 @@ void OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told
         agreed |= uint64_t{dec.cpu == chosen} << k;
         if (k == 0) answers_.cpu[row] = dec.cpu.v, answers_.looked[row] = dec.looked;
     }
-    if (of_waker) machine_.asked_load(w.waker);
-    if (of_prev) machine_.asked_load(w.prev);
+    if (of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
+    if (of_prev) machine_.asked_load(machine_.task(w.p), w.prev);
     if (counts) answers_.agreed[row] = agreed;
 }
 

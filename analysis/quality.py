@@ -112,7 +112,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
     unknown_gaps = any(c.get("gaps") and not c.get("lost") for c in losses)
     blind = max((c.get("blind_ns") or 0 for c in losses), default=0)
     resync = (manifest.get("replay") or {}).get("resync")
-    decisions = sum(classes.values())
+    decisions = sum(classes.values()) - classes.get("unrecorded", 0)
     missing = [] if switches else ["sched_switch"]
     if not any(events.get(e) for e in ("sched_waking", "sched_wakeup")):
         missing += ["sched_waking", "sched_wakeup"]
@@ -131,10 +131,6 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         at_most(
             "blind", "longest blindness of a CPU, of the span", _pct(blind, span), MAX_BLIND_PCT, "%",
             "record with larger buffers: -b",
-        ),
-        at_most(
-            "unrecorded_cpus", "CPUs that were not recorded (--cpus): decisions that look at them cannot be judged",
-            _unrecorded(manifest), 0, "", "record without --cpus",
         ),
         at_most(
             "steps_back", "timestamps that step back after the merge", _pct(manifest.get("steps_back"), total),
@@ -158,17 +154,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             MAX_OBSERVER_PCT, "%", "record with larger buffers or fewer events",
         ),
     )  # fmt: skip
-    return QualityCard(checks, tuple(_notes(manifest, checks, unknown_gaps)))
-
-
-def _unrecorded(manifest: Mapping[str, Any]) -> int:
-    """CPUs of the machine that the capture left out on purpose."""
-    listed = (manifest.get("capture") or {}).get("cpus")
-    if not listed:
-        return 0
-    ranges = [part.partition("-")[::2] for part in str(listed).split(",")]
-    recorded = sum(int(last or first) - int(first) + 1 for first, last in ranges)
-    return max(0, int((manifest.get("machine") or {}).get("cpus") or 0) - recorded)
+    return QualityCard(checks, tuple(_notes(manifest, classes, checks, unknown_gaps)))
 
 
 def _pct(part: float | None, whole: float) -> float | None:
@@ -176,12 +162,20 @@ def _pct(part: float | None, whole: float) -> float | None:
     return None if part is None or not whole else 100.0 * part / whole
 
 
-def _notes(manifest: Mapping[str, Any], checks: tuple[Check, ...], unknown_gaps: bool) -> list[str]:
+def _notes(
+    manifest: Mapping[str, Any], classes: Mapping[str, int], checks: tuple[Check, ...], unknown_gaps: bool
+) -> list[str]:
     notes = []
     if unknown_gaps:
         notes.append("some gaps lost an unknown number of events: the lost share is a lower bound")
     if manifest.get("topology") is None:
         notes.append("no topology: everything about LLCs, cores and nodes is NULL; give --topology")
+    kept = manifest.get("recorded_cpus")
+    if kept is not None:
+        notes.append(
+            f"only {len(kept)} of {(manifest.get('machine') or {}).get('cpus')} CPUs were recorded (--cpus): "
+            f"{classes.get('unrecorded', 0):,} decisions that look at others are not counted"
+        )
     if manifest.get("problems"):
         notes.append(f"{len(manifest['problems'])} kinds of damage in the trace, see rewake info")
     notes += [f"{c.meaning}: unknown" for c in checks if c.passed is None]

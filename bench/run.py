@@ -38,9 +38,9 @@ GROWTH_POLICIES = ("linux-6.1", "linux-4.12")
 
 def decision_costs(replays: Replays, times: int) -> dict[str, float]:
     """ns a decision takes: each policy alone, and `all` of them in one pass; medians."""
-    from rewake.cli import _answers
+    from rewake import runs
 
-    names = list(_answers.policies())
+    names = list(runs.policies())
     groups = {**{name: (name,) for name in names}, "all": tuple(names)}
     for group in groups.values():
         replays.seconds(*group)

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 import rewake.replay._engine as _engine
-from rewake.forms import Columns, RecordingWriter
-from rewake.replay.recorded import Source, batch, kernel_version, recorded_machine, running, with_next
+from rewake.forms import ENUMS, Columns, RecordingWriter
+from rewake.replay.recorded import (
+    Source,
+    batch,
+    kernel_version,
+    recorded_machine,
+    running,
+    unrecorded_cpus,
+    with_next,
+    with_null,
+)
 
 
 def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.DecisionBuilder, Any, list[Columns]]]:
@@ -50,14 +62,37 @@ def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None
     The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events.
     """
     written = 0
+    partial = _partial_llcs(writer)
     n_parts = writer.n_parts
     for k, (builder, causes, parts) in enumerate(_decisions(writer, probe=True)):
         if len(causes):
             migrate = writer.read_part("migrate", k)
             writer.write_part("migrate", k, {**migrate, "cause": causes})
         for part in parts:
-            writer.write_part("decision", written, part)
+            writer.write_part("decision", written, part if partial is None else _excluded(part, partial))
             written += 1
         if progress is not None and k < n_parts:
             progress(k + 1, n_parts)
         writer.manifest["replay"] = builder.counts()
+
+
+def _partial_llcs(writer: RecordingWriter) -> npt.NDArray[np.bool_] | None:
+    """Per CPU whether its LLC was not recorded whole, an unknown LLC among them; None: everything was recorded."""
+    left_out = unrecorded_cpus(writer)
+    if not left_out:
+        return None
+    table = writer.read("cpu", ("cpu", "llc"))
+    cpu, (llc, unknown) = np.asarray(table["cpu"]), with_null(table["llc"])
+    partial = unknown | np.isin(llc, llc[np.isin(cpu, list(left_out))])
+    found = np.ones(int(cpu.max()) + 1, np.bool_)
+    found[cpu] = partial
+    return found
+
+
+def _excluded(part: Columns, partial: npt.NDArray[np.bool_]) -> Columns:
+    """Decisions that look into a partly recorded LLC become class `unrecorded`; forks and execs look everywhere."""
+    seen = np.asarray(part["kind"]) != ENUMS["decision_kind"].index("wake")
+    for name in ("prev_cpu", "waker_cpu", "chosen_cpu"):
+        cpu, null = with_null(part[name])
+        seen |= partial[np.where(null, 0, cpu)] & ~null
+    return {**part, "class": np.where(seen, np.uint8(ENUMS["decision_class"].index("unrecorded")), part["class"])}

@@ -77,10 +77,37 @@ def kernel_version(release: str | None) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
+def _cpu_set(cpus: str) -> set[int]:
+    """CPUs of a kernel list."""
+    ends = (part.partition("-") for part in cpus.split(",") if part)
+    return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
+
+
 def cpus_in(cpus: str) -> int:
     """Number of CPUs in a kernel list."""
-    ends = (part.partition("-") for part in cpus.split(",") if part)
-    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+    return len(_cpu_set(cpus))
+
+
+def unrecorded_cpus(source: Source) -> set[int]:
+    """CPUs whose events the capture left out on purpose (`rewake record --cpus`)."""
+    kept = source.manifest.get("recorded_cpus")
+    return set() if kept is None else {row["cpu"] for row in rows_of(source.read("cpu", ("cpu",)))} - set(kept)
+
+
+def _without(domains: list[dict[str, Any]], left_out: set[int]) -> list[dict[str, Any]]:
+    """The domains as if these CPUs were offline: without theirs, and without those that then add nothing to the one
+    below (which the kernel drops too)."""
+    if not left_out:
+        return domains
+    kept: list[dict[str, Any]] = []
+    below: dict[int, set[int]] = {}
+    for row in sorted(domains, key=lambda row: (row["cpu"], row["level"])):
+        cpu, span = row["cpu"], _cpu_set(row["span"]) - left_out
+        if cpu not in left_out and len(span) > len(below.get(cpu, {cpu})):
+            below[cpu] = span
+            level = sum(1 for k in kept if k["cpu"] == cpu)
+            kept.append({**row, "level": level, "span": ",".join(map(str, sorted(span)))})
+    return kept
 
 
 def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = None) -> _engine.Recorded:
@@ -93,9 +120,10 @@ def recorded_machine(source: Source, counts: Mapping[int, set[int]] | None = Non
     state: dict[int, dict[str, Any]] = {}
     for row in rows_of(source.read("cpu_state", ("cpu", "from_ns", "online"))):
         state.setdefault(row["cpu"], row)
-    for row in cpus:
-        row["online"] = state.get(row["cpu"], {"online": True})["online"]
-    domains = rows_of(source.read("domain"))
+    left_out = unrecorded_cpus(source)
+    for row in cpus:  # nobody can be placed on a CPU that nothing is known of
+        row["online"] = state.get(row["cpu"], {"online": True})["online"] and row["cpu"] not in left_out
+    domains = _without(rows_of(source.read("domain")), left_out)
     task = source.read("task", ("task_id", "kthread", "observer"))
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)

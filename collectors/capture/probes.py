@@ -22,16 +22,17 @@ from rewake.forms import Columns
 
 FUNCTION = "select_task_rq_fair"
 BTF = Path("/sys/kernel/btf/vmlinux")
-_CONFIG = "a kernel of 6.6 or later with CONFIG_FPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF"
+NEED = "a kernel of 6.6 or later with CONFIG_FPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF"
 
 # Fields of probe select_in, as decode knows them: of the wakee, its run queue, and its LLC.
-_WAKEE = (
-    "pid=p->pid prev=prev_cpu flags=wake_flags recent=p->recent_used_cpu flips=p->wakee_flips util=p->se.avg.util_avg"
-    " load=p->se.avg.load_avg nallowed=p->nr_cpus_allowed"
+WAKEE = (
+    f"f:rewake/select_in {FUNCTION} pid=p->pid prev=prev_cpu flags=wake_flags recent=p->recent_used_cpu"
+    " flips=p->wakee_flips util=p->se.avg.util_avg load=p->se.avg.load_avg nallowed=p->nr_cpus_allowed"
 )
-_LLC = " nis={0}->shared->nr_idle_scan hic={0}->shared->has_idle_cores"
-_QUEUE = " qload=p->se.cfs_rq->avg.load_avg qnr=p->se.cfs_rq->rq->nr_running"
-_DOMAIN = "p->se.cfs_rq->rq->sd"
+LLC = " nis={0}->shared->nr_idle_scan hic={0}->shared->has_idle_cores"
+QUEUE = " qload=p->se.cfs_rq->avg.load_avg qnr=p->se.cfs_rq->rq->nr_running"
+OUT = f"f:rewake/select_out {FUNCTION}%return cpu=$retval"
+DOMAIN = "p->se.cfs_rq->rq->sd"
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,7 @@ class Plan:
 def definitions(llc_level: int | None) -> tuple[str, str]:
     """The two probes. `llc_level`: of the LLC's domain above the lowest of a CPU; None: not the same on all CPUs, so
     the LLC's fields are left out."""
-    llc = "" if llc_level is None else _LLC.format(_DOMAIN + "->parent" * llc_level)
-    return (
-        f"f:rewake/select_in {FUNCTION} {_WAKEE}{llc}{_QUEUE}",
-        f"f:rewake/select_out {FUNCTION}%return cpu=$retval",
-    )
+    return WAKEE + ("" if llc_level is None else LLC.format(DOMAIN + "->parent" * llc_level)) + QUEUE, OUT
 
 
 def llc_level(domain: Columns) -> int | None:
@@ -69,12 +66,12 @@ def examine(tracefs: Tracefs, level: int | None = 0, btf: Path = BTF) -> Plan:
     with suppress(OSError):
         readme = (tracefs.root / "README").read_text()
     if not (tracefs.root / "dynamic_events").exists():
-        return Plan((), "the kernel has no dynamic events", _CONFIG)
+        return Plan((), "the kernel has no dynamic events", NEED)
     # README lists the probe types of this very kernel; BTF-typed arguments show as `$arg*` and `->` in their syntax.
     if not re.search(r"\bf\[:", readme):
-        return Plan((), "the kernel has no function probes (CONFIG_FPROBE_EVENTS)", _CONFIG)
+        return Plan((), "the kernel has no function probes (CONFIG_FPROBE_EVENTS)", NEED)
     if not btf.exists() or "->field" not in readme:
-        return Plan((), "the kernel has no BTF types for probe arguments (CONFIG_DEBUG_INFO_BTF)", _CONFIG)
+        return Plan((), "the kernel has no BTF types for probe arguments (CONFIG_DEBUG_INFO_BTF)", NEED)
     return Plan(definitions(level))
 
 

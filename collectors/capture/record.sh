@@ -13,6 +13,7 @@ events=@EVENTS@
 buffer_kb=@BUFFER_KB@
 max_kb=@MAX_KB@
 output=@OUTPUT@
+probes=@PROBES@
 
 say() { printf 'rewake: %s\n' "$*" >&2; }
 die() {
@@ -61,6 +62,12 @@ done
 for event in @REQUIRED@; do
     case "$present " in *" $event "*) ;; *) die "this kernel has no event $event" ;; esac
 done
+if [ -n "$probes" ]; then
+    grep -q '^[[:space:]]*f\[:' "$tracing/README" 2>/dev/null ||
+        die "--probes: the kernel has no function probes (CONFIG_FPROBE_EVENTS): it needs @PROBES_NEED@"
+    { [ -e @BTF@ ] && grep -q -e '->field' "$tracing/README"; } ||
+        die "--probes: the kernel has no BTF types for probe arguments: it needs @PROBES_NEED@"
+fi
 clock=local
 for candidate in global mono; do
     ! grep -qw "$candidate" "$tracing/trace_clock" || clock=$candidate
@@ -87,6 +94,14 @@ remove_instance() {
     echo 0 >"$1/tracing_on" 2>/dev/null || :
     rmdir "$1" 2>/dev/null || say "cannot remove $1: a reader still has it open; rmdir it later"
 }
+# Those of a killed run too; the kernel keeps what another recording uses.
+remove_probes() {
+    for probe in select_in select_out; do
+        if grep -q "^[a-z]*[0-9]*:rewake/$probe " "$tracing/dynamic_events" 2>/dev/null; then
+            echo "-:rewake/$probe" >>"$tracing/dynamic_events" || say "cannot remove probe $probe: somebody uses it"
+        fi
+    done
+}
 restore() {
     status=$?
     trap - EXIT INT TERM HUP
@@ -97,6 +112,7 @@ restore() {
         wait "$recorder" 2>/dev/null || :
     fi
     remove_instance "$instance"
+    [ -z "$probes" ] || remove_probes
     rm -rf "$stage"
     exit "$status"
 }
@@ -110,6 +126,7 @@ for old in "$tracing"/instances/rewake-*; do
     case $pid in *[!0-9]*) continue ;; esac
     [ -d "/proc/$pid" ] || remove_instance "$old"
 done
+remove_probes
 
 mkdir "$stage"
 mkdir "$work"
@@ -185,6 +202,46 @@ snapshot() {
     copy_cgroups
     uname -a >"$target/uname"
     snapshot_moving "$target"
+}
+
+# --- probes on the placement function
+
+# How far the LLC's domain is above the lowest one of a CPU; nothing where CPUs differ or have none.
+llc_level() {
+    find "$work@DOMAINS@" -name flags -exec awk '
+        /@SHARE_LLC@/ { n = split(FILENAME, part, "/"); sub(/cpu/, "", part[n - 2]); sub(/domain/, "", part[n - 1])
+            print part[n - 2], part[n - 1] }' {} + 2>/dev/null | awk '
+        !($1 in top) || $2 > top[$1] { top[$1] = $2 }
+        END { for (cpu in top) { level = top[cpu]; seen[level] = 1 }
+            for (l in seen) kinds++
+            if (kinds == 1) print level }'
+}
+# add_probe LINE
+add_probe() {
+    echo "$1" >>"$tracing/dynamic_events" || {
+        tail -n 3 "$tracing/error_log" >&2 || :
+        die "--probes: the kernel refuses ${1%% *}"
+    }
+}
+install_probes() {
+    level=$(llc_level)
+    llc=
+    if [ -n "$level" ]; then
+        chain=@DOMAIN@
+        while [ "$level" -gt 0 ]; do
+            chain="$chain->parent"
+            level=$((level - 1))
+        done
+        llc=$(printf '%s' @PROBE_LLC@ | sed "s/DOMAIN/$chain/g")
+    else
+        say "the LLC's domain is not the same on all CPUs: its fields are left out"
+    fi
+    # The $ in them is for the kernel.
+    # shellcheck disable=SC2016
+    add_probe @PROBE_IN@"$llc"@PROBE_QUEUE@
+    # shellcheck disable=SC2016
+    add_probe @PROBE_OUT@
+    present="$present rewake:select_in rewake:select_out"
 }
 
 # --- recording
@@ -279,6 +336,7 @@ finish_trace_cmd() {
 say "snapshot"
 snapshot "$work"
 snapshot_moving "$work/before"
+[ -z "$probes" ] || install_probes
 mkdir "$instance"
 echo 0 >"$instance/tracing_on"
 echo "$clock" >"$instance/trace_clock"
@@ -294,6 +352,7 @@ if [ "$tool" = raw ]; then finish_raw; else finish_trace_cmd; fi
 mkdir "$work/stats"
 for folder in "$instance"/per_cpu/cpu*; do cat "$folder/stats" >"$work/stats/${folder##*/}"; done
 remove_instance "$instance"
+[ -z "$probes" ] || remove_probes
 echo "[$clock]" >"$work/trace_clock"
 mode=stream
 [ "$tool" = trace-cmd ] || mode=raw

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rewake.collectors.capture import events, tracefs
+from rewake.collectors.capture import events, probes, tracefs
 from rewake.collectors.snapshot import take
+from rewake.collectors.snapshot.domains import SHARE_LLC
 from rewake.errors import UsageError
 
 TEMPLATE = Path(__file__).with_name("record.sh")
@@ -29,6 +30,7 @@ class Options:
     max_kb: int = MAX_KB
     output: str = "rewake-recording.tar"
     command: tuple[str, ...] = ()
+    probes: bool = False
 
 
 def quote(value: object) -> str:
@@ -67,6 +69,16 @@ def emit(options: Options, version: str) -> str:
         "TREES": words(root + t for t in take.TREES),
         "FILES": words(root + f for f in take.FILES),
         "COMMAND": run,
+        "PROBES": quote("yes" if options.probes else ""),
+        "PROBES_NEED": probes.NEED,
+        "BTF": quote(probes.BTF),
+        "DOMAINS": "/sys/kernel/debug/sched/domains",
+        "SHARE_LLC": "|".join(sorted(SHARE_LLC)),
+        "DOMAIN": quote(probes.DOMAIN),
+        "PROBE_IN": quote(probes.WAKEE),
+        "PROBE_LLC": quote(probes.LLC.format("DOMAIN")),
+        "PROBE_QUEUE": quote(probes.QUEUE),
+        "PROBE_OUT": quote(probes.OUT),
     }
     return _NAME.sub(lambda m: values[m[1]], TEMPLATE.read_text(encoding="ascii"))
 

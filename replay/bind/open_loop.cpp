@@ -288,7 +288,8 @@ void bind_codes(nb::module_& m) {
                                        {code(C::core_cookie), "core_cookie"},
                                        {code(C::unclosed), "unclosed"},
                                        {code(C::waker_lost), "waker_lost"},
-                                       {code(C::observer), "observer"}});
+                                       {code(C::observer), "observer"},
+                                       {code(C::unrecorded), "unrecorded"}});
     enums["decision_kind"] =
         by_code({{code(Kind::wake), "wake"}, {code(Kind::fork), "fork"}, {code(Kind::exec), "exec"}});
     enums["irq_ctx"] = by_code({{code(IrqCtx::task), "task"},

@@ -31,6 +31,7 @@ enum class DecisionClass : uint8_t {
     unclosed,
     waker_lost,
     observer,
+    unrecorded,  ///< placement looks at CPUs whose events were not captured
 };
 
 struct DecisionRow {

@@ -36,6 +36,13 @@ class PluginError(RewakeError):
     """A policy from a shared object that cannot be loaded, or that failed."""
 
 
+class MissingExtra(RewakeError):
+    """Something needs packages that only an extra of the package brings."""
+
+    def __init__(self, extra: str, what: str) -> None:
+        super().__init__(f"{what} needs packages that are not installed: pip install 'rewake[{extra}]'")
+
+
 class QualityVeto(RewakeError):
     """The quality card refuses; --force overrides."""
 

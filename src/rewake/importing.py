@@ -189,6 +189,7 @@ def _write(
         "exit_latency_us": machine.exit_latency,
         "energy_aware": machine.energy_aware,
         "capture": machine.capture,
+        "recorded_cpus": _recorded_cpus(machine.capture),
         **_states(kernel, uname, machine),
     }  # fmt: skip
     report("decisions")
@@ -258,6 +259,14 @@ def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[s
                     mine["lost"], sum(counted.get(k, 0) for k in ("overrun", "commit_overrun", "dropped"))
                 )
     return losses
+
+
+def _recorded_cpus(capture: dict[str, Any] | None) -> list[int] | None:
+    """The CPUs that the capture was confined to; None: all."""
+    from rewake.collectors.snapshot.cpulist import parse_list
+
+    listed = (capture or {}).get("cpus")
+    return sorted(parse_list(str(listed))) if listed else None
 
 
 def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bool | None]:

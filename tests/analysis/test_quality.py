@@ -39,11 +39,6 @@ def lost(n: int | None, blind: int = 0) -> dict[str, Any]:
         ("blind", lost(1, 100_000_000), lost(1, 100_000_001)),
         ("steps_back", {"steps_back": 22}, {"steps_back": 23}),
         ("resync", {"replay": {"resync": 10}}, {"replay": {"resync": 11}}),
-        (
-            "unrecorded_cpus",
-            {"machine": {"cpus": 10}, "capture": {"cpus": "0-3,8,5-7,4,9"}},
-            {"machine": {"cpus": 10}, "capture": {"cpus": "0-7,9"}},
-        ),
         ("steal", {"steal_pct": 5.0}, {"steal_pct": 5.1}),
     ],
 )
@@ -91,3 +86,9 @@ def test_what_is_unknown_is_said_and_does_not_veto() -> None:
 def test_an_empty_recording_is_refused_without_dividing_by_nothing() -> None:
     card = judge({"events": {}, "span_ns": 0, "loss": [], "replay": {}}, {})
     assert {c.name for c in card.failed} == {"missing_events", "decisions"}
+
+
+def test_a_subset_of_cpus_is_said() -> None:
+    card = judge(GOOD | {"machine": {"cpus": 10}, "recorded_cpus": [0, 1, 2, 3]}, {**CLASSES, "unrecorded": 1500})
+    assert "only 4 of 10 CPUs were recorded (--cpus): 1,500 decisions that look at others are not counted" in card.notes
+    assert judge(GOOD, {"moved": 999, "unrecorded": 5000}).check("decisions").passed is False

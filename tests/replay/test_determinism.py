@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from rewake import runs
 from rewake.analysis import identify, jsonout, quality, report, sql
-from rewake.cli import _answers
 from rewake.errors import TraceError
 from rewake.forms import Recording, Run, RunWriter
 from rewake.importing import import_trace
@@ -29,14 +29,14 @@ SHARED = sorted(p for p in (ROOT.parent / "shared" / "traces").glob("*/*") if p.
 
 def run_all(recording: Path, out: Path, threads: int) -> None:
     """Every policy there is, WF_SYNC inferred from a column (so that the inference takes part), and a trial."""
-    known = _answers.policies()
+    known = runs.policies()
     opened = Recording(recording, threads)
     with RunWriter(out, opened, threads) as writer:
         specs = [PolicySpec(name) for name in known]
         driver.replay(opened, specs, writer, seed=5, sync="auto", auto=PolicySpec("linux-6.1"))
         writer.commit()
     with RunWriter(out.with_suffix(".trial.run"), opened, threads) as writer:
-        candidates = identify.candidates(_answers.parameters_of(known))[::7]
+        candidates = identify.candidates(runs.parameters_of(known))[::7]
         trial.run(opened, [spec for text in candidates for spec in parse(text)], writer)
         writer.commit()
 

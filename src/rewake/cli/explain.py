@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError, UsageError
@@ -67,7 +68,7 @@ def command(
     from rewake.replay.spec import parse
 
     _answers.sync_of(assume)
-    wanted = _answers.parse_policies(asked)
+    wanted = runs.parse_policies(asked)
     if plugins := [s for s in wanted if s.is_plugin]:
         raise UsageError(
             f"{plugins[0]}: the steps of a plugin are its own; explain knows only those of the built-in ones"
@@ -77,11 +78,11 @@ def command(
     if at is not None and pid is None:
         raise UsageError("--at belongs to --pid")
     opened = open_recording(recording, topology)
-    known = _answers.policies()
+    known = runs.policies()
     auto: str | None = None
     notes: tuple[str, ...] = ()
     try:
-        column = _answers.recorded_column(opened, known)
+        column = runs.recorded_column(opened, known)
         auto, notes = column.instance, column.notes
     except FidelityError as error:
         if any(s.name == "auto" for s in wanted):
@@ -104,14 +105,14 @@ def command(
             progress=_answers.progress("replay"),
         )
         recorded = explain.decision(con, decision_id, opened.manifest.get("first_ns"))
-        machine = report.machine_of(con, _answers.display_name(recording), opened.manifest.get("kernel"))
+        machine = report.machine_of(con, runs.display_name(recording), opened.manifest.get("kernel"))
     finally:
         con.close()
     found = explain.body(
         recorded,
         told,
         [str(s) for s in specs],
-        [_answers.policy(s.policy) for s in specs],
+        [runs.policy(s.policy) for s in specs],
         sync=sync,
         auto=auto,
         notes=notes,

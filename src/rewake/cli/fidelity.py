@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rewake import runs
 from rewake.cli import _accounts, _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError, UsageError
@@ -67,14 +68,14 @@ def command(
     card = quality.assess(opened)
     card.enforce(force)
     if identify:
-        _identify(opened, _answers.display_name(recording), card, sync, format_)
+        _identify(opened, runs.display_name(recording), card, sync, format_)
         return
     notes: tuple[str, ...] = ()
     if column is None:
-        found = _answers.recorded_column(opened, _answers.policies())
+        found = runs.recorded_column(opened, runs.policies())
         instance, notes = found.instance, found.notes
     else:
-        chosen = _answers.parse_policies([column], plugin_timeout)
+        chosen = runs.parse_policies([column], plugin_timeout)
         if len(chosen) != 1 or chosen[0].name == "auto":
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
@@ -83,9 +84,9 @@ def command(
     more = [_accounts.inputs(opened, judged)] if inputs else []
     if budget:
         more.append(_accounts.budget(opened, judged, sync=sync, use_probes=not ignore_probes))
-    name = _answers.display_name(recording)
+    name = runs.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
-    run = _answers.make_run(
+    run = runs.make_run(
         opened,
         list(specs.values()),
         name=name,
@@ -96,6 +97,7 @@ def command(
         use_probes=not ignore_probes,
         hints=rules,
         plugin_timeout=plugin_timeout,
+        progress=_answers.progress("replay"),
     )
     con = run.connect()
     try:
@@ -126,13 +128,13 @@ def _identify(opened: Recording, name: str, card: QualityCard, sync: str, format
     from rewake.analysis import identify, report, sql, table
     from rewake.replay.spec import parse
 
-    if _answers.placed_by_ext(opened):
+    if runs.placed_by_ext(opened):
         raise FidelityError("a sched_ext scheduler was placing tasks in this recording: no kernel column decided it")
-    known = _answers.policies()
-    specs = [spec for text in identify.candidates(_answers.parameters_of(known)) for spec in parse(text)]
-    run = _answers.make_trial(opened, specs, name)
+    known = runs.policies()
+    specs = [spec for text in identify.candidates(runs.parameters_of(known)) for spec in parse(text)]
+    run = runs.make_trial(opened, specs, name, _answers.progress("identify"))
     try:
-        own = _answers.recorded_column(opened, known)
+        own = runs.recorded_column(opened, known)
         recorded, notes = own.instance, own.notes
     except FidelityError as error:
         recorded, notes = None, (str(error),)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import format_option
 from rewake.errors import EXIT_ERROR, EXIT_OK, UsageError
@@ -24,7 +25,7 @@ def list_(format_: str) -> None:
     """List the policies that can be replayed: mainline kernels, seeds (postings) and reference policies."""
     from rewake.analysis import policies, sql
 
-    found = [policies.described(p) for p in _answers.policies().values()]
+    found = [policies.described(p) for p in runs.policies().values()]
     columns = ("policy", "kind", "base", "date", "vectors", "summary")
     answer = sql.Rows(
         columns, [(p["name"], p["kind"], p["base"], p["date"], p["oracle_column"], p["summary"]) for p in found]
@@ -50,7 +51,7 @@ def show(name: str, vectors: tuple[Path, ...], format_: str) -> None:
     from rewake.analysis import jsonout, policies
     from rewake.replay import conformance, plugins
 
-    found = policies.described(plugins.describe(name).info() if "/" in name else _answers.policy(name))
+    found = policies.described(plugins.describe(name).info() if "/" in name else runs.policy(name))
     column = found["oracle_column"]
     given = list(vectors) or conformance.bundled(column)
     found["conformance"] = None
@@ -125,8 +126,8 @@ def _check_plugin(
 ) -> tuple[dict[str, Any], list[str]]:
     from rewake.replay import conformance
 
-    specs = _answers.parse_policies([policy], timeout)
-    known = {name: p["oracle_column"] for name, p in _answers.policies().items() if p["oracle_column"]}
+    specs = runs.parse_policies([policy], timeout)
+    known = {name: p["oracle_column"] for name, p in runs.policies().items() if p["oracle_column"]}
     if len(specs) != 1 or not specs[0].is_plugin:
         raise UsageError(f"--policy {policy}: the path of one plugin expected (with a /)")
     if column not in known:

@@ -97,7 +97,7 @@ def command(
     from rewake.collectors.capture.tracefs import Tracefs
 
     if emit_script:
-        _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd)
+        _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
     _refuse_tool(tool, flight_recorder)
     if measure_overhead and not cmd:
@@ -133,14 +133,16 @@ def command(
 
 def _emit(
     tool: str, seconds: float, subset: str, buffer: str | None, max_size: str | None, output: Path | None,
-    cmd: tuple[str, ...],
+    cmd: tuple[str, ...], probes: bool,
 ) -> None:  # fmt: skip
     from rewake import __version__
     from rewake.collectors.capture import events, perfetto, script
 
     if tool == "perf" or (tool == "perfetto" and cmd):
         raise UsageError(f"--emit-script with --tool {tool}: only trace-cmd, or perfetto without CMD")
-    plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd)
+    if tool == "perfetto" and probes:
+        raise UsageError("--probes: traced cannot record them; use trace-cmd")
+    plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd, probes=probes)
     buffer_kb = bytes_of(buffer) >> 10 if buffer is not None else plain.buffer_kb
     max_bytes = bytes_of(max_size) if max_size is not None else plain.max_kb << 10
     if tool == "perfetto":

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError
 
 if TYPE_CHECKING:
-    from rewake.replay.spec import PolicySpec
+    pass
 
 
 @click.command(short_help="Re-decide every wakeup under other policies.")
@@ -61,23 +62,23 @@ def command(
     from rewake.analysis.quality import assess
 
     _answers.sync_of(assume)
-    wanted = _answers.parse_policies(asked, plugin_timeout)
+    wanted = runs.parse_policies(asked, plugin_timeout)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
-    known = _answers.policies()
+    known = runs.policies()
     auto: str | None = None
     refusal: str | None = None
     notes: tuple[str, ...] = ()
     try:
-        column = _answers.recorded_column(opened, known)
+        column = runs.recorded_column(opened, known)
         auto, notes = column.instance, column.notes
     except FidelityError as error:
         refusal = str(error)
-    run = _answers.make_run(
+    run = runs.make_run(
         opened,
-        _specs(wanted, auto, known),
-        name=_answers.display_name(recording),
+        runs.replayed(wanted, auto),
+        name=runs.display_name(recording),
         out=output,
         seed=seed,
         sync=_answers.sync_of(assume, inferable=auto is not None),
@@ -87,8 +88,9 @@ def command(
         refusal=refusal,
         notes=notes,
         plugin_timeout=plugin_timeout,
+        progress=_answers.progress("replay"),
     )
-    report = _answers.report_of(run, max_exposure, _answers.display_name(recording))
+    report = runs.report_of(run, max_exposure, runs.display_name(recording))
     shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
     me = _answers.program()
     steps = [f"{me} fidelity {source}", f"{me} query {shown} --list", f"{me} report {shown} --format json"]
@@ -97,17 +99,3 @@ def command(
     _answers.print_report(report, opened, format_, steps)
     _answers.complain_of_plugins(run)
     fidelity.enforce(report.fidelity, report.refusal, min_skill)
-
-
-def _specs(wanted: list[PolicySpec], auto: str | None, known: dict[str, dict[str, Any]]) -> list[PolicySpec]:
-    """What to replay: the record, the null, the recorded kernel's column, then what was asked for, each once."""
-    from rewake.analysis.columns import COLUMNS
-    from rewake.replay.spec import PolicySpec, parse
-
-    specs = [PolicySpec("recorded"), PolicySpec("prev"), *(parse(auto) if auto else [])]
-    if wanted:
-        specs += [s for s in wanted if s.name != "auto"]
-    else:
-        seeds = [n for n, p in known.items() if not p["reference"] and n not in COLUMNS]
-        specs += [PolicySpec("oracle-idle"), *map(PolicySpec, seeds)]
-    return list({str(s): s for s in specs}.values())

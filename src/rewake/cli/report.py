@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import format_option
 
@@ -22,6 +23,6 @@ def command(run: Path, max_exposure: float, min_skill: float | None, format_: st
     from rewake.forms import Run
 
     opened = Run(run)
-    found = _answers.report_of(opened, max_exposure)
+    found = runs.report_of(opened, max_exposure)
     _answers.print_report(found, opened.recording, format_)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)

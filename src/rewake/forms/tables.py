@@ -35,7 +35,7 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "decision_kind": ("wake", "fork", "exec"),
     "decision_class": (
         "moved", "stayed", "self", "bypass_on_rq", "maybe_on_cpu", "maybe_delayed", "pinned", "rt", "dl", "ext",
-        "throttled", "core_cookie", "unclosed", "waker_lost", "observer",
+        "throttled", "core_cookie", "unclosed", "waker_lost", "observer", "unrecorded",
     ),
     "task_source": ("idle", "fork", "first_sight", "snapshot"),
     "attr_source": ("snapshot", "event", "inferred"),

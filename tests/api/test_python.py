@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Python interface: the page's examples run, relations are what the page says, hostile names stay inert."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rewake
+from rewake import runs
+from rewake.errors import TraceError, UsageError
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "fixtures/demo-split-llc-schbench"
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+@pytest.fixture(scope="module")
+def page(own_cache: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names that docs/python.md's examples leave behind, run one after the other beside a trace.dat."""
+    here = tmp_path_factory.mktemp("page")
+    for file in ("trace.dat", "topology.tar.gz"):
+        shutil.copy(DEMO / file, here)
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.S | re.M)
+    assert len(blocks) >= 6
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        for block in blocks:
+            exec(compile(block, "docs/python.md", "exec"), names)
+    return names
+
+
+def test_examples_of_the_page(page: dict[str, Any]) -> None:
+    decided = {policy: n for policy, n, _ in page["rows"]}
+    assert set(decided) == {"recorded", "prev", "linux-6.1", "idle-thread-scan"}
+    assert page["run"].policies == ["recorded", "prev", "linux-6.1", "idle-thread-scan"]
+    assert {policy: differ for policy, _, differ in page["rows"]}["recorded"] == 0
+    assert len(page["busiest"].fetchall()) == 3
+    assert page["skill"] == page["report"].fidelity.skill > 0.5
+    assert page["moves"]["prev"] == 0
+    assert page["moves"]["recorded"] > 100
+    ((policy, _, _, chosen, cpu),) = page["first"]
+    assert policy == "idle-thread-scan" and chosen != cpu
+
+
+def test_relations_convert(page: dict[str, Any]) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    relation = page["differ"]
+    rows = relation.fetchall()
+    assert relation.df().to_records(index=False).tolist() == rows
+    assert relation.pl().rows() == rows
+    assert [tuple(row.values()) for row in relation.to_arrow_table().to_pylist()] == rows
+    assert [r[0] for r in relation.filter("differ = 0").fetchall()] == ["recorded"]
+
+
+def test_what_is_shown(page: dict[str, Any]) -> None:
+    run, recording = page["run"], page["recording"]
+    assert "fidelity of linux-6.1" in repr(run)
+    assert repr(recording).splitlines()[1].startswith("quality ok")
+    shown = run._repr_html_()
+    assert shown.count("<tr>") == 1 + len(run.policies)
+    assert shown.index("quality ok") < shown.index("fidelity of") < shown.index("<table>")
+    assert recording.name in recording._repr_html_()
+
+
+def test_a_run_opened_again(page: dict[str, Any], tmp_path: Path) -> None:
+    run = page["recording"].replay("prev", sync="0", out=tmp_path / "a.run")
+    again = rewake.open_run(run.path)
+    assert again.recording.path == page["recording"].path
+    assert again.report.plain() == run.report.plain()
+    assert again.table("bucket").fetchall() == run.table("bucket").fetchall()
+    assert rewake.open(again.recording.path).manifest["id"] == page["recording"].manifest["id"]
+
+
+def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("</p><script>alert(1)</script>", "\x1b[2Jx"):
+        monkeypatch.setattr(page["recording"], "name", name)
+        for shown in (page["recording"]._repr_html_(), repr(page["recording"])):
+            assert "\x1b" not in shown
+        assert "<script" not in page["recording"]._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda r: r.replay("linux-6.1x"), "linux-6.1x"),
+        (lambda r: r.replay("prev", sync="2"), "sync='2'"),
+        (lambda r: r.sql("SELECT nothing FROM decision"), "nothing"),
+        (lambda r: r.query("latency/none"), "latency/recorded"),
+        (lambda r: r.table("wakeups"), "docs/columns.md"),
+        (lambda r: rewake.open(r.path, topology="pack:2"), "topology"),
+    ],
+)
+def test_errors_say_what_is_there(page: dict[str, Any], call: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        call(page["recording"])
+
+
+def test_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(TraceError):
+        rewake.open(tmp_path / "none.dat")
+
+
+def test_same_run_as_the_command_line(page: dict[str, Any]) -> None:
+    """One way to make a run: what the command line wrote is found again in the cache."""
+    recording = rewake.open(DEMO / "trace.dat")
+    again = recording.replay(["linux-6.1", "idle-thread-scan"])
+    assert again.path == recording.replay(["linux-6.1", "idle-thread-scan"]).path
+    ledgers = [
+        [run.sql(f"FROM ledger WHERE policy = '{p}'").fetchall() for p in run.policies] for run in (page["run"], again)
+    ]
+    assert ledgers[0] == ledgers[1]
+
+
+def test_the_package_loads_nothing_heavy() -> None:
+    code = "import rewake, sys; print(*({'duckdb', 'numpy'} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
+    assert set(rewake.__all__) <= {*dir(rewake), "open", "open_run", "Recording", "Run"}
+    assert runs.display_name(Path("a/trace.dat")) == "a"

@@ -26,17 +26,12 @@ _VALUES = {
 }  # fmt: skip
 
 _CALLS = f"""
-WITH nested AS (
-    SELECT DISTINCT task_id FROM task_attr JOIN cgroup ON cgroup = cgroup_id WHERE parent IS NOT NULL
-), seen AS (
+WITH seen AS (
     SELECT *, id AS probe_id, ts_ns AS probe_ns,
         lead(phase) OVER w AS next_phase, lead(p.chosen_cpu) OVER w AS returned
     FROM probe p WINDOW w AS (PARTITION BY cpu ORDER BY id)
 ), calls AS (
-    SELECT * REPLACE (
-        CASE WHEN next_phase = 1 THEN returned END AS chosen_cpu,
-        CASE WHEN task NOT IN (FROM nested) THEN rq_load END AS rq_load
-    )
+    SELECT * REPLACE (CASE WHEN next_phase = 1 THEN returned END AS chosen_cpu)
     FROM seen WHERE phase = 0 AND task IS NOT NULL
 ), woken AS (
     SELECT c.*, w.id AS event_id
@@ -65,12 +60,12 @@ ORDER BY d.decision_id
 def truth(recording: Recording) -> dict[str, Nullable] | None:
     """Columns over all decisions, NULL where placement was not called or a field not fetched; None without probes.
 
-    `rq_load` is NULL for tasks of a cgroup: theirs is the load of the group's queue, not of the CPU's. `probe_id`,
-    `probe_ns`: the entry event; `chosen_cpu`: what the call returned; the others: table `probe`.
+    `rq_load` is that of the queue that the wakee was on, its task group's. `probe_id`, `probe_ns`: the entry event;
+    `chosen_cpu`: what the call returned; the others: table `probe`.
     """
     if not recording.rows("probe"):
         return None
-    con = recording.connect(("probe", "waking", "wakeup", "exec", "decision", "task_attr", "cgroup"))
+    con = recording.connect(("probe", "waking", "wakeup", "exec", "decision"))
     try:
         found = con.execute(_CALLS).fetchnumpy()
     finally:

@@ -22,15 +22,22 @@ _MODEL_TABLES: dict[str, tuple[str, ...] | None] = {
     "exit": ("id", "ts_ns", "cpu", "task"), "idle": None, "loss": ("id", "ts_ns", "cpu"),
     "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu"),
 }  # fmt: skip
+_SOFTIRQ = {"softirq": ("id", "ts_ns", "cpu", "vec", "phase")}
 _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
+
+SCHED_SOFTIRQ = 7
 
 OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
 """What names of the collector's own tasks begin with, where the capture does not list them."""
 
 
 def batch(source: Source, index: int, *, probe: bool = True) -> dict[str, Columns]:
-    """The tables that the model reads; `probe`: with the placement probes."""
-    return tables(source, index, _MODEL_TABLES | (_PROBE if probe else {}))
+    """The tables that the model reads; `probe`: with the placement probes. `balance`: when the load balancer ran."""
+    found = tables(source, index, _MODEL_TABLES | _SOFTIRQ | (_PROBE if probe else {}))
+    softirq: Mapping[str, Any] = found.pop("softirq")
+    balances = (softirq["vec"] == SCHED_SOFTIRQ) & (softirq["phase"] == ENUMS["softirq_phase"].index("entry"))
+    found["balance"] = {name: softirq[name][balances] for name in ("id", "ts_ns", "cpu")}
+    return found
 
 
 def tables(source: Source, index: int, wanted: Mapping[str, tuple[str, ...] | None]) -> dict[str, Columns]:
@@ -156,8 +163,11 @@ def recorded_machine(
         "allowed_recorded": allowed_recorded, "policy_recorded": policy_recorded, "allowed": allowed,
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip
+    groups, group_of = _task_groups(source, set(cgroup[~no_cgroup].tolist()))
+    in_group = [0 if n else group_of[int(c)] for c, n in zip(cgroup, no_cgroup, strict=True)]
+    tasks["group"] = np.array(in_group, np.uint16)
     try:
-        machine = _engine.Recorded(cpus, domains, tasks, [*masks, *more])
+        machine = _engine.Recorded(cpus, domains, tasks, [*masks, *more], groups)
     except ValueError as error:
         raise TraceError(
             f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
@@ -165,7 +175,40 @@ def recorded_machine(
     events = source.manifest.get("events") or {}
     # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
     machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
-    return machine
+    return machine, len(masks)
+
+
+def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, int, int, int]], dict[int, int]]:
+    """Task groups, as the engine takes them, with the group of every cgroup of `used`.
+
+    A cgroup is a task group where the cpu controller gives it a weight; tasks of others are in the nearest one above.
+    Groups that no task of the recording is in, or below, are left out.
+    """
+    rows = {row["cgroup_id"]: row for row in rows_of(source.read("cgroup"))}
+
+    def up(cgroup: int) -> list[int]:
+        """The task groups from that cgroup up."""
+        found: list[int] = []
+        at = rows.get(cgroup)
+        while at is not None and at["parent"] is not None and len(found) < len(rows):
+            if at["weight"] is not None:
+                found.append(at["cgroup_id"])
+            at = rows.get(at["parent"])
+        return found
+
+    above: dict[int, list[int]] = {}
+    for cgroup in used:
+        chain = up(cgroup)
+        above |= {c: chain[k + 1 :] for k, c in enumerate(chain)}
+    order = sorted(above, key=lambda c: (len(above[c]), c))
+    number = {c: k for k, c in enumerate(order, 1)}
+    groups = [(0, 100, 0, 0)]
+    for c in order:
+        parent = number[above[c][0]] if above[c] else 0
+        quota, period = rows[c]["quota_ns"], rows[c]["period_ns"]
+        limit = (0, 0) if quota is None or period is None else (int(quota), int(period))
+        groups.append((parent, int(rows[c]["weight"]), *limit))
+    return groups if order else [], {u: next((number[c] for c in up(u)), 0) for u in used}
 
 
 def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "replay/bind/engine.hpp"
@@ -38,8 +39,24 @@ std::optional<T> get(const nb::dict& row, const char* name) {
     return nb::cast<T>(row[name]);
 }
 
-TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, const Topology& topo) {
+/// Parent, weight (100 is the default), quota and period of cpu.max in ns, 0 without one.
+using GroupRow = std::tuple<uint16_t, int64_t, int64_t, int64_t>;
+
+std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
+    std::vector<TaskGroup> groups;
+    for (const auto& [parent, weight, quota, period] : rows) {
+        if (!groups.empty() && parent >= groups.size())
+            throw std::invalid_argument("groups: a parent has to come before its children");
+        groups.push_back({parent, std::max<int64_t>(weight * 1024 / 100, 2), std::max<int64_t>(quota, 0),
+                          std::max<int64_t>(period, 0)});
+    }
+    return groups;
+}
+
+TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, const std::vector<GroupRow>& groups,
+                     const Topology& topo) {
     TaskTable table;
+    table.groups = read_groups(groups);
     for (const std::string& text : masks) {
         TaskTable::Allowed& a = table.masks.emplace_back();
         a.mask = parse_cpulist(text) & topo.online;
@@ -57,6 +74,7 @@ TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, c
     const uint32_t* allowed = column<uint32_t>(t, "allowed", n);
     const bool* no_cgroup = nullptr;
     const uint32_t* cgroup = column<uint32_t>(t, "cgroup", n, &no_cgroup);
+    const uint16_t* group = groups.empty() ? nullptr : column<uint16_t>(t, "group", n);
     table.tasks.resize(n);
     for (size_t i = 0; i < n; ++i) {
         if (allowed[i] >= masks.size()) throw std::invalid_argument("tasks: allowed names a mask that does not exist");
@@ -66,6 +84,9 @@ TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, c
         x.allowed = allowed[i];
         x.has_cgroup = !(no_cgroup && no_cgroup[i]);
         if (x.has_cgroup) x.cgroup = cgroup[i];
+        if (group) x.group = group[i];
+        if (x.group > 0 && x.group >= groups.size())
+            throw std::invalid_argument("tasks: group names one that does not exist");
     }
     return table;
 }
@@ -226,6 +247,7 @@ Batch read_batch(const nb::dict& batch) {
     }
     if (nb::dict t = open_table(batch, "irq", b.irq); b.irq.n) b.irq.entry = column<bool>(t, "entry", b.irq.n);
     open_table(batch, "loss", b.loss);
+    open_table(batch, "balance", b.balance);
     if (nb::dict t = open_table(batch, "probe", b.probe); b.probe.n) {
         b.probe.phase = column<uint8_t>(t, "phase", b.probe.n);
         b.probe.task = column<uint32_t>(t, "task", b.probe.n, &b.probe.task_null);
@@ -242,7 +264,8 @@ void bind_model(nb::module_& m) {
     nb::class_<Recorded>(m, "Recorded", "The recorded machine: topology and tasks.")
         .def(
             "__init__",
-            [](Recorded* self, nb::list cpus, nb::list domains, nb::dict tasks, std::vector<std::string> masks) {
+            [](Recorded* self, nb::list cpus, nb::list domains, nb::dict tasks, std::vector<std::string> masks,
+               std::vector<GroupRow> groups) {
                 std::vector<CpuRow> cpu_rows;
                 for (nb::handle h : cpus) {
                     nb::dict row = nb::cast<nb::dict>(h);
@@ -265,12 +288,14 @@ void bind_model(nb::module_& m) {
                 }
                 new (self) Recorded();
                 self->topo = topology_from_rows(cpu_rows, domain_rows);
-                self->tasks = read_tasks(tasks, masks, self->topo);
+                self->tasks = read_tasks(tasks, masks, groups, self->topo);
             },
             nb::arg("cpus"), nb::arg("domains"), nb::arg("tasks"), nb::arg("masks"),
+            nb::arg("groups") = std::vector<GroupRow>{},
             "cpus: rows of `cpu` with `online`; domains: rows of `domain`; tasks: columns by task id; masks: CPU lists "
             "that "
-            "tasks['allowed'] indexes, masks[0] the online CPUs.")
+            "tasks['allowed'] indexes, masks[0] the online CPUs; groups: (parent, weight, quota, period) of the task "
+            "groups that tasks['group'] indexes, [0] the root, parents first. Without groups there is only the root.")
         .def_prop_ro("topology_known", [](const Recorded& r) { return r.topo.known; })
         .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; })
         .def_prop_rw(

@@ -22,8 +22,8 @@ struct InputLog {
         auto clear = [n](auto&... column) { (column.assign(n, 0), ...); };
         clear(decided, sync, recent_cpu, flips, util, load, rq_load, nallowed, nr_idle_scan, has_idle_cores, rq_nr);
     }
-    /// As `w` is about to be decided.
-    void note(size_t row, const View& v, const Wakeup& w, PolicyState& s) {
+    /// As `w` is about to be decided. `queue`: load of the queue that the wakee was on, its group's.
+    void note(size_t row, const View& v, const Wakeup& w, PolicyState& s, int64_t queue) {
         const PolicyState::Task& p = s.task(w.p);
         const uint16_t llc = v.topo->llc[w.prev.v].v;
         decided[row] = 1;
@@ -32,7 +32,7 @@ struct InputLog {
         flips[row] = p.flips;
         util[row] = w.p_util;
         load[row] = w.p_load_avg;
-        rq_load[row] = v.load[w.prev.v];
+        rq_load[row] = queue;
         nallowed[row] = w.n_allowed;
         nr_idle_scan[row] = v.nr_idle_scan[llc];
         has_idle_cores[row] = llc < s.hic.size() && s.hic[llc];

@@ -367,7 +367,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.flips) [[unlikely]]
                 take_flips(in, w, d.flips ? d.flips[row] : 0, own ? seen.flips : std::nullopt);
             if (own) {
-                if (opt_.log_inputs) log_.note(row, machine_.view(), w, in.policy->state);
+                if (opt_.log_inputs)
+                    log_.note(row, machine_.view(), w, in.policy->state, machine_.queue_load(p, w.prev));
                 take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
             }
             if (own) {
@@ -398,8 +399,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
         // After all of them: the others have the same machine, in whatever order they are asked.
-        if (asked_waker) machine_.asked_load(w.waker);
-        if (asked_prev) machine_.asked_load(w.prev);
+        if (asked_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
+        if (asked_prev) machine_.asked_load(machine_.task(p), w.prev);
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
     if (late && !opt_.panel)
@@ -436,8 +437,8 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     take_private(only.policy->state, seen, w.p, topo_.llc[w.prev.v]);
     if (seen.flips) panel_->flips.know(w.p, *seen.flips);
     const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_);
-    if (panel_->load_of_waker) machine_.asked_load(w.waker);
-    if (panel_->load_of_prev) machine_.asked_load(w.prev);
+    if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
+    if (panel_->load_of_prev) machine_.asked_load(machine_.task(w.p), w.prev);
     return counts ? answer : chosen;
 }
 

@@ -89,11 +89,12 @@ struct Batch {
     IdleColumns idle;
     IrqColumns irq;  ///< only for replays that follow interrupts
     HeadColumns loss;
+    HeadColumns balance;  ///< SCHED softirqs begin
     ProbeEventColumns probe;  ///< only where placement probes are used
 };
 
 /// Which table an event of the walk belongs to.
-enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, irq, loss, probe };
+enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, irq, loss, balance, probe };
 
 /// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
 class EventOrder {
@@ -110,7 +111,7 @@ class EventOrder {
             if (c.id[c.n - 1] > hi) hi = c.id[c.n - 1];
         };
         range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
-        range(b.idle), range(b.irq), range(b.loss), range(b.probe);
+        range(b.idle), range(b.irq), range(b.loss), range(b.balance), range(b.probe);
         slots_.clear();
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
@@ -145,6 +146,7 @@ class EventOrder {
         place(b.idle, Event::idle, [&](size_t i) { return cpu(b.idle.idle_cpu[i]); });
         place(b.irq, Event::irq, [](size_t) { return true; });
         place(b.loss, Event::loss, [](size_t) { return true; });
+        place(b.balance, Event::balance, [](size_t) { return true; });
         place(b.probe, Event::probe, [&](size_t i) {
             return b.probe.phase[i] != 0 || (b.probe.task_null && b.probe.task_null[i]) || task(b.probe.task[i]);
         });

@@ -12,7 +12,11 @@ constexpr Ns kUnsure = 10'000'000;  // policies.md C4: decisions of the last 10 
 }  // namespace
 
 Machine::Machine(const Topology& topo, const TaskTable& tasks)
-    : topo_(topo), table_(tasks), cpus_(static_cast<size_t>(topo.n_cpus)), idle_scan_(topo) {
+    : topo_(topo),
+      table_(tasks),
+      cpus_(static_cast<size_t>(topo.n_cpus)),
+      groups_(tasks.groups, topo.n_cpus),
+      idle_scan_(topo) {
     const auto n = static_cast<size_t>(topo.n_cpus);
     view_.topo = &topo_;
     view_.nr.assign(n, 0);
@@ -28,7 +32,11 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     view_.nr_idle_scan.assign(topo.llc_span.size(), 0);
     for (size_t l = 0; l < topo.llc_span.size(); ++l) view_.nr_idle_scan[l] = topo.llc_weight[l];
     counts_.throttled_by_cpu.assign(n, 0);
-    tasks_.resize(n);
+    tasks_.resize(groups_.any() ? std::max(n, tasks.tasks.size()) : n);
+    if (groups_.any())
+        for (size_t t = 0; t < tasks.tasks.size(); ++t) tasks_[t].group = tasks.tasks[t].group;
+    held_.assign(tasks.groups.size() * n, Held::no);
+    for (const TaskGroup& g : tasks.groups) quotas_.emplace_back(g.quota, g.period, g.period > 0 ? n : 0);
     slow_.blocked_load.resize(n), slow_.util.resize(n), slow_.util_est.resize(n), slow_.runnable.resize(n);
     slow_.exit_latency.resize(n), slow_.idle_stamp.resize(n);
     view_.slow = &slow_;
@@ -42,18 +50,18 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
 void Machine::set_prio(Task& t, int prio) { t.prio = static_cast<int16_t>(prio); }
 
 void Machine::link(TaskId id, Task& t) {
-    CpuState& cpu = cpus_[t.cpu.v];
+    uint32_t& head = list(t);
     t.prev = kNoTask;
-    t.next = cpu.head;
-    if (cpu.head != kNoTask) tasks_[cpu.head].prev = id.v;
-    cpu.head = id.v;
+    t.next = head;
+    if (head != kNoTask) tasks_[head].prev = id.v;
+    head = id.v;
 }
 
 void Machine::unlink(TaskId id, Task& t) {
     if (t.prev != kNoTask)
         tasks_[t.prev].next = t.next;
-    else if (cpus_[t.cpu.v].head == id.v)
-        cpus_[t.cpu.v].head = t.next;
+    else if (uint32_t& head = list(t); head == id.v)
+        head = t.next;
     if (t.next != kNoTask) tasks_[t.next].prev = t.prev;
     t.next = t.prev = kNoTask;
 }
@@ -68,13 +76,18 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     if (fair) {
         attach(t, c);
         accrue(c);
-        cpus_[c.v].pelt.waiting += t.pelt.load_avg;
+        if (t.group) {
+            groups_.enqueue(t.group, at(c), t.weight);
+        } else {
+            cpus_[c.v].pelt.waiting += t.pelt.load_avg;
+            load(LoadKind::weight)[c.v] += t.weight;
+            view_.cfs_nr[c.v] += 1;
+        }
         cpus_[c.v].util_est += t.util_est;
-        load(LoadKind::weight)[c.v] += t.weight;
         publish(c);
     }
     cpus_[c.v].idle_h += t.sidle;
-    view_.cfs_nr[c.v] += fair;
+    cpus_[c.v].fair += fair;
     refresh(c);
 }
 
@@ -86,14 +99,19 @@ void Machine::uncount(Task& t) {
     if (t.weight) {
         accrue(c);
         accrue(t, t.state == State::running);
-        const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
-        double& waiting = cpus_[c.v].pelt.waiting;
-        waiting = left == 0 ? 0 : std::max(0.0, waiting - t.pelt.load_avg);
+        if (t.group) {
+            groups_.dequeue(t.group, at(c), t.weight);
+        } else {
+            const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
+            double& waiting = cpus_[c.v].pelt.waiting;
+            waiting = left == 0 ? 0 : std::max(0.0, waiting - t.pelt.load_avg);
+            view_.cfs_nr[c.v] -= 1;
+        }
         cpus_[c.v].util_est -= t.util_est;
         publish(c);
     }
     cpus_[c.v].idle_h -= t.sidle;
-    view_.cfs_nr[c.v] -= t.weight != 0;
+    cpus_[c.v].fair -= t.weight != 0;
     refresh(c);
 }
 
@@ -107,7 +125,7 @@ void Machine::drop_pending(Task& t) {
 /// The averages of a throttled group's tasks stand still.
 void Machine::thaw(Task& t) {
     if (t.state != State::throttled || !t.is_attached) return;
-    const Ns still = std::max<Ns>(0, pelt_clock(t.attached) - t.pelt.at);
+    const Ns still = std::max<Ns>(0, clock(t, t.attached) - t.pelt.at);
     t.pelt.at += still;
     t.pelt.edge += still;
 }
@@ -119,8 +137,16 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     drop_pending(t);
     moved_queued_ = t.counted;
     uncount(t);
-    t.state = State::queued;
-    count(id, t, c);
+    const bool throttled = t.group && (groups_.stopped(t.group, c) || starved(t.group, c));
+    if (throttled) {
+        t.cpu = c;
+        t.weight = weight_of_prio(t.prio);
+        attach(t, c);
+    } else {
+        count(id, t, c);
+        if (groups_.limited(t.group) && is_idle_task(cpus_[c.v].curr)) waits_.emplace_back(c, now_);
+    }
+    t.state = throttled ? State::throttled : State::queued;
     moved_queued_ = false;
     link(id, t);
 }
@@ -141,7 +167,7 @@ Ns Machine::pelt_clock(Cpu c) {
 void Machine::accrue(Cpu c) {
     CpuState& s = cpus_[c.v];
     s.updated = now_;
-    s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), view_.cfs_nr[c.v], s.runs_fair);
+    s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), s.fair, s.runs_fair);
     publish(c);
 }
 
@@ -150,15 +176,17 @@ void Machine::publish(Cpu c) {
     load(LoadKind::average)[c.v] = cpus_[c.v].pelt.load_avg;
 }
 
-/// Averages of a task that queues for the first time (post_init_entity_util_avg for a new one).
+/// Averages of a task that queues for the first time (post_init_entity_util_avg). Those of one that is older than the
+/// recording are what guess() made of them.
 void Machine::start(Task& t, Cpu c) {
-    const QueuePelt& queue = cpus_[c.v].pelt;
-    t.pelt.load = t.weight;
+    const QueuePelt& own = queue(t, c);
     if (t.born) {
-        const int64_t room = std::max(0, (topo_.cap_orig[c.v] - queue.util_avg) / 2);
-        const int64_t share = int64_t{queue.util_avg} * t.weight / (queue.load_avg + 1);
-        t.pelt.util = t.pelt.runnable = static_cast<double>(queue.util_avg == 0 ? room : std::min(room, share));
+        t.pelt.load = t.weight;
+        const int64_t room = std::max(0, (topo_.cap_orig[c.v] - own.util_avg) / 2);
+        const int64_t share = int64_t{own.util_avg} * t.weight / (own.load_avg + 1);
+        t.pelt.util = t.pelt.runnable = static_cast<double>(own.util_avg == 0 ? room : std::min(room, share));
     }
+    if (!t.born && !guessed_) t.pelt.load = t.weight * pelt_decay(now_ - began_);  // at most: it has slept ever since
     t.pelt.show();
 }
 
@@ -168,13 +196,18 @@ void Machine::catch_up(Cpu c) {
     if (view_.nr[c.v] == 0 || tick <= cpus_[c.v].updated) return;
     const Ns now = std::exchange(now_, tick);
     accrue(c);
+    if (groups_.any()) {
+        groups_.tick(at(c));
+        if (!balances_) groups_.update_all(at(c));
+        publish(c);
+    }
     now_ = now;
 }
 
 /// Moves what a fair task carries to the CPU where it now queues.
 void Machine::attach(Task& t, Cpu c) {
     if (t.is_attached && t.attached == c) {
-        t.pelt.accrue(pelt_clock(c), 0, false);
+        t.pelt.accrue(clock(t, c), 0, false);
         return;
     }
     if (!t.is_attached) start(t, c);
@@ -182,17 +215,26 @@ void Machine::attach(Task& t, Cpu c) {
     if (!t.is_attached) {
         // nothing to take it from
     } else if (moved_queued_) {
-        cpus_[t.attached.v].pelt.detach(t.pelt);
+        if (t.group) {
+            accrue(t.attached);
+            groups_.detach(t.group, at(t.attached), t.pelt);
+        } else {
+            cpus_[t.attached.v].pelt.detach(t.pelt);
+        }
         publish(t.attached);
     } else {  // a sleeper decays as far as its old CPU's averages did, or to now where that CPU is idle (6.0+)
         catch_up(t.attached);
-        CpuState& from = cpus_[t.attached.v];
+        const CpuState& from = cpus_[t.attached.v];
         const bool idle = from.curr_known && is_idle_task(from.curr);
-        t.pelt.accrue(idle ? pelt_clock(t.attached) : from.pelt.at, 0, false);
-        from.pelt.detach_later(t.pelt);
+        QueuePelt& left = queue(t, t.attached);
+        t.pelt.accrue(idle ? clock(t, t.attached) : left.at, 0, false);
+        left.detach_later(t.pelt);
     }
-    t.pelt.move(pelt_clock(c), cpus_[c.v].pelt.edge);
-    cpus_[c.v].pelt.attach(t.pelt);
+    t.pelt.move(clock(t, c), queue(t, c).edge);
+    if (t.group)
+        groups_.attach(t.group, at(c), t.pelt, t.weight);
+    else
+        cpus_[c.v].pelt.attach(t.pelt);
     t.attached = c;
     t.is_attached = true;
 }
@@ -201,7 +243,7 @@ Machine::TaskUtil Machine::task_util(const Task& t, Cpu prev) const {
     Pelt own = t.pelt;
     if (!t.is_attached) return {};
     // The kernel's last update of prev's averages: an idle CPU has had none since.
-    if (t.attached == prev) own.accrue(cpus_[prev.v].pelt.at, t.counted ? t.weight : 0, t.state == State::running);
+    if (t.attached == prev) own.accrue(queue(t, prev).at, t.counted ? t.weight : 0, t.state == State::running);
     return {own.util_avg, t.util_est, own.runnable_avg};
 }
 
@@ -209,14 +251,22 @@ void Machine::move_running(TaskId p, Cpu c) {
     Task& t = tasks_[p.v];
     if (t.state != State::running || !t.counted || t.cpu == c) return;
     CpuState &from = cpus_[t.cpu.v], &to = cpus_[c.v];
+    accrue(t.cpu), accrue(c);
+    if (t.weight) accrue(t, true);
     view_.nr[t.cpu.v] -= 1, view_.nr[c.v] += 1;
     from.idle_h -= t.sidle, to.idle_h += t.sidle;
     if (t.weight) {
-        view_.cfs_nr[t.cpu.v] -= 1, view_.cfs_nr[c.v] += 1;
-        load(LoadKind::weight)[t.cpu.v] -= t.weight, load(LoadKind::weight)[c.v] += t.weight;
+        from.fair -= 1, to.fair += 1;
         from.util_est -= t.util_est, to.util_est += t.util_est;
-        from.pelt.waiting -= t.pelt.load_avg, to.pelt.waiting += t.pelt.load_avg;
-        from.pelt.detach(t.pelt), to.pelt.attach(t.pelt);
+        if (t.group) {
+            groups_.dequeue(t.group, at(t.cpu), t.weight), groups_.detach(t.group, at(t.cpu), t.pelt);
+            groups_.attach(t.group, at(c), t.pelt, t.weight), groups_.enqueue(t.group, at(c), t.weight);
+        } else {
+            view_.cfs_nr[t.cpu.v] -= 1, view_.cfs_nr[c.v] += 1;
+            load(LoadKind::weight)[t.cpu.v] -= t.weight, load(LoadKind::weight)[c.v] += t.weight;
+            from.pelt.waiting -= t.pelt.load_avg, to.pelt.waiting += t.pelt.load_avg;
+            from.pelt.detach(t.pelt), to.pelt.attach(t.pelt);
+        }
         t.attached = c;
         publish(t.cpu), publish(c);
     }
@@ -262,11 +312,12 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (kind == LoadKind::weight) return weight_of_prio(t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
     const CpuState& s = cpus_[c.v];
-    const auto queue = static_cast<double>(s.pelt.load_avg);
-    const double share = s.h_load_jiffy == jiffy() ? static_cast<double>(s.h_load) : queue;
+    const int64_t root = s.h_load_jiffy == jiffy() ? s.h_load : s.pelt.load_avg;
+    const int64_t share = t.group ? groups_.h_load(t.group, c, jiffy(), root, s.pelt.load_avg) : root;
     Pelt own = t.pelt;
-    if (t.counted) own.accrue(cpus_[c.v].pelt.at, t.weight, t.state == State::running);
-    return static_cast<int64_t>(own.load_avg * share / (queue + 1));
+    if (t.counted) own.accrue(queue(t, c).at, t.weight, t.state == State::running);
+    return static_cast<int64_t>(own.load_avg * static_cast<double>(share) /
+                                (static_cast<double>(queue(t, c).load_avg) + 1));
 }
 
 void Machine::refresh(Cpu c) {
@@ -293,80 +344,10 @@ void Machine::on_loss(Cpu c, Ns ts) {
         t.next = t.prev = kNoTask;
         t.state = State::unknown;
     }
-    cpu.head = kNoTask;
+    cpu.head = cpu.parked = kNoTask;
+    for (uint16_t g = 1; g < quotas_.size(); ++g) release(g, c, true);
     cpu.curr_known = false;
     refresh(c);
-}
-
-void Machine::prime(const Batch& b, const EventOrder& order,
-                    const std::vector<std::pair<uint16_t, uint32_t>>& running) {
-    std::vector<uint8_t> seen;  // tasks that had their first event
-    auto first = [&](uint32_t id) {
-        if (id >= seen.size()) seen.resize(id + 1 + id / 2, 0);
-        return std::exchange(seen[id], uint8_t{1}) == 0;
-    };
-    std::vector<uint8_t> cpu_seen(cpus_.size(), 0);
-    auto was_running = [&](Cpu c, TaskId task, int prio) {
-        if (std::exchange(cpu_seen[c.v], uint8_t{1})) return;
-        cpus_[c.v].curr = task;
-        cpus_[c.v].curr_known = true;
-        if (is_idle_task(task)) return;
-        grow(task);
-        Task& t = tasks_[task.v];
-        if (t.counted) return;
-        first(task.v);
-        set_prio(t, prio);
-        count(task, t, c);
-        t.state = State::running;
-        cpus_[c.v].runs_fair = t.weight > 0;
-    };
-    for (const HeadColumns& h :
-         {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
-        if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
-    for (CpuState& c : cpus_) c.clock = c.clock_at = c.pelt.at = now_;
-    order.walk([&](Event e, size_t i) {
-        switch (e) {
-            case Event::sw: {
-                const Cpu c(b.sw.cpu[i]);
-                const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
-                was_running(c, prev, b.sw.prev_prio[i]);
-                if (!is_idle_task(prev)) first(prev.v);
-                if (!is_idle_task(next) && first(next.v)) {  // was queued before the recording began
-                    grow(next);
-                    set_prio(tasks_[next.v], b.sw.next_prio[i]);
-                    enqueue(next, tasks_[next.v], c);
-                }
-                break;
-            }
-            case Event::waking:
-                if (first(b.waking.task[i])) {
-                    grow(TaskId(b.waking.task[i]));
-                    Task& t = tasks_[b.waking.task[i]];
-                    t.state = State::sleeping;
-                    t.cpu = Cpu(b.waking.target_cpu[i]);
-                }
-                break;
-            case Event::wakeup: first(b.wakeup.task[i]); break;
-            case Event::migrate:
-                if (first(b.migrate.task[i])) {  // pulled while waiting: it was queued on orig
-                    const TaskId p(b.migrate.task[i]);
-                    grow(p);
-                    set_prio(tasks_[p.v], b.migrate.prio[i]);
-                    enqueue(p, tasks_[p.v], Cpu(b.migrate.orig_cpu[i]));
-                }
-                break;
-            case Event::fork: first(b.fork.child[i]); break;
-            default: break;
-        }
-    });
-    for (auto [c, task] : running)
-        if (c < cpus_.size()) was_running(Cpu(c), TaskId(task), prio_hint(TaskId(task)));
-    for (size_t c = 0; c < cpus_.size(); ++c) {
-        const Cpu cpu(static_cast<uint16_t>(c));
-        if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0)
-            cpus_[c].curr_known = true;  // silent: idle throughout
-        refresh(cpu);
-    }
 }
 
 void Machine::apply(const Batch& b, Event e, size_t i) {
@@ -390,6 +371,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
             break;
         }
         case Event::loss: on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
+        case Event::balance: on_balance(Cpu(b.balance.cpu[i]), b.balance.ts[i]); break;
         default: break;
     }
 }
@@ -405,6 +387,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     ++counts_.switches;
     grow(prev);
     grow(next);
+    if (now_ >= next_period_) periods();
     accrue(c);
     if (cpu.curr_known && cpu.curr != prev) {
         resync(c, ts);
@@ -419,6 +402,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     if (!is_idle_task(prev)) {
         Task& t = tasks_[prev.v];
         set_prio(t, s.prev_prio[i]);
+        if (t.group) account(t.group, c);
         if (t.state == State::queued || t.state == State::throttled) unlink(prev, t);
         if (still_runnable(s.prev_state[i])) {
             if (!t.counted || t.cpu != c) {
@@ -439,16 +423,19 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             t.ever_blocked = true;
             t.blocked_at = ts;
             if (t.state == State::dead && std::exchange(t.is_attached, false))
-                cpus_[t.attached.v].pelt.detach_later(t.pelt);
+                queue(t, t.attached).detach_later(t.pelt);
         }
+        if (t.group) left(t.group, c, is_idle_task(next) ? 0 : tasks_[next.v].group);
     }
     cpu.curr = next;
     cpu.curr_known = true;
+    cpu.ran_from = now_;
     cpu.runs_fair = false;
     view_.clock_task[c.v] = ts;
     if (!is_idle_task(next)) {
         Task& t = tasks_[next.v];
         set_prio(t, s.next_prio[i]);
+        if (t.state == State::throttled && t.group) resume(t.group, t.cpu);
         if (t.state == State::queued || t.state == State::throttled) {
             if (t.cpu != c) resync(c, ts);  // it moved here unseen
             thaw(t);
@@ -469,26 +456,14 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
         }
         t.state = State::running;
         cpu.runs_fair = t.weight > 0;
+        if (groups_.any()) groups_.run(cpu.runs_fair ? t.group : 0, at(c));
         t.exiting = t.exiting && t.state != State::dead;
     } else {
-        // Nothing runnable is eligible here: whoever still waits is throttled (cpu.max) or forced out (core scheduling).
-        for (uint32_t q = cpu.head; q != kNoTask;) {
-            Task& t = tasks_[q];
-            const uint32_t after = t.next;
-            t.next = t.prev = kNoTask;
-            uncount(t);
-            t.state = State::throttled;
-            ++counts_.throttled;
-            ++counts_.throttled_by_cpu[c.v];
-            const TaskInfo& info = table_.info(TaskId(q));
-            if (info.has_cgroup) {
-                if (info.cgroup >= counts_.throttled_by_cgroup.size())
-                    counts_.throttled_by_cgroup.resize(info.cgroup + 1);
-                ++counts_.throttled_by_cgroup[info.cgroup];
-            }
-            q = after;
+        if (groups_.any()) {
+            groups_.run(0, at(c));
+            groups_.update_all(at(c));
         }
-        cpu.head = kNoTask;
+        if (cpu.head != kNoTask) park_all(c);
         cpu.idle_stamp = ts;
     }
     refresh(c);
@@ -549,7 +524,9 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
             [[fallthrough]];
         case State::unknown: enqueue(p, t, dest); break;
         case State::throttled:  // moves with its throttled group: still not runnable
+            unlink(p, t);
             t.cpu = dest;
+            link(p, t);
             break;
         default: t.cpu = t.counted ? t.cpu : dest; break;
     }
@@ -572,8 +549,26 @@ void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
     cpus_[c.v].idle_state = state.value_or(0);
 }
 
+void Machine::update_blocked(Cpu c) {
+    accrue(c);
+    if (!groups_.any()) return;
+    groups_.update_all(at(c));
+    publish(c);
+}
+
+void Machine::on_balance(Cpu c, Ns ts) {
+    now_ = ts;
+    balances_ = true;
+    update_blocked(c);
+    if (!view_.idle.test(c)) return;
+    for (uint16_t i = 0; i < cpus_.size(); ++i)
+        if (view_.idle.test(Cpu(i))) update_blocked(Cpu(i));
+}
+
 void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     view_.now = now_ = ts;
+    if (now_ >= next_period_) periods();
+    if (!waits_.empty()) look_for_held();
     catch_up(prev);
     catch_up(waker);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
@@ -592,9 +587,9 @@ void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::option
         own.load = static_cast<double>(*load);
     }
     if (rq_load) {
-        QueuePelt& queue = cpus_[prev.v].pelt;
-        queue.load_avg = *rq_load;
-        queue.load = static_cast<double>(*rq_load);
+        QueuePelt& own = queue(tasks_[p.v], prev);
+        own.load_avg = *rq_load;
+        own.load = static_cast<double>(*rq_load);
         publish(prev);
     }
     if (nr_idle_scan) {

@@ -5,13 +5,16 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "replay/model/events.hpp"
+#include "replay/model/groups.hpp"
 #include "replay/model/idle_scan.hpp"
 #include "replay/model/pelt.hpp"
+#include "replay/model/quota.hpp"
 #include "replay/model/tasks.hpp"
 #include "replay/model/view.hpp"
 
@@ -45,6 +48,7 @@ class Machine {
         Cpu attached{};  ///< CPU whose averages hold it
         bool is_attached = false;
         bool born = false;  ///< its fork is in the recording
+        uint16_t group = 0;  ///< its task group; 0: root
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
     };
 
@@ -67,6 +71,8 @@ class Machine {
     void on_fork(TaskId child);
     void on_exit(TaskId p);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
+    /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU those of all that are idle.
+    void on_balance(Cpu c, Ns ts);
     /// Events of `c` were lost: what ran, waited or was expected there is unknown until seen again.
     void on_loss(Cpu c, Ns ts);
 
@@ -74,6 +80,8 @@ class Machine {
     /// call before a decision about a task on `prev`.
     void advance(Ns ts, Cpu prev, Cpu waker);
 
+    /// load_avg of the queue that a task was on, its group's.
+    int64_t queue_load(TaskId p, Cpu c) const { return queue(tasks_[p.v], c).load_avg; }
     /// Takes over what was recorded at the instant of advance(): load_avg of the wakee and of its run queue, nr_idle_scan of
     /// its LLC (from then on the last recorded value, no longer the model's).
     void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
@@ -109,10 +117,11 @@ class Machine {
     /// Brings View::slow to the time of the last advance(): before a decision that takes the fork and exec path.
     void look_at_all();
     /// The recorded kernel asked for task_load() of a task on `c`: within a jiffy, it goes on with that load of the queue.
-    void asked_load(Cpu c) {
+    void asked_load(const Task& t, Cpu c) {
         CpuState& s = cpus_[c.v];
         const Ns now = jiffy();
         if (std::exchange(s.h_load_jiffy, now) != now) s.h_load = s.pelt.load_avg;
+        if (t.group) groups_.asked(t.group, c, now, s.h_load, s.pelt.load_avg);
     }
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
     int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
@@ -149,6 +158,7 @@ class Machine {
         uint32_t idle_state = 0;
         bool runs_fair = false;  ///< curr is a fair task
         int32_t pending = 0;
+        int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
         int64_t h_load = 0;  ///< load_avg as task_h_load last took it
@@ -158,10 +168,12 @@ class Machine {
         Ns idle_stamp = 1;  ///< last entry into idle; idle since before the recording comes before all others
         TaskId woken{kNoTask};  ///< last task that woke here, until the next switch
         Ns woken_at = 0;
+        Ns ran_from = 0;  ///< what its task ran before is accounted for
         double speed = 1;  ///< of the PELT clock while busy: capacity / 1024
         Ns clock = 0, clock_at = 0;  ///< PELT clock, at that time
         Ns unsure_until = 0;
         uint32_t head = kNoTask;  ///< queued, not running tasks
+        uint32_t parked = kNoTask;  ///< throttled ones
     };
 
     void grow(TaskId t) {
@@ -179,19 +191,46 @@ class Machine {
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
+    void guess(const Batch& first, const EventOrder& order);
     void catch_up(Cpu c);
-    void accrue(Task& t, bool ran) { t.pelt.accrue(pelt_clock(t.attached), t.weight, ran); }
+    void update_blocked(Cpu c);
+    void accrue(Task& t, bool ran) { t.pelt.accrue(clock(t, t.attached), t.weight, ran); }
     void publish(Cpu c);
     void attach(Task& t, Cpu c);
     void thaw(Task& t);
     void start(Task& t, Cpu c);
+    GroupQueues::At at(Cpu c) {
+        return {c, {cpus_[c.v].pelt, load(LoadKind::weight)[c.v], view_.cfs_nr[c.v]}, pelt_clock(c), now_};
+    }
+    QueuePelt& queue(const Task& t, Cpu c) { return t.group ? groups_.queue(t.group, c) : cpus_[c.v].pelt; }
+    const QueuePelt& queue(const Task& t, Cpu c) const { return t.group ? groups_.queue(t.group, c) : cpus_[c.v].pelt; }
+    Ns clock(const Task& t, Cpu c) { return t.group ? groups_.clock(t.group, c, pelt_clock(c)) : pelt_clock(c); }
+    uint32_t& list(const Task& t) { return t.state == State::throttled ? cpus_[t.cpu.v].parked : cpus_[t.cpu.v].head; }
     void resync(Cpu c, Ns ts);
+    // Throttled groups (throttle.cpp).
+    enum class Held : uint8_t { no, assumed, seen };
+    void park(TaskId id, Task& t);
+    void park_all(Cpu c);
+    void hold(uint16_t limit, Cpu c, Held how);
+    void release(uint16_t limit, Cpu c, bool forget);
+    void resume(uint16_t group, Cpu c);
+    void account(uint16_t group, Cpu c);
+    void left(uint16_t group, Cpu c, uint16_t next_group);
+    bool starved(uint16_t group, Cpu c);
+    void refill(uint16_t limit, Ns at);
+    void periods();
+    void look_for_held();
 
     const Topology& topo_;
     const TaskTable& table_;
     View view_;
     std::vector<CpuState> cpus_;
+    GroupQueues groups_;
     std::vector<Task> tasks_;
+    std::vector<Held> held_;  ///< by limited group and CPU: it is throttled there
+    std::vector<Quota> quotas_;  ///< by group; of those with a limit
+    Ns next_period_ = std::numeric_limits<Ns>::max();
+    std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when
     Ns now_ = 0;  ///< time of the event at hand
     std::vector<int64_t>& load(LoadKind kind) {
         return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)];
@@ -203,6 +242,9 @@ class Machine {
     std::vector<std::vector<int32_t>> exit_latency_;
     Ns tick_ = 4'000'000, tick_phase_ = 0;
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
+    Ns began_ = 0;  ///< when the recording did
+    bool guessed_ = false;  ///< averages of older tasks: guess()
+    bool balances_ = false;  ///< the recording says when the load balancer runs; else it is taken to at every tick
     bool scaled_ = false;  ///< some CPU has less than full capacity
     MachineCounts counts_;
 };

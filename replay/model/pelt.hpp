@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Per-entity load tracking (PELT, kernel/sched/pelt.c of 5.1 - 7.2): averages of what a task or a run queue did, decayed
 // by half every 32 periods of 1024 us. Reconstructed from the events: what lies before the recording is not known and
-// fades in some 200 ms. cgroup weights and the kernel's whole-period rounding are left out.
+// fades in some 200 ms. The kernel's whole-period rounding is left out.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ struct Pelt {
     }
 };
 
-/// The averages of a root cfs run queue: sums over the tasks attached to it, those that sleep included.
+/// The averages of a cfs run queue: sums over the entities attached to it, those that sleep included.
 struct QueuePelt {
     double load = 0, util = 0, runnable = 0;
     double waiting = 0;  ///< runnable_load_avg (until 5.4): load_avg of the queued tasks only
@@ -104,14 +104,19 @@ struct QueuePelt {
         gone_load += p.load_avg, gone_util += p.util_avg, gone_runnable += p.runnable_avg;
     }
 
-  private:
-    void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {
-        load_avg = std::max<int64_t>(0, load_avg + by_load);
+    /// Adds to the averages; `by_load`, `by_load_avg`: to load and to what is visible of it.
+    void shift(double by_load, int64_t by_load_avg, int32_t by_util, int32_t by_runnable) {
+        load_avg = std::max<int64_t>(0, load_avg + by_load_avg);
         util_avg = std::max(0, util_avg + by_util);
         runnable_avg = std::max(0, runnable_avg + by_runnable);
-        load = std::max(0.0, load + static_cast<double>(by_load));
+        load = std::max(0.0, load + by_load);
         util = std::max(0.0, util + by_util);
         runnable = std::max(0.0, runnable + by_runnable);
+    }
+
+  private:
+    void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {
+        shift(static_cast<double>(by_load), by_load, by_util, by_runnable);
     }
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "replay/model/groups.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 
@@ -29,6 +30,7 @@ struct TaskInfo {
     bool policy_recorded = false;
     uint32_t allowed = 0;        ///< index into TaskTable::masks
     uint32_t cgroup = 0;
+    uint16_t group = 0;  ///< index into TaskTable::groups
     bool has_cgroup = false;
 };
 
@@ -42,6 +44,7 @@ struct TaskTable {
     std::vector<TaskInfo> tasks;
     /// sched_wakeup was recorded. Without it (`perf sched record`) a task counts as queued from its decision on.
     bool wakeups = true;
+    std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
     const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }

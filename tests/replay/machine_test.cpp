@@ -172,13 +172,15 @@ TEST_F(Loads, APlacedTaskIsCountedOnItsOldCpuUntilThatIsUpdated) {
     machine_->on_wakeup(TaskId(4), 120, Cpu(1), 502 * kMs);
     EXPECT_GT(load(0, LoadKind::average), 1000);
     EXPECT_GT(load(1, LoadKind::average), 950);
-    machine_->on_wakeup(TaskId(5), 120, Cpu(0), 503 * kMs);  // a first-seen task attaches its weight
+    machine_->on_fork(TaskId(5));
+    machine_->on_wakeup(TaskId(5), 120, Cpu(0), 503 * kMs);  // a new task attaches its weight
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 60);
 }
 
 TEST_F(Loads, ATaskThatDiesLeavesNothing) {
     runs(kMs, 0, 0, 4);
     runs(501 * kMs, 0, 4, 0, PrevState::X);
+    machine_->on_fork(TaskId(5));
     machine_->on_wakeup(TaskId(5), 120, Cpu(0), 1500 * kMs);
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 2);
 }
@@ -254,7 +256,8 @@ TEST_F(Loads, ATaskCountsByItsQueueAsOfTheFirstQuestionInTheJiffy) {
     machine_->advance(504 * kMs, Cpu(0), Cpu(0));
     const auto counts = [&] { return machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average); };
     const int64_t alone = counts();
-    machine_->asked_load(Cpu(0));
+    machine_->asked_load(machine_->task(TaskId(4)), Cpu(0));
+    machine_->on_fork(TaskId(5));
     machine_->on_wakeup(TaskId(5), 120, Cpu(0), 505 * kMs);  // the queue is twice as heavy, the task as before
     machine_->advance(506 * kMs, Cpu(0), Cpu(0));
     EXPECT_NEAR(static_cast<double>(counts()), static_cast<double>(alone) / 2, 30);

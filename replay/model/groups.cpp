@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/model/groups.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace rewake {
+
+namespace {
+constexpr int64_t kLeastShares = 2;
+constexpr Ns kTellEvery = 1'000'000;  // a queue tells its group of its load at most this often (6.7+)
+}  // namespace
+
+GroupQueues::GroupQueues(const std::vector<TaskGroup>& groups, int n_cpus)
+    : groups_(groups), n_cpus_(static_cast<size_t>(n_cpus)) {
+    if (!any()) return;
+    cells_.resize(groups_.size() * n_cpus_);
+    total_.resize(groups_.size());
+    running_.resize(n_cpus_);
+}
+
+GroupQueues::Above GroupQueues::above(uint16_t g, const At& at) {
+    const uint16_t up = groups_[g].parent;
+    if (up == 0) return {at.root.pelt, at.root.weight, at.root.entities};
+    Cell& x = cell(up, at.cpu);
+    return {x.pelt, x.weight, x.entities};
+}
+
+void GroupQueues::accrue(uint16_t g, const At& at) {
+    Cell& x = cell(g, at.cpu);
+    QueuePelt& p = x.pelt;
+    if (p.gone_load != 0) {
+        x.news = true;
+        x.arrived -= p.gone_runnable / 1024.0;
+        x.arrived_util -= p.gone_util;
+        x.arrived_runnable -= p.gone_runnable;
+    }
+    p.accrue(clock(g, at.cpu, at.clock), static_cast<double>(x.weight), x.tasks, x.runs);
+    const uint16_t up = groups_[g].parent;
+    const Ns now = up == 0 ? at.clock : clock(up, at.cpu, at.clock);
+    if (now <= x.at) return;
+    const double keep = pelt_decay(now - x.at);
+    x.runnable = x.runnable * keep + (x.queued ? 1 - keep : 0);
+    x.at = now;
+    if (now < x.edge) return;
+    x.edge = now + kPeltPeriod - (now - x.edge) % kPeltPeriod;
+    x.load_avg = static_cast<int64_t>(static_cast<double>(x.share) * x.runnable);
+}
+
+/// From the top, since a queue has to be up to date before what is on it changes.
+void GroupQueues::accrue_chain(uint16_t g, const At& at) {
+    if (g == 0) return;
+    accrue_chain(groups_[g].parent, at);
+    accrue(g, at);
+}
+
+/// update_tg_load_avg
+void GroupQueues::tell(uint16_t g, Cell& x, Ns now) {
+    const int64_t delta = x.pelt.load_avg - x.told;
+    if (now - x.told_at < kTellEvery || std::abs(delta) <= x.told / 64) return;
+    total_[g] += delta;
+    x.told = x.pelt.load_avg;
+    x.told_at = now;
+}
+
+/// calc_group_shares and reweight_entity. An entity without anything below keeps its weight.
+void GroupQueues::weigh(Cell& x, uint16_t g, Above up) {
+    if (x.weight == 0) return;
+    const int64_t load = std::max(x.weight, x.pelt.load_avg);
+    const int64_t all = total_[g] - x.told + load;
+    const int64_t shares = groups_[g].shares;
+    const int64_t due = std::clamp(all > 0 ? shares * load / all : shares, kLeastShares, shares);
+    if (due == x.share) return;
+    if (x.queued) up.weight += due - x.share;
+    up.pelt.load = std::max(0.0, up.pelt.load + static_cast<double>(due - x.share) * x.runnable);
+    const auto load_avg = static_cast<int64_t>(static_cast<double>(due) * x.runnable);
+    up.pelt.load_avg = std::max<int64_t>(0, up.pelt.load_avg + load_avg - x.load_avg);
+    x.load_avg = load_avg;
+    x.share = due;
+}
+
+/// What changed in `g` reaches the queue above (propagate_entity_load_avg). Both are up to date.
+void GroupQueues::settle(uint16_t g, const At& at, bool reweigh) {
+    Cell& x = cell(g, at.cpu);
+    const Above up = above(g, at);
+    tell(g, x, at.now);
+    if (x.news) {
+        double runnable = x.runnable;
+        if (x.arrived > 0) {
+            runnable = std::min(1.0, runnable + x.arrived);
+        } else if (x.arrived < 0) {
+            const double rest = x.weight > 0 ? x.pelt.load / static_cast<double>(x.weight) : 0;
+            runnable = std::max(std::min(runnable, rest), x.pelt.util / 1024);
+        }
+        const auto share = static_cast<double>(x.share);
+        const auto load_avg = static_cast<int64_t>(share * runnable);
+        up.pelt.shift(share * (runnable - x.runnable), load_avg - x.load_avg, x.arrived_util, x.arrived_runnable);
+        x.runnable = runnable;
+        x.load_avg = load_avg;
+        if (const uint16_t parent = groups_[g].parent) {
+            Cell& p = cell(parent, at.cpu);
+            p.news = true;
+            p.arrived += x.arrived;
+            p.arrived_util += x.arrived_util;
+            p.arrived_runnable += x.arrived_runnable;
+        }
+        x.news = false;
+        x.arrived = 0;
+        x.arrived_util = x.arrived_runnable = 0;
+    }
+    if (reweigh) weigh(x, g, up);
+}
+
+void GroupQueues::update(uint16_t g, const At& at, bool reweigh) {
+    accrue_chain(g, at);
+    for (; g != 0; g = groups_[g].parent) settle(g, at, reweigh);
+}
+
+void GroupQueues::tick(const At& at) { update(running_[at.cpu.v], at, true); }
+
+void GroupQueues::update_all(const At& at) {
+    for (size_t g = 1; g < groups_.size(); ++g) accrue(static_cast<uint16_t>(g), at);
+    for (size_t g = groups_.size(); --g > 0;) settle(static_cast<uint16_t>(g), at, false);
+}
+
+void GroupQueues::enqueue(uint16_t g, const At& at, int64_t weight) {
+    accrue_chain(g, at);
+    Cell& own = cell(g, at.cpu);
+    own.weight += weight;
+    own.entities += 1;
+    for (; g != 0; g = groups_[g].parent) {
+        Cell& x = cell(g, at.cpu);
+        x.tasks += 1;
+        settle(g, at, true);
+        if (x.queued) continue;
+        const Above up = above(g, at);
+        x.queued = true;
+        up.weight += x.share;
+        up.entities += 1;
+        up.pelt.waiting += static_cast<double>(x.load_avg);
+    }
+}
+
+void GroupQueues::dequeue(uint16_t g, const At& at, int64_t weight) {
+    accrue_chain(g, at);
+    Cell& own = cell(g, at.cpu);
+    own.weight -= weight;
+    own.entities -= 1;
+    for (; g != 0; g = groups_[g].parent) {
+        Cell& x = cell(g, at.cpu);
+        x.tasks -= 1;
+        settle(g, at, true);
+        if (x.entities > 0 || !x.queued) continue;
+        const Above up = above(g, at);
+        x.queued = false;
+        up.weight -= x.share;
+        up.entities -= 1;
+        up.pelt.waiting = std::max(0.0, up.pelt.waiting - static_cast<double>(x.load_avg));
+    }
+}
+
+void GroupQueues::attach(uint16_t g, const At& at, const Pelt& p, int64_t weight) {
+    accrue_chain(g, at);
+    Cell& x = cell(g, at.cpu);
+    x.pelt.attach(p);
+    x.news = true;
+    x.arrived += static_cast<double>(p.load_avg) / static_cast<double>(std::max<int64_t>(weight, 1));
+    x.arrived_util += p.util_avg;
+    x.arrived_runnable += p.runnable_avg;
+}
+
+void GroupQueues::detach(uint16_t g, const At& at, const Pelt& p) {
+    accrue_chain(g, at);
+    Cell& x = cell(g, at.cpu);
+    x.pelt.detach(p);
+    x.news = true;
+    x.arrived -= p.runnable_avg / 1024.0;
+    x.arrived_util -= p.util_avg;
+    x.arrived_runnable -= p.runnable_avg;
+    for (; g != 0; g = groups_[g].parent) settle(g, at, false);
+}
+
+void GroupQueues::run(uint16_t g, const At& at) {
+    const uint16_t last = running_[at.cpu.v];
+    if (last == 0 && g == 0) return;
+    accrue_chain(last, at);
+    accrue_chain(g, at);
+    for (uint16_t x = last; x != 0; x = groups_[x].parent) cell(x, at.cpu).runs = false;
+    for (uint16_t x = g; x != 0; x = groups_[x].parent) {
+        cell(x, at.cpu).runs = true;
+        tell(x, cell(x, at.cpu), at.now);
+    }
+    running_[at.cpu.v] = g;
+}
+
+void GroupQueues::stop(uint16_t g, Cpu c, Ns root_clock) {
+    for (size_t i = g; i < groups_.size(); ++i) {
+        if (!within(static_cast<uint16_t>(i), g)) continue;
+        Cell& x = cell(static_cast<uint16_t>(i), c);
+        if (x.stops++ == 0) x.stopped_at = root_clock;
+    }
+}
+
+void GroupQueues::start(uint16_t g, Cpu c, Ns root_clock, bool forget) {
+    for (size_t i = g; i < groups_.size(); ++i) {
+        if (!within(static_cast<uint16_t>(i), g)) continue;
+        Cell& x = cell(static_cast<uint16_t>(i), c);
+        if (--x.stops == 0 && !forget) x.stopped_for += root_clock - x.stopped_at;
+    }
+}
+
+int64_t GroupQueues::h_load(uint16_t g, Cpu c, Ns jiffy, int64_t root, int64_t root_load_avg) const {
+    if (g == 0) return root;
+    const Cell& x = cell(g, c);
+    if (x.h_load_jiffy == jiffy) return x.h_load;
+    const uint16_t up = groups_[g].parent;
+    const int64_t queue = up == 0 ? root_load_avg : cell(up, c).pelt.load_avg;
+    return h_load(up, c, jiffy, root, root_load_avg) * x.load_avg / (queue + 1);
+}
+
+void GroupQueues::asked(uint16_t g, Cpu c, Ns jiffy, int64_t root, int64_t root_load_avg) {
+    if (g == 0) return;
+    asked(groups_[g].parent, c, jiffy, root, root_load_avg);
+    Cell& x = cell(g, c);
+    x.h_load = h_load(g, c, jiffy, root, root_load_avg);
+    x.h_load_jiffy = jiffy;
+}
+
+}  // namespace rewake

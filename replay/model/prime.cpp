@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The state at the start of a recording, from what its first events imply.
+#include <algorithm>
+#include <utility>
+
+#include "replay/model/machine.hpp"
+
+namespace rewake {
+
+namespace {
+
+constexpr Ns kLikeBefore = 200'000'000;  // a task did before the recording what it does in its first part
+
+/// What a task did so far.
+struct Past {
+    bool seen = false, queued = false, runs = false;
+    Ns queued_from = 0, runs_from = 0, waited = 0, ran = 0;
+    Cpu cpu{};
+    int16_t prio = 120;
+    void stop(Ns ts) {
+        if (std::exchange(runs, false)) ran += ts - runs_from;
+    }
+    void sleep(Ns ts) {
+        stop(ts);
+        if (std::exchange(queued, false)) waited += ts - queued_from;
+    }
+    void queue(Ns ts) {
+        if (!std::exchange(queued, true)) queued_from = ts;
+    }
+    void run(Ns ts) {
+        queue(ts);
+        if (!std::exchange(runs, true)) runs_from = ts;
+    }
+};
+
+}  // namespace
+
+/// Averages of the tasks that are older than the recording: nothing tells of them, so they are taken to be what the first
+/// part of the recording would have made of them. A shorter one says too little.
+void Machine::guess(const Batch& b, const EventOrder& order) {
+    const Ns begin = now_, end = begin + kLikeBefore;
+    bool whole = false;  // the batch reaches to the end
+    std::vector<Past> pasts;
+    auto past = [&](uint32_t id, Cpu c, int prio) -> Past& {
+        if (id >= pasts.size()) pasts.resize(id + 1 + id / 2);
+        Past& x = pasts[id];
+        if (!std::exchange(x.seen, true)) x.cpu = c, x.prio = static_cast<int16_t>(prio);
+        return x;
+    };
+    auto met = [&](uint32_t id) { return id < pasts.size() && pasts[id].seen; };
+    std::vector<uint32_t> forked;
+    auto during = [&](const HeadColumns& h, size_t i) {
+        whole = whole || h.ts[i] >= end;
+        return h.ts[i] < end;
+    };
+    order.walk([&](Event e, size_t i) {
+        switch (e) {
+            case Event::sw: {
+                if (!during(b.sw, i)) break;
+                const Ns ts = b.sw.ts[i];
+                const uint32_t prev = b.sw.prev_task[i], next = b.sw.next_task[i];
+                if (!is_idle_task(TaskId(prev))) {
+                    const bool known = met(prev);
+                    Past& x = past(prev, Cpu(b.sw.cpu[i]), b.sw.prev_prio[i]);
+                    if (!known) x.run(begin);
+                    still_runnable(b.sw.prev_state[i]) ? x.stop(ts) : x.sleep(ts);
+                }
+                if (!is_idle_task(TaskId(next))) {
+                    const bool known = met(next);
+                    Past& x = past(next, Cpu(b.sw.cpu[i]), b.sw.next_prio[i]);
+                    if (!known) x.queue(begin);
+                    x.run(ts);
+                }
+                break;
+            }
+            case Event::waking:
+                if (during(b.waking, i)) past(b.waking.task[i], Cpu(b.waking.target_cpu[i]), b.waking.prio[i]);
+                break;
+            case Event::wakeup:
+                if (during(b.wakeup, i))
+                    past(b.wakeup.task[i], Cpu(b.wakeup.target_cpu[i]), b.wakeup.prio[i]).queue(b.wakeup.ts[i]);
+                break;
+            case Event::fork: forked.push_back(b.fork.child[i]); break;
+            default: break;
+        }
+    });
+    for (uint32_t child : forked)
+        if (met(child)) pasts[child].seen = false;
+    if (!whole) return;
+    guessed_ = true;
+    constexpr auto kSpan = static_cast<double>(kLikeBefore);
+    for (uint32_t id = 0; id < pasts.size(); ++id) {
+        Past& x = pasts[id];
+        if (!x.seen || !prio_is_fair(x.prio)) continue;
+        x.sleep(end);
+        grow(TaskId(id));
+        Task& t = tasks_[id];
+        set_prio(t, x.prio);
+        t.weight = weight_of_prio(x.prio);
+        t.pelt.load = static_cast<double>(x.waited) / kSpan * t.weight;
+        t.pelt.runnable = static_cast<double>(x.waited) / kSpan * 1024;
+        t.pelt.util = static_cast<double>(x.ran) / kSpan * topo_.cap_orig[x.cpu.v];
+        t.util_est = static_cast<int32_t>(t.pelt.util);
+        attach(t, x.cpu);
+    }
+    for (uint16_t c = 0; c < cpus_.size(); ++c) update_blocked(Cpu(c));
+}
+
+void Machine::prime(const Batch& b, const EventOrder& order,
+                    const std::vector<std::pair<uint16_t, uint32_t>>& running) {
+    std::vector<uint8_t> seen;  // tasks that had their first event
+    auto first = [&](uint32_t id) {
+        if (id >= seen.size()) seen.resize(id + 1 + id / 2, 0);
+        return std::exchange(seen[id], uint8_t{1}) == 0;
+    };
+    std::vector<uint8_t> cpu_seen(cpus_.size(), 0);
+    auto was_running = [&](Cpu c, TaskId task, int prio) {
+        if (std::exchange(cpu_seen[c.v], uint8_t{1})) return;
+        cpus_[c.v].curr = task;
+        cpus_[c.v].curr_known = true;
+        if (is_idle_task(task)) return;
+        grow(task);
+        Task& t = tasks_[task.v];
+        if (t.counted) return;
+        first(task.v);
+        set_prio(t, prio);
+        count(task, t, c);
+        t.state = State::running;
+        cpus_[c.v].runs_fair = t.weight > 0;
+        if (groups_.any()) groups_.run(t.weight > 0 ? t.group : 0, at(c));
+    };
+    for (const HeadColumns& h :
+         {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
+        if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
+    for (CpuState& c : cpus_) c.clock = c.clock_at = c.pelt.at = now_;
+    began_ = now_;
+    guess(b, order);
+    order.walk([&](Event e, size_t i) {
+        switch (e) {
+            case Event::sw: {
+                const Cpu c(b.sw.cpu[i]);
+                const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
+                was_running(c, prev, b.sw.prev_prio[i]);
+                if (!is_idle_task(prev)) first(prev.v);
+                if (!is_idle_task(next) && first(next.v)) {  // was queued before the recording began
+                    grow(next);
+                    set_prio(tasks_[next.v], b.sw.next_prio[i]);
+                    enqueue(next, tasks_[next.v], c);
+                }
+                break;
+            }
+            case Event::waking:
+                if (first(b.waking.task[i])) {
+                    grow(TaskId(b.waking.task[i]));
+                    Task& t = tasks_[b.waking.task[i]];
+                    t.state = State::sleeping;
+                    t.cpu = Cpu(b.waking.target_cpu[i]);
+                }
+                break;
+            case Event::wakeup: first(b.wakeup.task[i]); break;
+            case Event::migrate:
+                if (first(b.migrate.task[i])) {  // pulled while waiting: it was queued on orig
+                    const TaskId p(b.migrate.task[i]);
+                    grow(p);
+                    set_prio(tasks_[p.v], b.migrate.prio[i]);
+                    enqueue(p, tasks_[p.v], Cpu(b.migrate.orig_cpu[i]));
+                }
+                break;
+            case Event::fork: first(b.fork.child[i]); break;
+            default: break;
+        }
+    });
+    for (auto [c, task] : running)
+        if (c < cpus_.size()) was_running(Cpu(c), TaskId(task), prio_hint(TaskId(task)));
+    for (size_t c = 0; c < cpus_.size(); ++c) {
+        const Cpu cpu(static_cast<uint16_t>(c));
+        if (!cpu_seen[c] && topo_.online.test(cpu) && view_.nr[c] == 0)
+            cpus_[c].curr_known = true;  // silent: idle throughout
+        refresh(cpu);
+    }
+}
+
+}  // namespace rewake

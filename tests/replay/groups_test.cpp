@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Task groups: what they weigh, what their tasks count, when they are throttled; and the averages that a recording starts with.
+#include "replay/model/groups.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "replay/model/machine.hpp"
+#include "replay/model/quota.hpp"
+
+namespace rewake {
+namespace {
+
+constexpr Ns kMs = 1'000'000;
+constexpr Cpu k0{0}, k1{1};
+
+class Groups : public testing::Test {
+  protected:
+    /// Tasks 4 and 5 are of group 1, task 6 of group 2 below it, task 7 of the root group.
+    void build(std::vector<TaskGroup> groups) {
+        topo_.n_cpus = 2;
+        topo_.online.set(k0), topo_.online.set(k1);
+        topo_.cap_orig = {1024, 1024};
+        Domain llc;
+        llc.span = topo_.online;
+        llc.name = "MC";
+        llc.share_llc = true;
+        topo_.domains = {llc};
+        topo_.llc_id = {0, 0};
+        topo_.has_llc_domain = {true, true};
+        topo_.finish();
+        table_.masks.push_back({topo_.online, 2});
+        table_.tasks.resize(8);
+        table_.groups = std::move(groups);
+        table_.tasks[4].group = table_.tasks[5].group = 1;
+        table_.tasks[6].group = static_cast<uint16_t>(table_.groups.size() - 1);
+        machine_.emplace(topo_, table_);
+        for (const Cpu c : {k0, k1}) runs(0, c.v, c.v, c.v);
+    }
+    void runs(Ns ts, uint16_t cpu, uint32_t prev, uint32_t next, PrevState state = PrevState::S) {
+        const int64_t id = 0;
+        const auto code = static_cast<uint8_t>(state);
+        const int16_t prio = 120;
+        SwitchColumns s;
+        s.n = 1, s.id = &id, s.ts = &ts, s.cpu = &cpu, s.prev_task = &prev, s.prev_prio = &prio;
+        s.prev_state = &code, s.next_task = &next, s.next_prio = &prio;
+        machine_->on_switch(s, 0);
+    }
+    void wakes(Ns ts, uint32_t task, Cpu c) { machine_->on_wakeup(TaskId(task), 120, c, ts); }
+    void looks(Ns ts) {
+        machine_->advance(ts, k0, k1);
+        machine_->advance(ts, k1, k0);
+    }
+    int64_t load(Cpu c, LoadKind kind) {
+        machine_->select_load(kind);
+        return machine_->view().load[c.v];
+    }
+    int64_t counts(uint32_t task, Cpu c) {
+        return machine_->task_load(machine_->task(TaskId(task)), c, LoadKind::average);
+    }
+    int32_t util(uint32_t task, Cpu c) { return machine_->task_util(machine_->task(TaskId(task)), c).util; }
+    bool idle(Cpu c) const { return machine_->view().idle.test(c); }
+
+    Topology topo_;
+    TaskTable table_;
+    std::optional<Machine> machine_;
+};
+
+TEST_F(Groups, AGroupOnOneCpuHasItsWholeShareThere) {
+    build({{}, {.parent = 0, .shares = 512}});
+    runs(kMs, 0, 0, 4);
+    wakes(2 * kMs, 5, k0);
+    for (Ns t = 10 * kMs; t <= 800 * kMs; t += 10 * kMs) looks(t);
+    EXPECT_EQ(load(k0, LoadKind::weight), 512);
+    EXPECT_NEAR(static_cast<double>(load(k0, LoadKind::average)), 512, 2);
+    EXPECT_EQ(machine_->view().nr[0], 2);
+    EXPECT_EQ(machine_->view().cfs_nr[0], 1);  // one entity
+    EXPECT_NEAR(static_cast<double>(counts(4, k0)), 256, 2);  // half of the group's queue, which counts 512
+    EXPECT_NEAR(static_cast<double>(machine_->queue_load(TaskId(4), k0)), 2048, 4);
+}
+
+TEST_F(Groups, TheShareGoesWhereTheLoadIs) {
+    build({{}, {.parent = 0, .shares = 1024}});
+    runs(kMs, 0, 0, 4);
+    runs(kMs, 1, 1, 5);
+    for (Ns t = 10 * kMs; t <= 800 * kMs; t += 10 * kMs) looks(t);
+    EXPECT_NEAR(static_cast<double>(load(k0, LoadKind::weight)), 512, 3);  // 1024 x 1024 / 2048
+    EXPECT_NEAR(static_cast<double>(load(k1, LoadKind::average)), 512, 8);
+    runs(800 * kMs, 1, 5, 1);
+    for (Ns t = 810 * kMs; t <= 1600 * kMs; t += 10 * kMs) {
+        machine_->on_balance(k1, t);  // the idle CPU tells that its load is gone
+        looks(t);
+    }
+    EXPECT_NEAR(static_cast<double>(load(k0, LoadKind::weight)), 1024, 20);
+    EXPECT_EQ(load(k1, LoadKind::weight), 0);
+}
+
+TEST_F(Groups, ATaskOfANestedGroupCountsByAllShares) {
+    build({{}, {.parent = 0, .shares = 1024}, {.parent = 1, .shares = 512}});
+    runs(kMs, 0, 0, 4);  // weighs 1024 in group 1, beside group 2 with 512
+    wakes(kMs, 6, k0);
+    wakes(kMs, 7, k0);  // weighs 1024 on the root queue, beside group 1 with 1024
+    for (Ns t = 10 * kMs; t <= 800 * kMs; t += 10 * kMs) looks(t);
+    EXPECT_EQ(machine_->view().cfs_nr[0], 2);
+    EXPECT_NEAR(static_cast<double>(load(k0, LoadKind::average)), 2048, 6);
+    EXPECT_NEAR(static_cast<double>(counts(7, k0)), 1024, 4);
+    EXPECT_NEAR(static_cast<double>(counts(4, k0)), 683, 4);  // 1024 x 1024 / 1536
+    EXPECT_NEAR(static_cast<double>(counts(6, k0)), 341, 4);  // 1024 x 512 / 1536
+}
+
+TEST_F(Groups, AThrottledGroupIsNotRunnableAndItsClockStands) {
+    build({{}, {.parent = 0, .shares = 1024, .quota = 10 * kMs, .period = 100 * kMs}});
+    runs(kMs, 0, 0, 4);
+    runs(41 * kMs, 0, 4, 0, PrevState::R);  // it could run on, and the CPU is idle: no quota
+    EXPECT_TRUE(idle(k0));
+    EXPECT_EQ(machine_->view().nr[0], 0);
+    const int32_t then = util(4, k0);
+    EXPECT_GT(then, 500);
+    wakes(60 * kMs, 5, k0);  // of the same group: it waits, and the CPU stays idle
+    EXPECT_TRUE(idle(k0));
+    EXPECT_EQ(machine_->task(TaskId(5)).state, Machine::State::throttled);
+    wakes(70 * kMs, 7, k1);  // of another group
+    EXPECT_FALSE(idle(k1));
+    looks(95 * kMs);
+    EXPECT_EQ(util(4, k0), then);
+    runs(101 * kMs, 0, 0, 4);  // its next period
+    EXPECT_EQ(machine_->view().nr[0], 2);
+    EXPECT_EQ(machine_->task(TaskId(5)).state, Machine::State::queued);
+    looks(102 * kMs);
+    EXPECT_NEAR(util(4, k0), then, 20);
+}
+
+TEST_F(Groups, AGroupWithoutQuotaIsThrottledWhereverItsTasksLeave) {
+    build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
+    runs(kMs, 0, 0, 4);
+    runs(kMs, 1, 1, 5);
+    runs(21 * kMs, 0, 4, 0, PrevState::R);
+    runs(23 * kMs, 1, 5, 1);  // it sleeps; the CPU has used up what it drew
+    const int32_t then = util(5, k1);
+    wakes(60 * kMs, 5, k1);
+    EXPECT_TRUE(idle(k1));
+    EXPECT_EQ(util(5, k1), then);
+    runs(101 * kMs, 0, 0, 4);
+    EXPECT_FALSE(idle(k1));  // the quota comes to all CPUs at once
+}
+
+TEST_F(Groups, AnIdleCpuThatDoesNotBeginIsThrottled) {
+    build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
+    wakes(kMs, 4, k0);
+    looks(kMs + 50'000);
+    EXPECT_FALSE(idle(k0));  // it may still be on its way
+    looks(kMs + 150'000);
+    EXPECT_TRUE(idle(k0));
+}
+
+TEST(QuotaTest, CpusDrawSlicesOfFiveMsAndGiveBackAllButOne) {
+    Quota q(12 * kMs, 100 * kMs, 3);
+    EXPECT_FALSE(q.used_up(k0));  // endless until a period is known
+    q.set_used_up(k0);
+    EXPECT_TRUE(q.used_up(k0));
+    q.refill(1000 * kMs);
+    EXPECT_EQ(q.due(), 1100 * kMs);
+    q.forgive(k0);  // 1 ns of 12 ms
+    q.ran(k0, 1);  // draws 5 ms: 7 ms - 1 ns are left
+    q.ran(k1, 2 * kMs);  // had drawn 5 ms before the pool ended; 3 left
+    q.quiet(k0);  // 4 ms go back, one stays: 11 ms - 1 ns
+    q.ran(k0, 2 * kMs);  // overdrawn by one: draws 6 to have 5
+    EXPECT_FALSE(q.used_up(k0));
+    q.ran(k0, 5 * kMs);  // draws what is left
+    q.ran(k0, 5 * kMs);
+    EXPECT_TRUE(q.used_up(k0));
+    EXPECT_TRUE(q.near(1200 * kMs + 50'000, 100'000));
+    EXPECT_TRUE(q.near(1200 * kMs - 50'000, 100'000));
+    EXPECT_FALSE(q.near(1250 * kMs, 100'000));
+}
+
+TEST_F(Groups, AveragesBeginAsTheFirstEventsWouldHaveMadeThem) {
+    build({{}});
+    machine_.emplace(topo_, table_);
+    const std::vector<int64_t> id{0, 1, 2, 3, 4}, ts{0, 50 * kMs, 100 * kMs, 150 * kMs, 200 * kMs};
+    const std::vector<uint16_t> cpu{0, 0, 0, 0, 0};
+    const std::vector<uint32_t> prev{0, 7, 0, 7, 0}, next{7, 0, 7, 0, 7};
+    const std::vector<int16_t> prio(5, 120);
+    const std::vector<uint8_t> state(5, static_cast<uint8_t>(PrevState::S));
+    Batch b;
+    b.sw.n = 5, b.sw.id = id.data(), b.sw.ts = ts.data(), b.sw.cpu = cpu.data();
+    b.sw.prev_task = prev.data(), b.sw.next_task = next.data(), b.sw.prev_state = state.data();
+    b.sw.prev_prio = b.sw.next_prio = prio.data();
+    EventOrder order(2, 8);
+    order.build(b);
+    machine_->prime(b, order, {});
+    EXPECT_EQ(util(7, k0), 512);  // two of four 50 ms
+    EXPECT_EQ(machine_->task(TaskId(7)).util_est, 512);
+}
+
+}  // namespace
+}  // namespace rewake

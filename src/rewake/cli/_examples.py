@@ -6,6 +6,12 @@ from __future__ import annotations
 import click
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "compare": (
+        ("rewake compare before/ after/", "runs of the same recordings, what changed"),
+        ("rewake compare before/ after/ --fail-on p99+5%", "a gate: exit 3 only on that"),
+        ("rewake compare a/ b/ --unpaired --policy recorded", "repeats of one load on two kernels"),
+    ),
+    "dashboard": (("rewake dashboard --store figures -o site", "a site of what the store holds"),),
     "check": (("rewake check trace.dat", "every threshold with its value"),),
     "doctor": (("rewake doctor", "what can be recorded here, and what is missing"),),
     "explain": (
@@ -25,6 +31,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("rewake import trace.dat -o mine.rewake", "topology.tar.gz beside the trace is found"),
         ("rewake import trace.dat --topology 'pack:2 l3:8 core:8 pu:2'", "a machine in words"),
     ),
+    "slice": (
+        ("rewake slice mine.rewake --window 2s..5s -o part.rewake", "three seconds, ids as they were"),
+        ("rewake slice mine.rewake --redact key.txt -o sendable.rewake", "names replaced under a key"),
+    ),
+    "store": (("rewake store add nightly.run --store figures --date 2026-11-20", "its figures, for trend"),),
+    "store add": (("rewake store add nightly.run --store figures --date 2026-11-20", "once; again changes nothing"),),
+    "topology": (("rewake topology show trace.dat", "nodes, LLCs, cores and CPUs of the machine"),),
+    "topology show": (
+        ("rewake topology show trace.dat", "of a trace or recording"),
+        ("rewake topology show 'pack:2 l3:8 core:8 pu:2'", "a machine in words"),
+    ),
+    "trend": (("rewake trend --store figures", "where histories changed; exit 3 while something is worse"),),
     "info": (("rewake info trace.dat", "events, losses, span, CPUs, kernel"),),
     "policies": (
         ("rewake policies list", "what can be replayed"),

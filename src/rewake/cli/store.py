@@ -53,6 +53,7 @@ def add(
     from rewake.analysis import store as rows_of
     from rewake.analysis.report import DEFAULT_MAX_EXPOSURE
     from rewake.forms import Store
+    from rewake.runs import report_of
 
     if date is None:
         raise UsageError("--date is missing: a recording does not say when it was made, and a history needs an order")
@@ -61,7 +62,7 @@ def add(
     for run in [r for path in runs for r in _runs.runs_in(path)]:
         subject = _runs.subject_of(run, force)
         key = rows_of.Key(suite or subject.name, rows_of.moment(date), revision, machine)
-        report = runs.report_of(run, DEFAULT_MAX_EXPOSURE)
+        report = report_of(run, DEFAULT_MAX_EXPOSURE)
         con = run.connect()
         try:
             rows = rows_of.rows(con, subject, report, key, __version__)

@@ -13,6 +13,8 @@ UNEVEN = 0.1
 """Part of the span that a CPU may be silent at an end, where nothing says that it was idle."""
 _SURPRISING = 100
 """How many of its mean pauses a CPU has to be silent at an end for it to be told."""
+_FEW = 10
+"""Fewer records have no mean pause to speak of."""
 
 
 def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
@@ -35,7 +37,7 @@ def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
             (s["first_ns"] - first, s["busy_first"], "begin", f"{_seconds(s['first_ns'] - first)}.."),
             (last - s["last_ns"], s["busy_last"], "end", f"..{_seconds(s['last_ns'] - first)}"),
         ):
-            if busy and silent > max(UNEVEN * (last - first), _SURPRISING * pause):
+            if busy and s["events"] >= _FEW and silent > max(UNEVEN * (last - first), _SURPRISING * pause):
                 found.append(
                     f"{cpu}: records {what} {_seconds(silent)} {'after' if what == 'begin' else 'before'} the others'"
                     f" and a task was running: not recorded there, or another clock; rewake slice --window {cut}"

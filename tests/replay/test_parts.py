@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rewake import importing
+from rewake import formats, importing
 from rewake.forms import Run, RunWriter
 from rewake.replay import driver
 from rewake.replay.spec import PolicySpec
@@ -39,7 +39,7 @@ def test_the_number_of_parts_does_not_matter(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "one").mkdir()
     (tmp_path / "many").mkdir()
     one = replayed(tmp_path / "one")
-    monkeypatch.setattr(importing, "BATCH_EVENTS", 20_000)
+    monkeypatch.setattr(formats, "BATCH_EVENTS", 20_000)
     many = replayed(tmp_path / "many")
     assert (one.pop("parts"), many.pop("parts")) == ([(1,)], [(12,)])
     for table in ("decision", "cause"):

@@ -70,7 +70,9 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     t.counted = true;
     t.cpu = c;
     const bool fair = prio_is_fair(t.prio);
-    t.weight = fair ? weight_of_prio(t.prio) : 0;
+    const int32_t weight = fair ? weight_of_prio(t.prio) : 0;
+    if (t.is_attached && t.weight > 0 && weight > 0 && weight != t.weight) reweigh(t, weight);
+    t.weight = weight;
     t.sidle = fair && table_.info(id).idle_policy;
     view_.nr[c.v] += 1;
     if (fair) {
@@ -202,6 +204,16 @@ void Machine::catch_up(Cpu c) {
         publish(c);
     }
     now_ = now;
+}
+
+/// Its nice value changed: its averages follow at once (reweight_task).
+void Machine::reweigh(Task& t, int32_t weight) {
+    const double before = t.pelt.load;
+    const int32_t seen = t.pelt.load_avg;
+    t.pelt.load = before * weight / t.weight;
+    t.pelt.load_avg = static_cast<int32_t>(int64_t{seen} * weight / t.weight);
+    queue(t, t.attached).shift(t.pelt.load - before, t.pelt.load_avg - seen, 0, 0);
+    publish(t.attached);
 }
 
 /// Moves what a fair task carries to the CPU where it now queues.

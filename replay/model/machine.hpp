@@ -196,6 +196,7 @@ class Machine {
     void update_blocked(Cpu c);
     void accrue(Task& t, bool ran) { t.pelt.accrue(clock(t, t.attached), t.weight, ran); }
     void publish(Cpu c);
+    void reweigh(Task& t, int32_t weight);
     void attach(Task& t, Cpu c);
     void thaw(Task& t);
     void start(Task& t, Cpu c);

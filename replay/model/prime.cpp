@@ -9,7 +9,7 @@ namespace rewake {
 
 namespace {
 
-constexpr Ns kLikeBefore = 200'000'000;  // a task did before the recording what it does in its first part
+constexpr Ns kLikeBefore = 50'000'000;  // a task did before the recording what it does in its first part
 
 /// What a task did so far.
 struct Past {

@@ -179,7 +179,7 @@ TEST(QuotaTest, CpusDrawSlicesOfFiveMsAndGiveBackAllButOne) {
 TEST_F(Groups, AveragesBeginAsTheFirstEventsWouldHaveMadeThem) {
     build({{}});
     machine_.emplace(topo_, table_);
-    const std::vector<int64_t> id{0, 1, 2, 3, 4}, ts{0, 50 * kMs, 100 * kMs, 150 * kMs, 200 * kMs};
+    const std::vector<int64_t> id{0, 1, 2, 3, 4}, ts{0, 10 * kMs, 20 * kMs, 30 * kMs, 50 * kMs};
     const std::vector<uint16_t> cpu{0, 0, 0, 0, 0};
     const std::vector<uint32_t> prev{0, 7, 0, 7, 0}, next{7, 0, 7, 0, 7};
     const std::vector<int16_t> prio(5, 120);
@@ -191,8 +191,8 @@ TEST_F(Groups, AveragesBeginAsTheFirstEventsWouldHaveMadeThem) {
     EventOrder order(2, 8);
     order.build(b);
     machine_->prime(b, order, {});
-    EXPECT_EQ(util(7, k0), 512);  // two of four 50 ms
-    EXPECT_EQ(machine_->task(TaskId(7)).util_est, 512);
+    EXPECT_EQ(util(7, k0), 409);  // 20 of 50 ms
+    EXPECT_EQ(machine_->task(TaskId(7)).util_est, 409);
 }
 
 }  // namespace

@@ -185,6 +185,17 @@ TEST_F(Loads, ATaskThatDiesLeavesNothing) {
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 2);
 }
 
+TEST_F(Loads, ALoadFollowsTheNiceValue) {
+    machine_->on_fork(TaskId(4));
+    machine_->on_wakeup(TaskId(4), 120, Cpu(0), kMs);
+    runs(kMs, 0, 0, 4);
+    runs(2 * kMs, 0, 4, 0);
+    EXPECT_EQ(load(0, LoadKind::average), 1024);
+    machine_->on_wakeup(TaskId(4), 100, Cpu(0), 2 * kMs);  // nice -20 weighs 88761
+    EXPECT_EQ(load(0, LoadKind::average), 88761);
+    EXPECT_EQ(machine_->task(TaskId(4)).pelt.load_avg, 88761);
+}
+
 TEST_F(Loads, ANewTaskStartsFromItsCpu) {
     machine_->on_fork(TaskId(4));
     machine_->on_wakeup(TaskId(4), 120, Cpu(0), kMs);

@@ -70,12 +70,13 @@ def probed(
     [
         ("probed-split-llc-schbench", 300, 0.99, 0.99),
         ("probed-12cpu-messaging", 50, 0.88, 0.88),  # a whole run: no task is older than the recording
+        ("probed-cgroup-throttle", 300, 0.95, 0.98),  # nested groups, three of them throttled in every period
     ],
 )
 def test_utilisation_of_tasks_is_what_the_probes_saw(
     tmp_path: Path, name: str, warm_ms: int, good: float, r2: float
 ) -> None:
-    """Error at most 10 % or 16 in nine of ten decisions, after warm-up (measured: 1.00, 0.95; R2 0.997, 0.93)."""
+    """Error at most 10 % or 16 in nine of ten decisions, after warm-up (measured: 1.00, 0.95, 0.98; R2 0.997, 0.93, 0.99)."""
     recording = recorded(name, tmp_path)
     decisions, inputs = modelled(recording)
     probe, row = probed(recording, decisions)

@@ -161,8 +161,8 @@ def _footer(r: Report) -> list[str]:
     lines = []
     if r.over_exposed():
         lines += wrap(
-            f"← above {r.max_exposure:g} %: use simulate (not in this version). A policy's own earlier picks would "
-            "have changed what it looked at; one-step figures do not show that."
+            f"← above {r.max_exposure:g} %: use simulate (rewake simulate REC --policy P). A policy's own "
+            "earlier picks would have changed what it looked at; one-step figures do not show that."
         )
     if not r.topology:
         lines += wrap(

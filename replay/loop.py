@@ -136,17 +136,17 @@ class Loop:
         self._kept: dict[int, tuple[dict[str, Columns], Columns]] = {}
         self._room = 0
         self.truth = probes.truth(recording) if use_probes else None
-        self._recorded = recorded_machine(recording, self._allowed_counts())
+        self.recorded = recorded_machine(recording, self._allowed_counts())
         self._ranges = _idle_ranges(recording)
-        self._running = running(recording, self._recorded.n_cpus)
+        self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
         self.options = {
             "hz": hz,
             "tick_at": _tick_at(recording, hz),
             "migration_cost": int(cost) if cost is not None else 500_000,
-            "inferred": _inferred(recording, self._recorded.topology_known),
-            "exit_latency": _exit_latency(recording, self._recorded.n_cpus),
+            "inferred": _inferred(recording, self.recorded.topology_known),
+            "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": _settle(recording),
         }
@@ -186,7 +186,7 @@ class Loop:
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
         options = self.options | {"sync": sync, "first_flips": first_flips, "own": [s == own for s in specs]} | more
         try:
-            return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
+            return _engine.OpenLoop(self.recorded, wanted, self._seed, options, *self._ranges, self.running)
         except ValueError as error:
             raise UsageError(str(error)) from error
 

@@ -42,6 +42,8 @@ ProbeColumns read_probes(const nb::dict& t, size_t n) {
     return p;
 }
 
+}  // namespace
+
 DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks) {
     DecisionColumns d;
     d.n = kAnyLength;
@@ -64,6 +66,10 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
         d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
     }
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
+    if (t.contains("luck")) {
+        d.luck = column<float>(t, "luck", d.n);
+        d.luck_preempt = column<float>(t, "luck_preempt", d.n);
+    }
     if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
@@ -74,6 +80,45 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks)
     return d;
 }
 
+std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>& specs, const Topology& topo,
+                                                   uint64_t seed) {
+    std::vector<std::unique_ptr<Policy>> all;
+    for (const nb::object& spec : specs) {
+        if (nb::isinstance<PolicySource>(spec)) {
+            all.push_back(nb::cast<const PolicySource&>(spec).make(topo, seed));
+        } else {
+            const auto [name, params] = nb::cast<Spec>(spec);
+            all.push_back(make_policy(name, params, topo, seed));
+        }
+    }
+    return all;
+}
+
+ReplayOptions read_options(const nb::dict& o) {
+    ReplayOptions r;
+    r.assume.sync = nb::cast<bool>(o["sync"]);
+    if (o.contains("first_flips")) r.assume.first_flips = nb::cast<uint32_t>(o["first_flips"]);
+    if (o.contains("assumes"))
+        for (auto [sync, flips, scan] : nb::cast<std::vector<std::tuple<bool, uint32_t, int32_t>>>(o["assumes"]))
+            r.assumes.push_back({sync, flips, scan});
+    r.hz = nb::cast<uint32_t>(o["hz"]);
+    r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
+    r.inferred = nb::cast<uint32_t>(o["inferred"]);
+    if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+    if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
+    if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
+    if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
+    if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
+    if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
+    if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
+    if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
+    if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
+    if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
+    return r;
+}
+
+namespace {
+
 class PyOpenLoop {
   public:
     PyOpenLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
@@ -82,7 +127,7 @@ class PyOpenLoop {
         : topo_(r.topo),
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
-          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
+          loop_(r.topo, r.tasks, make_policies(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
                 known(r, running)) {}
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
@@ -204,41 +249,6 @@ class PyOpenLoop {
     }
 
   private:
-    static std::vector<std::unique_ptr<Policy>> make(const std::vector<nb::object>& specs, const Topology& topo,
-                                                     uint64_t seed) {
-        std::vector<std::unique_ptr<Policy>> all;
-        for (const nb::object& spec : specs) {
-            if (nb::isinstance<PolicySource>(spec)) {
-                all.push_back(nb::cast<const PolicySource&>(spec).make(topo, seed));
-            } else {
-                const auto [name, params] = nb::cast<Spec>(spec);
-                all.push_back(make_policy(name, params, topo, seed));
-            }
-        }
-        return all;
-    }
-    static ReplayOptions read_options(const nb::dict& o) {
-        ReplayOptions r;
-        r.assume.sync = nb::cast<bool>(o["sync"]);
-        if (o.contains("first_flips")) r.assume.first_flips = nb::cast<uint32_t>(o["first_flips"]);
-        if (o.contains("assumes"))
-            for (auto [sync, flips, scan] : nb::cast<std::vector<std::tuple<bool, uint32_t, int32_t>>>(o["assumes"]))
-                r.assumes.push_back({sync, flips, scan});
-        r.hz = nb::cast<uint32_t>(o["hz"]);
-        r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
-        r.inferred = nb::cast<uint32_t>(o["inferred"]);
-        if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
-        if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
-        if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
-        if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
-        if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
-        if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
-        if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
-        if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
-        if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
-        if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
-        return r;
-    }
     static IdleLatency ranges(const std::vector<std::tuple<Ns, Ns>>& same,
                               const std::vector<std::tuple<Ns, Ns>>& cross) {
         IdleLatency l;

@@ -51,6 +51,8 @@ struct DecisionColumns {
     const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
     const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
     const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
+    const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
+    const float* luck_preempt = nullptr;
     ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
 };
 

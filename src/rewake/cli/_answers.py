@@ -18,9 +18,11 @@ from rewake.errors import PluginError, RewakeError, UsageError
 if TYPE_CHECKING:
     from rewake.analysis.columns import Column
     from rewake.analysis.report import Report
+    from rewake.analysis.simulated import Simulated
     from rewake.analysis.sql import Rows
     from rewake.forms import Recording, Run
     from rewake.replay.hints import Rules
+    from rewake.replay.simulate import Settings
     from rewake.replay.spec import PolicySpec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -217,6 +219,60 @@ def make_run(
     given = "" if hints is None else f"{hints.name} {hints.digest}"
     objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
     return _cached(recording, [str(seed), sync, str(use_probes), given, str(auto), *map(str, specs), *objects], build)
+
+
+def make_simulation(
+    recording: Recording,
+    specs: Sequence[PolicySpec],
+    settings: Settings,
+    *,
+    name: str,
+    out: Path | None,
+    auto: PolicySpec | None,
+    threads: int = 1,
+) -> Run:
+    """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
+    from rewake.forms import Run, RunWriter
+    from rewake.replay.simulate import simulate
+
+    def build(target: Path) -> None:
+        with RunWriter(target, recording) as writer:
+            writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
+            simulate(recording, specs, writer, settings, auto=auto, threads=threads, progress=progress("simulate"))
+            writer.commit()
+
+    if out is not None:
+        build(out)
+        return Run(out)
+    return _cached(recording, ["simulate", repr(settings), str(auto), *map(str, specs)], build)
+
+
+def simulation_of(run: Run, name: str | None = None) -> Simulated:
+    """The figures of a closed-loop run and of the recording that it was made from."""
+    from rewake.analysis import quality, simulated
+
+    recording = run.recording
+    con = run.connect()
+    try:
+        return simulated.build(
+            con,
+            run.manifest,
+            name=name or str(run.manifest.get("name") or display_name(recording.path)),
+            kernel=recording.manifest.get("kernel"),
+            quality=quality.assess(recording),
+        )
+    finally:
+        con.close()
+
+
+def print_simulation(found: Simulated, recording: Recording, form: str, next_steps: Sequence[str] = ()) -> None:
+    """Prints a closed-loop run as table or JSON."""
+    from rewake.analysis import jsonout, simulated_table
+
+    if form == "table":
+        emit(simulated_table.table(found, next_steps))
+    else:
+        emit(jsonout.dumps(document("simulation", found.plain(), recording, found.quality.as_dict())))
 
 
 def plugin_problems(run: Run) -> list[str]:

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a wakeup costs, as recorded: samples drawn by where the wakee goes and from where it is woken (policies.md D2.4, D2.7).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+#include "replay/model/topology.hpp"
+
+namespace rewake::closed {
+
+/// Where the wakee goes, seen from the waker.
+enum class Relation : uint8_t { same_cpu, same_llc, cross_llc };
+/// How it gets there.
+enum class Path : uint8_t {
+    idle,  ///< onto an idle CPU: `queue` until it is on the run queue, `run` from there until it runs
+    busy,  ///< onto a busy one: `queue`
+    preempt,  ///< and it takes the CPU from what runs there: `run`
+    fork,  ///< as idle, of a new task
+    on_cpu,  ///< as idle, of a task that had not quite left the CPU that it goes back to
+};
+inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kStates = 4;
+
+struct Cost {
+    Ns queue = 0, run = 0;
+};
+
+/// A recorded wakeup of which the costs are taken.
+struct CostSample {
+    Path path = Path::idle;
+    Relation relation = Relation::same_cpu;
+    bool in_task = true;
+    uint8_t state = 0;  ///< cpuidle state of an idle target plus one, at most 3; 0: not known
+    Cost cost;
+};
+
+class Costs {
+  public:
+    /// A group with fewer samples than `fewest` is joined with its like from other contexts, states and relations.
+    explicit Costs(const std::vector<CostSample>& samples, size_t fewest = 30);
+    /// `draw` in [0, 1): which of the samples, in order of their size.
+    Cost draw(Path path, Relation relation, bool in_task, uint8_t state, double draw) const;
+
+  private:
+    using Samples = std::vector<Cost>;
+    static size_t index(Path p, Relation r, bool in_task, uint8_t state) {
+        return ((static_cast<size_t>(p) * kRelations + static_cast<size_t>(r)) * kContexts + in_task) * kStates + state;
+    }
+    std::array<Samples, kPaths * kRelations * kContexts * kStates> groups_;
+};
+
+/// Uniform in [0, 1) from numbers that name what is drawn: the same for every policy, in whatever order they draw.
+double uniform(uint64_t seed, uint64_t a, uint64_t b);
+
+/// Penalty of running elsewhere, by distance (policies.md D2.7), ns at `factor` 1.
+Ns move_cost(const Topology& topo, Cpu from, Cpu to, double factor);
+
+}  // namespace rewake::closed

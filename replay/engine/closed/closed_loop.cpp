@@ -189,6 +189,8 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
                 if (idle(next.v) || !prio_is_fair(b.sw.next_prio[i])) return;
                 if (!q.queued(next) || q.cpu(next) != c)
                     q.enqueue(c, next, weight_of_prio(b.sw.next_prio[i]), FairQueues::How::moved);
+                else if (idle(prev.v) || !still_runnable(b.sw.prev_state[i]))
+                    q.took(c, next);
                 q.start(c, next, ts);
             });
             break;

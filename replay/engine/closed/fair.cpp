@@ -21,6 +21,17 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
 
 FairQueues::FairQueues(size_t cpus, size_t tasks, FairSettings settings) : set_(settings), cpus_(cpus), tasks_(tasks) {}
 
+void FairQueues::took(Cpu c, TaskId id) {
+    Queue& q = cpus_[c.v];
+    Task& t = tasks_[id.v];
+    if (set_.kind != FairSettings::Kind::cfs || !t.on || t.cpu != c || q.queue.size() < 2) return;
+    const int64_t least = tasks_[leftmost(q, id).v].v;
+    if (t.v <= least) return;
+    const int64_t middle = least + (t.v - least) / 2;
+    for (TaskId other : q.queue) tasks_[other.v].v = std::max(tasks_[other.v].v, middle);
+    t.v = middle;
+}
+
 std::vector<int64_t> FairQueues::leads() const {
     std::vector<int64_t> out(tasks_.size());
     for (size_t i = 0; i < tasks_.size(); ++i) {

@@ -55,6 +55,8 @@ class FairQueues {
     bool preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
     /// Whether a tick takes the CPU away from what runs on `c`.
     bool tick(Cpu c);
+    /// The recorded kernel took `t` of all that wait on `c`: what is known of their vruntimes is set right.
+    void took(Cpu c, TaskId t);
     /// How far each task is ahead of the slowest of its queue, ns of vruntime.
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.

@@ -89,21 +89,27 @@ void Simulation::relocate(TaskId id, Cpu to) {
     moved(from, to);
 }
 
+/// A recorded move of balancing. Where the task that moved then runs here, whoever waits in its place moves.
 void Simulation::forced_move(uint32_t index) {
     const Move& m = script_.moves[index];
-    Task& t = tasks_[m.p.v];
-    if (t.state != Task::State::queued || t.cpu == m.dest) {
+    TaskId id = m.p;
+    if (tasks_[id.v].state != Task::State::queued || tasks_[id.v].cpu == m.dest) {
+        id = TaskId(kNone);
+        for (TaskId other : fair_.queue(m.orig)) {
+            if (tasks_[other.v].state != Task::State::queued || !table_.allowed(other).mask.test(m.dest)) continue;
+            id = other;
+            break;
+        }
+    }
+    if (id.v == kNone) {
         if (counted()) ++out_.missed_moves;
         return;
     }
-    relocate(m.p, m.dest);
+    relocate(id, m.dest);
     if (counted()) ++out_.forced_moves;
     CpuState& cpu = cpus_[m.dest.v];
     if (cpu.reserved) return;
-    if (idle(cpu.curr))
-        request(m.dest, now_);
-    else if (fair_.preempts(m.dest, m.p, false, false))
-        request(m.dest, now_);
+    if (idle(cpu.curr) || fair_.preempts(m.dest, id, false, false)) request(m.dest, now_);
 }
 
 /// A task that `to` may take from the busiest queue of the domain; kNone: there is none.

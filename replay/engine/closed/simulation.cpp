@@ -505,6 +505,7 @@ void Simulation::arrive(TaskId id) {
     CpuState& cpu = cpus_[c.v];
     if (cpu.reserved) return;
     if (idle(cpu.curr)) {
+        cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         request(c, now_ + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, 0, t.luck).run));
         return;
     }

@@ -312,16 +312,23 @@ class Simulator:
         return (ts - self.span[0]) * BLOCKS // max(1, self.span[1] - self.span[0] + 1)
 
 
-def arms_of(simulator: Simulator, specs: Sequence[PolicySpec]) -> list[Arm]:
-    """The recorded kernel's column first, then the policies, each in every replica."""
+def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: bool | None = None) -> list[Arm]:
+    """The recorded kernel's column first, then the policies, each in every replica. `queues_wakeups`: TTWU_QUEUE of the
+    policies, where it is not that of the recording."""
     settings = simulator.settings
-    wanted = list({str(s): s for s in [*([simulator.auto] if simulator.auto else []), *specs]}.values())
+    wanted = {str(s): s for s in specs}
+    names = {str(simulator.auto): (simulator.auto, "factual")} if simulator.auto is not None else {}
+    changed = queues_wakeups is not None and queues_wakeups != simulator.arm_settings()["queues_wakeups"]
+    for name, spec in wanted.items():
+        if changed or name not in names:
+            names[f"{name} TTWU_QUEUE={int(bool(queues_wakeups))}" if changed else name] = (spec, "policy")
     out = []
-    for spec in wanted:
-        kind = "factual" if spec == simulator.auto else "policy"
+    for name, (of, kind) in names.items():
         for replica in range(settings.replicas):
             more = simulator.arm_settings(own_luck=replica == 0, seed=settings.seed + replica)
-            out.append(Arm(str(spec), spec, more, kind, replica))
+            if changed and kind == "policy":
+                more["queues_wakeups"] = queues_wakeups
+            out.append(Arm(name, of, more, kind, replica))
     return out
 
 
@@ -339,6 +346,7 @@ def simulate(
     *,
     auto: PolicySpec | None,
     threads: int = 1,
+    queues_wakeups: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Re-runs `recording` with each policy in charge and fills `writer` (arm, window, woken, manifest).
@@ -354,7 +362,7 @@ def simulate(
     simulator = Simulator(recording, settings, auto)
     plans: list[tuple[list[Arm], list[Window]]] = [(pinned_arms(simulator), simulator.anchored())]
     if not settings.pin:
-        plans.append((arms_of(simulator, specs), simulator.windows))
+        plans.append((arms_of(simulator, specs, queues_wakeups), simulator.windows))
     arms: list[Arm] = []
     rows: list[dict[str, Any]] = []
     for group, windows in plans:

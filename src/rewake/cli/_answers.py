@@ -230,6 +230,7 @@ def make_simulation(
     out: Path | None,
     auto: PolicySpec | None,
     threads: int = 1,
+    queues_wakeups: bool | None = None,
 ) -> Run:
     """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
     from rewake.forms import Run, RunWriter
@@ -238,13 +239,16 @@ def make_simulation(
     def build(target: Path) -> None:
         with RunWriter(target, recording) as writer:
             writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
-            simulate(recording, specs, writer, settings, auto=auto, threads=threads, progress=progress("simulate"))
+            simulate(
+                recording, specs, writer, settings,
+                auto=auto, threads=threads, queues_wakeups=queues_wakeups, progress=progress("simulate"),
+            )  # fmt: skip
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
-    return _cached(recording, ["simulate", repr(settings), str(auto), *map(str, specs)], build)
+    return _cached(recording, ["simulate", repr(settings), str(auto), str(queues_wakeups), *map(str, specs)], build)
 
 
 def simulation_of(run: Run, name: str | None = None) -> Simulated:

@@ -249,7 +249,6 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
             if (other == c || fair_.size(other) < 2) continue;
             for (TaskId t : fair_.queue(other)) {
                 if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
-                if (b.sw.ts[i] - fair_.exec_start(t) < 500'000) continue;
                 (topo_.share_cache(other, c) ? near : far) = true;
                 break;
             }

@@ -65,7 +65,9 @@ WITH far AS (
         coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
         coalesce(d.irq_ctx = 0, true) AS in_task,
         d.chosen_idle,
-        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
+        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END
+            + CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+            + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
         s.prev_task < {cpus} AS from_idle,
@@ -82,7 +84,7 @@ SELECT
     decision_id,
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, state, queue_ns, run_ns,
+    in_task, target, queue_ns, run_ns,
     chosen_idle AND from_idle AND kind = 0 AND class <> {on_cpu} AS is_idle,
     NOT chosen_idle AND kind = 0 AND class <> {on_cpu} AS is_busy,
     from_idle AND kind = 0 AND class = {on_cpu} AS is_on_cpu,
@@ -161,7 +163,7 @@ def _luck(columns: Mapping[str, npt.NDArray[Any]], n: int) -> dict[str, npt.NDAr
         into = luck["luck_preempt" if path == "preempt" else "luck"]
         run = columns["run_ns"][chosen]
         queue = columns["queue_ns"][chosen] * (path != "preempt")
-        group = columns["relation"][chosen] * 8 + columns["in_task"][chosen] * 4 + columns["state"][chosen]
+        group = columns["relation"][chosen] * 32 + columns["in_task"][chosen] * 16 + columns["target"][chosen]
         order = np.lexsort((queue, queue + run * (path != "busy"), group))
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         sizes = np.diff(np.append(starts, len(order)))
@@ -227,7 +229,7 @@ class Simulator:
                     "path": np.full(int(chosen.sum()), code, np.uint8),
                     "relation": columns["relation"][chosen].astype(np.uint8),
                     "in_task": columns["in_task"][chosen].astype(np.bool_),
-                    "state": columns["state"][chosen].astype(np.uint8),
+                    "target": columns["target"][chosen].astype(np.uint8),
                     "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
                     "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
                 })  # fmt: skip

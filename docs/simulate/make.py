@@ -3,7 +3,7 @@
 
     python docs/simulate/make.py -o docs/simulate.md RECORDINGS...
 
-RECORDINGS are directories of recordings: NAME/trace.dat with its snapshot. What rewake refuses is listed with the reason.
+RECORDINGS are directories of recordings: NAME/trace.dat with its snapshot. What rewake refuses is listed, and why.
 """
 
 from __future__ import annotations
@@ -84,12 +84,11 @@ def checks(found: dict[str, dict[str, Any]]) -> list[str]:
         better += by_kind["pinned"]["figures"]["ks"] < by_kind["null"]["figures"]["ks"]
     factuals = sum(any(c["kind"] == "factual" for c in a["checks"]) for a in found.values())
     columns = ["recording", "arm", "p50", "p90", "p99", "KS", "queue wait p90", "KS", "moves/s", "windows diverged"]
-    return [
-        f"V3 holds on {held['pinned']} of {len(found)} recordings and beats the null model (KS) on {better}; V4 holds on "
-        f"{held['factual']} of {factuals}. V5 was never violated: a violation is an error.",
-        "",
-        *table(columns, rows),
-    ]
+    line = (
+        f"V3 holds on {held['pinned']} of {len(found)} recordings and beats the null model (KS) on {better}; V4 holds "
+        f"on {held['factual']} of {factuals}. V5 was never violated: a violation is an error."
+    )
+    return [line, "", *table(columns, rows)]
 
 
 def pair_rows(name: str, answer: dict[str, Any]) -> list[list[str]]:
@@ -99,11 +98,11 @@ def pair_rows(name: str, answer: dict[str, Any]) -> list[list[str]]:
         step = NOTHING if r["one_step"] is None else f"{100 * r['one_step']['error']:.0f}"
         sign = {None: NOTHING, True: "right", False: "**wrong**"}[r["sign_right"]]
         span = "unbounded" if model["high"] is None else f"{amount(kind, model['low'])} - {amount(kind, model['high'])}"
-        rows.append([
-            f"{name} ({len(answer['a'])}/{len(answer['b'])})", FIGURES[kind], amount(kind, r["a"]), amount(kind, r["b"]),
-            amount(kind, model["value"]), span, f"{100 * model['covered']:.0f} %", f"{100 * model['error']:.0f}",
-            f"{100 * r['null']['error']:.0f}", step, sign,
-        ])  # fmt: skip
+        repeats = f"{name} ({len(answer['a'])}/{len(answer['b'])})"
+        values = [amount(kind, x) for x in (r["a"], r["b"], model["value"])]
+        errors = [f"{100 * r[which]['error']:.0f}" for which in ("model", "null")]
+        covered = f"{100 * model['covered']:.0f} %"
+        rows.append([repeats, FIGURES[kind], *values, span, covered, *errors, step, sign])
     return rows
 
 
@@ -121,18 +120,18 @@ def pairs(prose: dict[str, Any], found: dict[str, Path]) -> list[str]:
         answers[pair["name"]] = dict(rewake(*words, *SETTINGS))
     rows = [row for name, answer in answers.items() for row in pair_rows(name, answer)]
     figures = [f for answer in answers.values() for f in answer["figures"]]
-    columns = ["pair (repeats A/B)", "figure", "A", "B", "B predicted", "90 % interval", "covered", "error", "no change",
-               "one step", "direction"]  # fmt: skip
+    columns = ["pair (repeats A/B)", "figure", "A", "B", "B predicted", "90 % interval", "covered", "error",
+               "no change", "one step", "direction"]  # fmt: skip
     lines = table(columns, rows)
     if figures:
         judged = [f["sign_right"] for f in figures if f["sign_right"] is not None]
         mean = {k: sum(f[k]["error"] for f in figures) / len(figures) for k in ("model", "null")}
-        lines += [
-            f"Over {len(figures)} figures of {len(answers)} pairs: mean error {100 * mean['model']:.0f} %, of no change "
-            f"{100 * mean['null']:.0f} %. Direction right in {sum(judged)} of {len(judged)} figures that changed by more than "
-            "repeats of A differ.",
-            "",
-        ]
+        line = (
+            f"Over {len(figures)} figures of {len(answers)} pairs: mean error {100 * mean['model']:.0f} %, of no "
+            f"change {100 * mean['null']:.0f} %. Direction right in {sum(judged)} of {len(judged)} figures "
+            "that changed by more than repeats of A differ."
+        )
+        lines += [line, ""]
     return lines
 
 

@@ -61,15 +61,18 @@ Costs read_costs(const nb::dict& d) {
     const uint8_t* path = column<uint8_t>(d, "path", n);
     const uint8_t* relation = column<uint8_t>(d, "relation", n);
     const bool* in_task = column<bool>(d, "in_task", n);
-    const uint8_t* state = column<uint8_t>(d, "state", n);
+    const uint8_t* target = column<uint8_t>(d, "target", n);
     const int64_t* queue = column<int64_t>(d, "queue_ns", n);
     const int64_t* run = column<int64_t>(d, "run_ns", n);
     std::vector<CostSample> all;
     for (size_t i = 0; i < n; ++i) {
-        if (path[i] >= kPaths || relation[i] >= kRelations || state[i] >= kStates || queue[i] < 0 || run[i] < 0)
+        if (path[i] >= kPaths || relation[i] >= kRelations || target[i] >= kTargets || queue[i] < 0 || run[i] < 0)
             throw std::invalid_argument("a cost that cannot be");
-        all.push_back(
-            {static_cast<Path>(path[i]), static_cast<Relation>(relation[i]), in_task[i], state[i], {queue[i], run[i]}});
+        all.push_back({static_cast<Path>(path[i]),
+                       static_cast<Relation>(relation[i]),
+                       in_task[i],
+                       target[i],
+                       {queue[i], run[i]}});
     }
     return Costs(all);
 }
@@ -274,7 +277,7 @@ void bind_closed_loop(nanobind::module_& m) {
                      "running: list[tuple[int, int]], threads: int = 1) -> None"),
              "specs: as of OpenLoop, None for a pinned arm; options: as of OpenLoop, and major, minor of the kernel; "
              "arms: settings per policy (engine/closed/simulation.hpp, SimOptions); windows: simulated from, counted "
-             "from, until, script until (ns), index into costs; costs: columns path, relation, in_task, state, "
+             "from, until, script until (ns), index into costs; costs: columns path, relation, in_task, target, "
              "queue_ns, run_ns (engine/closed/costs.hpp).")
         .def("run", &PyClosedLoop::run, nb::arg("batch"), nb::arg("decisions"))
         .def("finish", &PyClosedLoop::finish)

@@ -58,3 +58,17 @@ def test_what_cannot_be_simulated_is_said(
 ) -> None:
     assert main(["simulate", str(DEMO), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["validate", str(DEMO), str(DEMO)]) == 2
+    assert "the same recording is in A and in B" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["validate", str(tmp_path / "empty"), str(DEMO)]) == 2
+    assert "a directory without recordings" in capsys.readouterr().err
+    other = FIXTURES / "12cpu-buddy-hackbench" / "trace.dat"
+    data = json.loads(told(capsys, "validate", DEMO, other, "--force", "--format", "json"))
+    assert (data["policy_a"], data["policy_b"]) == ("linux-6.1", "linux-6.1")
+    assert {f["figure"] for f in data["figures"]} >= {"p50_ns", "cycles_per_s"}
+    for figure in data["figures"]:
+        assert figure["model"]["error"] == figure["null"]["error"], "the same column: the model says no change"

@@ -14,9 +14,9 @@ from world import World, schedules
 from rewake.replay import _engine
 
 OPTIONS: dict[str, Any] = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "major": 6, "minor": 1}
-FIXED = {"path": [0, 1, 2, 3, 4], "relation": [0] * 5, "in_task": [True] * 5, "state": [0] * 5,
+FIXED = {"path": [0, 1, 2, 3, 4], "relation": [0] * 5, "in_task": [True] * 5, "target": [0] * 5,
          "queue_ns": [1000, 1000, 0, 1000, 1000], "run_ns": [2000, 0, 2000, 2000, 2000]}  # fmt: skip
-TYPES = {"path": np.uint8, "relation": np.uint8, "in_task": np.bool_, "state": np.uint8, "queue_ns": np.int64,
+TYPES = {"path": np.uint8, "relation": np.uint8, "in_task": np.bool_, "target": np.uint8, "queue_ns": np.int64,
          "run_ns": np.int64}  # fmt: skip
 COSTS = {name: np.array(values, TYPES[name]) for name, values in FIXED.items()}
 

@@ -10,24 +10,24 @@ Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
     std::array<Samples, kPaths * kRelations> by_relation;
     std::array<Samples, kPaths> by_path;
     for (const CostSample& s : samples) {
-        const size_t at = index(s.path, s.relation, s.in_task, s.state);
+        const size_t at = index(s.path, s.relation, s.in_task, s.target);
         groups_[at].push_back(s.cost);
-        by_context[at / kStates].push_back(s.cost);
-        by_relation[at / kStates / kContexts].push_back(s.cost);
+        by_context[at / kTargets].push_back(s.cost);
+        by_relation[at / kTargets / kContexts].push_back(s.cost);
         by_path[static_cast<size_t>(s.path)].push_back(s.cost);
     }
     for (size_t i = 0; i < groups_.size(); ++i) {
-        if (groups_[i].size() < fewest) groups_[i] = by_context[i / kStates];
-        if (groups_[i].size() < fewest) groups_[i] = by_relation[i / kStates / kContexts];
-        if (groups_[i].size() < fewest) groups_[i] = by_path[i / kStates / kContexts / kRelations];
+        if (groups_[i].size() < fewest) groups_[i] = by_context[i / kTargets];
+        if (groups_[i].size() < fewest) groups_[i] = by_relation[i / kTargets / kContexts];
+        if (groups_[i].size() < fewest) groups_[i] = by_path[i / kTargets / kContexts / kRelations];
         std::sort(groups_[i].begin(), groups_[i].end(), [](const Cost& a, const Cost& b) {
             return a.queue + a.run != b.queue + b.run ? a.queue + a.run < b.queue + b.run : a.queue < b.queue;
         });
     }
 }
 
-Cost Costs::draw(Path path, Relation relation, bool in_task, uint8_t state, double draw) const {
-    const Samples& s = groups_[index(path, relation, in_task, std::min<uint8_t>(state, kStates - 1))];
+Cost Costs::draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
+    const Samples& s = groups_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
     if (s.empty()) return {};
     return s[std::min(s.size() - 1, static_cast<size_t>(draw * static_cast<double>(s.size())))];
 }

@@ -21,7 +21,13 @@ enum class Path : uint8_t {
     fork,  ///< as idle, of a new task
     on_cpu,  ///< as idle, of a task that had not quite left the CPU that it goes back to
 };
-inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kStates = 4;
+inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kTargets = 16;
+
+/// What the target is to the wakee: `state` the cpuidle state of an idle CPU plus one, at most 3 (0: not known); slower than
+/// three quarters of the biggest; another CPU than the previous one.
+constexpr uint8_t target_of(uint32_t state, int capacity, bool moves) {
+    return static_cast<uint8_t>((state < 3 ? state : 3) | (capacity < 768) << 2 | moves << 3);
+}
 
 struct Cost {
     Ns queue = 0, run = 0;
@@ -32,23 +38,24 @@ struct CostSample {
     Path path = Path::idle;
     Relation relation = Relation::same_cpu;
     bool in_task = true;
-    uint8_t state = 0;  ///< cpuidle state of an idle target plus one, at most 3; 0: not known
+    uint8_t target = 0;  ///< see target_of()
     Cost cost;
 };
 
 class Costs {
   public:
-    /// A group with fewer samples than `fewest` is joined with its like from other contexts, states and relations.
+    /// A group with fewer samples than `fewest` is joined with its like of other targets, contexts and relations.
     explicit Costs(const std::vector<CostSample>& samples, size_t fewest = 30);
     /// `draw` in [0, 1): which of the samples, in order of their size.
-    Cost draw(Path path, Relation relation, bool in_task, uint8_t state, double draw) const;
+    Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const;
 
   private:
     using Samples = std::vector<Cost>;
-    static size_t index(Path p, Relation r, bool in_task, uint8_t state) {
-        return ((static_cast<size_t>(p) * kRelations + static_cast<size_t>(r)) * kContexts + in_task) * kStates + state;
+    static size_t index(Path p, Relation r, bool in_task, uint8_t target) {
+        return ((static_cast<size_t>(p) * kRelations + static_cast<size_t>(r)) * kContexts + in_task) * kTargets +
+               target;
     }
-    std::array<Samples, kPaths * kRelations * kContexts * kStates> groups_;
+    std::array<Samples, kPaths * kRelations * kContexts * kTargets> groups_;
 };
 
 /// Uniform in [0, 1) from numbers that name what is drawn: the same for every policy, in whatever order they draw.

@@ -125,7 +125,9 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
             for (TaskId id : fair_.queue(c)) {
                 const Task& t = tasks_[id.v];
                 if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-                if (opt_.balance == Balance::model && opt_.migration_cost > 0 && now_ - fair_.exec_start(id) < opt_.migration_cost) continue;
+                if (opt_.balance == Balance::model && opt_.migration_cost > 0 &&
+                    now_ - fair_.exec_start(id) < opt_.migration_cost)
+                    continue;
                 best = id;
                 most = static_cast<size_t>(machine_.view().nr[c.v]);
                 break;

@@ -473,15 +473,16 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const Path path = fork                                      ? Path::fork
-                      : idle_target && on_cpu && chosen == prev ? Path::on_cpu
-                      : idle_target                             ? Path::idle
-                                                                : Path::busy;
-    const uint8_t depth = state == kNone ? 0 : static_cast<uint8_t>(std::min(state, 2u) + 1);
+    const bool still = opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu;
+    const Path path = fork                                     ? Path::fork
+                      : idle_target && still && chosen == prev ? Path::on_cpu
+                      : idle_target                            ? Path::idle
+                                                               : Path::busy;
+    t.target = target_of(state == kNone ? 0 : state + 1, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
-    const Cost cost = costs_.draw(path, relation, s.in_task, depth, t.luck);
+    const Cost cost = costs_.draw(path, relation, s.in_task, t.target, t.luck);
     t.exit = cost.run;
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
@@ -506,11 +507,11 @@ void Simulation::arrive(TaskId id) {
     if (cpu.reserved) return;
     if (idle(cpu.curr)) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
-        request(c, now_ + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, 0, t.luck).run));
+        request(c, now_ + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
         return;
     }
     if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
-        request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, 0, t.preempt_luck).run);
+        request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
 }
 
 void Simulation::reserve(uint32_t index) {

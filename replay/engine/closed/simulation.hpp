@@ -145,6 +145,7 @@ class Simulation {
         double luck = 0.5, preempt_luck = 0.5;
         Relation from = Relation::same_llc;
         bool by_task = true;
+        uint8_t target = 0;
         Ns woken_at = 0, queued_at = 0, exit = 0;
         size_t sample = kNoSample;
         bool free = true;  ///< may run anywhere

@@ -262,6 +262,8 @@ class Simulator:
             decisions |= {name: values[first : first + n] for name, values in self.luck.items()}
             if self.unseen is not None:
                 decisions["sync"] = self.unseen.sync[first : first + n]
+                if self.unseen.scan is not None:
+                    decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
             first += n
             yield tables(self.recording, k, _TABLES), decisions
 

@@ -78,6 +78,13 @@ struct Reservation {
     int16_t prio = 0;
 };
 
+/// nr_idle_scan of an LLC from then on, as inferred from the recording.
+struct IdleScan {
+    Ns ts = 0;
+    Llc llc{};
+    int32_t value = 0;
+};
+
 struct TaskScript {
     TaskId id{};
     std::vector<Op> ops;
@@ -92,6 +99,7 @@ struct Script {
     std::vector<Stim> stims;
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
+    std::vector<IdleScan> idle_scans;
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
     static constexpr Ns kSample = 1'000'000;
     const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
@@ -109,6 +117,7 @@ struct Opening {
     bool sync = false;
     uint8_t hint = 0;
     Luck luck;
+    int32_t scan_waker = -1, scan_prev = -1;  ///< inferred nr_idle_scan of the LLCs of waker and prev; negative: not
 };
 
 /// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.

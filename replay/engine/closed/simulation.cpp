@@ -47,7 +47,8 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       cpus_(static_cast<size_t>(topo.n_cpus)),
       fired_(script.stims.size()),
       clients_(table.tasks.size()),
-      waiting_llc_(topo.llc_span.size()) {
+      waiting_llc_(topo.llc_span.size()),
+      idle_scan_(topo.llc_span.size(), -1) {
     machine_.rebind();
     out_.from = script.measured;
     out_.to = script.to;
@@ -473,7 +474,8 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still = opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu;
+    const bool still =
+        opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle

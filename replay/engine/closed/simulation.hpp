@@ -224,7 +224,8 @@ class Simulation {
     Ns bad_machine_ = -1, bad_llc_ = -1;
     int64_t outside_ = 0, outside_early_ = 0;
     double sim_runnable_ = 0, recorded_runnable_ = 0;
-    int64_t pulls_ = 0;
+    size_t next_scan_ = 0;
+    std::vector<int32_t> idle_scan_;  ///< by LLC: nr_idle_scan as inferred from the recording; negative: as modelled
     int64_t resync_before_ = 0;
     void wait_begins(const Task& t);
     void wait_ends(const Task& t);

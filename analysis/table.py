@@ -166,8 +166,8 @@ def notes(r: Report) -> list[str]:
     out = []
     if r.over_exposed():
         out.append(
-            f"← above {r.max_exposure:g} %: use simulate (not in this version). A policy's own earlier picks would "
-            "have changed what it looked at; one-step figures do not show that."
+            f"← above {r.max_exposure:g} %: use simulate (rewake simulate REC --policy P). A policy's own earlier "
+            "picks would have changed what it looked at; one-step figures do not show that."
         )
     if not r.topology:
         out.append(

@@ -142,17 +142,17 @@ class Loop:
             online = int(np.asarray(recording.read("cpu", ("cpu",))["cpu"]).size)
             self.masks = affinity.infer(recording, self.truth, self.names(), online)
         more = [] if self.masks is None else self.masks.lists
-        self._recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
+        self.recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)
-        self._running = running(recording, self._recorded.n_cpus)
+        self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
         self.options = {
             "hz": hz,
             "tick_at": _tick_at(recording, hz),
             "migration_cost": int(cost) if cost is not None else 500_000,
-            "inferred": _inferred(recording, self._recorded.topology_known),
-            "exit_latency": _exit_latency(recording, self._recorded.n_cpus),
+            "inferred": _inferred(recording, self.recorded.topology_known),
+            "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": _settle(recording),
         }
@@ -196,7 +196,7 @@ class Loop:
             self.options | {"sync": sync, "first_flips": list(first_flips), "own": [s == own for s in specs]} | more
         )
         try:
-            return _engine.OpenLoop(self._recorded, wanted, self._seed, options, *self._ranges, self._running)
+            return _engine.OpenLoop(self.recorded, wanted, self._seed, options, *self._ranges, self.running)
         except ValueError as error:
             raise UsageError(str(error)) from error
 

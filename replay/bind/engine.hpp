@@ -5,6 +5,7 @@
 
 #include "replay/bind/columns.hpp"
 #include "replay/engine/explanation.hpp"
+#include "replay/engine/open_loop.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/tasks.hpp"
@@ -22,6 +23,13 @@ struct Recorded {
     TaskTable tasks;
 };
 
+/// Decisions of a part; pointers live as long as `t`. Throws std::invalid_argument for a CPU or task that does not exist.
+DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks, size_t n_masks);
+ReplayOptions read_options(const nb::dict& options);
+/// Policies of (name, parameters) pairs or PolicySource objects.
+std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>& specs, const Topology& topo,
+                                                   uint64_t seed);
+
 /// Explanations as plain dicts; their keys: replay/explain.py.
 nb::list plain(const std::vector<Explanation>& explanations, const Topology& topo);
 
@@ -32,4 +40,5 @@ Running known(const Recorded& r, const Running& running);
 
 void bind_model(nanobind::module_& m);
 void bind_open_loop(nanobind::module_& m);
+void bind_closed_loop(nanobind::module_& m);
 void bind_plugin(nanobind::module_& m);

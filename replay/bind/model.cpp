@@ -234,6 +234,7 @@ Batch read_batch(const nb::dict& batch) {
         c.prio = column<int16_t>(t, "prio", c.n);
         c.orig_cpu = column<uint16_t>(t, "orig_cpu", c.n);
         c.dest_cpu = column<uint16_t>(t, "dest_cpu", c.n);
+        if (t.contains("cause")) c.cause = column<uint8_t>(t, "cause", c.n, &c.cause_null);
     }
     if (nb::dict t = open_table(batch, "fork", b.fork); b.fork.n) {
         b.fork.task = column<uint32_t>(t, "task", b.fork.n);
@@ -245,7 +246,10 @@ Batch read_batch(const nb::dict& batch) {
         b.idle.idle_cpu = column<uint16_t>(t, "idle_cpu", b.idle.n);
         b.idle.state = column<uint32_t>(t, "state", b.idle.n, &b.idle.state_null);
     }
-    if (nb::dict t = open_table(batch, "irq", b.irq); b.irq.n) b.irq.entry = column<bool>(t, "entry", b.irq.n);
+    if (nb::dict t = open_table(batch, "irq", b.irq); b.irq.n) {
+        b.irq.entry = column<bool>(t, "entry", b.irq.n);
+        if (t.contains("kind")) b.irq.kind = column<uint8_t>(t, "kind", b.irq.n);
+    }
     open_table(batch, "loss", b.loss);
     open_table(batch, "balance", b.balance);
     if (nb::dict t = open_table(batch, "probe", b.probe); b.probe.n) {

@@ -6,10 +6,11 @@
 #include "replay/bind/engine.hpp"
 
 NB_MODULE(_engine, m) {
-    m.doc() = "The replay engine: topology, decision builder, open loop, policies, conformance.";
+    m.doc() = "The replay engine: topology, decision builder, open loop, closed loop, policies, conformance.";
     bind_model(m);
     bind_plugin(m);
     bind_open_loop(m);
+    bind_closed_loop(m);
     bind_policies(m);
     bind_conformance(m);
 }

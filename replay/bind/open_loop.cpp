@@ -43,6 +43,8 @@ ProbeColumns read_probes(const nb::dict& t, size_t n) {
     return p;
 }
 
+}  // namespace
+
 DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks, size_t n_masks) {
     DecisionColumns d;
     d.n = kAnyLength;
@@ -67,6 +69,10 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
+    if (t.contains("luck")) {
+        d.luck = column<float>(t, "luck", d.n);
+        d.luck_preempt = column<float>(t, "luck_preempt", d.n);
+    }
     if (t.contains("hint")) d.hint = column<uint8_t>(t, "hint", d.n);
     auto cpu_ok = [&](const uint16_t* v, const bool* null, size_t i) { return (null && null[i]) || v[i] < n_cpus; };
     for (size_t i = 0; i < d.n; ++i)
@@ -82,6 +88,44 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     return d;
 }
 
+std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>& specs, const Topology& topo,
+                                                   uint64_t seed) {
+    std::vector<std::unique_ptr<Policy>> all;
+    for (const nb::object& spec : specs) {
+        if (nb::isinstance<PolicySource>(spec)) {
+            all.push_back(nb::cast<const PolicySource&>(spec).make(topo, seed));
+        } else {
+            const auto [name, params] = nb::cast<Spec>(spec);
+            all.push_back(make_policy(name, params, topo, seed));
+        }
+    }
+    return all;
+}
+
+ReplayOptions read_options(const nb::dict& o) {
+    ReplayOptions r;
+    r.sync = nb::cast<bool>(o["sync"]);
+    if (o.contains("first_flips")) r.first_flips = nb::cast<std::vector<uint32_t>>(o["first_flips"]);
+    if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one value expected");
+    if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
+    r.hz = nb::cast<uint32_t>(o["hz"]);
+    r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
+    r.inferred = nb::cast<uint32_t>(o["inferred"]);
+    if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+    if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
+    if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
+    if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
+    if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
+    if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
+    if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
+    if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
+    if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
+    if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
+    return r;
+}
+
+namespace {
+
 class PyOpenLoop {
   public:
     PyOpenLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
@@ -91,7 +135,7 @@ class PyOpenLoop {
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(r.topo, r.tasks, make(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
+          loop_(r.topo, r.tasks, make_policies(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
                 known(r, running)) {}
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
@@ -214,40 +258,6 @@ class PyOpenLoop {
     }
 
   private:
-    static std::vector<std::unique_ptr<Policy>> make(const std::vector<nb::object>& specs, const Topology& topo,
-                                                     uint64_t seed) {
-        std::vector<std::unique_ptr<Policy>> all;
-        for (const nb::object& spec : specs) {
-            if (nb::isinstance<PolicySource>(spec)) {
-                all.push_back(nb::cast<const PolicySource&>(spec).make(topo, seed));
-            } else {
-                const auto [name, params] = nb::cast<Spec>(spec);
-                all.push_back(make_policy(name, params, topo, seed));
-            }
-        }
-        return all;
-    }
-    static ReplayOptions read_options(const nb::dict& o) {
-        ReplayOptions r;
-        r.sync = nb::cast<bool>(o["sync"]);
-        if (o.contains("first_flips")) r.first_flips = nb::cast<std::vector<uint32_t>>(o["first_flips"]);
-        if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one value expected");
-        if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
-        r.hz = nb::cast<uint32_t>(o["hz"]);
-        r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
-        r.inferred = nb::cast<uint32_t>(o["inferred"]);
-        if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
-        if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
-        if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
-        if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
-        if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
-        if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
-        if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
-        if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
-        if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
-        if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
-        return r;
-    }
     static IdleLatency ranges(const std::vector<std::tuple<Ns, Ns>>& same,
                               const std::vector<std::tuple<Ns, Ns>>& cross) {
         IdleLatency l;

@@ -17,6 +17,8 @@ enum class PrevState : uint8_t { R, R_plus, S, D, T, t, X, Z, P, I, other };
 enum class IrqCtx : uint8_t { task, softirq, hardirq, nmi };
 enum class Cause : uint8_t { wake, fork, exec, newidle, periodic, active, numa, affinity, hotplug, unknown };
 
+inline constexpr uint8_t kLocalTimer = 1;  ///< of irq_kind
+
 inline bool still_runnable(uint8_t prev_state) { return prev_state <= static_cast<uint8_t>(PrevState::R_plus); }
 inline bool is_dead(uint8_t s) {
     return s == static_cast<uint8_t>(PrevState::X) || s == static_cast<uint8_t>(PrevState::Z);
@@ -53,6 +55,8 @@ struct MigrateColumns : HeadColumns {
     const int16_t* prio = nullptr;
     const uint16_t* orig_cpu = nullptr;
     const uint16_t* dest_cpu = nullptr;
+    const uint8_t* cause = nullptr;  ///< Cause; nullptr: not read
+    const bool* cause_null = nullptr;
 };
 struct ForkColumns : HeadColumns {
     const uint32_t* task = nullptr;
@@ -69,6 +73,7 @@ struct IdleColumns : HeadColumns {
 
 struct IrqColumns : HeadColumns {
     const bool* entry = nullptr;
+    const uint8_t* kind = nullptr;  ///< code of forms.py's irq_kind; nullptr: not read
 };
 
 /// Calls of the placement function and their returns, in pairs on each CPU.

@@ -133,6 +133,14 @@ class Machine {
         grow(t);
         return tasks_[t.v];
     }
+    /// As task(), or nullptr: never heard of.
+    const Task* known(TaskId t) const { return t.v < tasks_.size() ? &tasks_[t.v] : nullptr; }
+    /// What runs on `c`, the idle task included, where that is known.
+    std::optional<TaskId> curr(Cpu c) const {
+        return cpus_[c.v].curr_known ? std::optional(cpus_[c.v].curr) : std::nullopt;
+    }
+    /// After a copy: the View refers to this machine again.
+    void rebind() { view_.slow = &slow_; }
     /// An RT or deadline task runs on `c`.
     bool runs_non_fair(Cpu c) const {
         const TaskId t = cpus_[c.v].curr;

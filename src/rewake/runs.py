@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from rewake.analysis.columns import Column
     from rewake.analysis.report import Report
+    from rewake.analysis.simulated import Simulated
     from rewake.forms import Recording, Run
     from rewake.replay.hints import Rules
+    from rewake.replay.simulate import Settings
     from rewake.replay.spec import PolicySpec
 
 Progress = Callable[[int, int], None]
@@ -171,6 +173,55 @@ def make_run(
 def plugin_problems(run: Run) -> list[str]:
     """What went wrong with the plugins of a run."""
     return [f"{p['name']}: {text}" for p in run.manifest["policies"] for text in p.get("problems", ())]
+
+
+def make_simulation(
+    recording: Recording,
+    specs: Sequence[PolicySpec],
+    settings: Settings,
+    *,
+    name: str,
+    out: Path | None,
+    auto: PolicySpec | None,
+    threads: int = 1,
+    queues_wakeups: bool | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
+    from rewake.forms import Run, RunWriter
+    from rewake.replay.simulate import simulate
+
+    def build(target: Path) -> None:
+        with RunWriter(target, recording) as writer:
+            writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
+            simulate(
+                recording, specs, writer, settings,
+                auto=auto, threads=threads, queues_wakeups=queues_wakeups, progress=progress,
+            )  # fmt: skip
+            writer.commit()
+
+    if out is not None:
+        build(out)
+        return Run(out)
+    return _cached(recording, ["simulate", repr(settings), str(auto), str(queues_wakeups), *map(str, specs)], build)
+
+
+def simulation_of(run: Run, name: str | None = None) -> Simulated:
+    """The figures of a closed-loop run and of the recording that it was made from."""
+    from rewake.analysis import quality, simulated
+
+    recording = run.recording
+    con = run.connect()
+    try:
+        return simulated.build(
+            con,
+            run.manifest,
+            name=name or str(run.manifest.get("name") or display_name(recording.path)),
+            kernel=recording.manifest.get("kernel"),
+            quality=quality.assess(recording),
+        )
+    finally:
+        con.close()
 
 
 def make_trial(recording: Recording, specs: Sequence[PolicySpec], name: str, progress: Progress | None = None) -> Run:

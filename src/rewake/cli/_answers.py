@@ -16,6 +16,7 @@ from rewake.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     from rewake.analysis.report import Report
+    from rewake.analysis.simulated import Simulated
     from rewake.analysis.sql import Rows
     from rewake.forms import Recording, Run
     from rewake.replay.hints import Rules
@@ -106,6 +107,16 @@ def rules_of(file: Path | None) -> Rules | None:
     from rewake.replay.hints import load
 
     return None if file is None else load(file)
+
+
+def print_simulation(found: Simulated, recording: Recording, form: str, next_steps: Sequence[str] = ()) -> None:
+    """Prints a closed-loop run as table or JSON."""
+    from rewake.analysis import jsonout, simulated_table
+
+    if form == "table":
+        emit(simulated_table.table(found, next_steps))
+    else:
+        emit(jsonout.dumps(document("simulation", found.plain(), recording, found.quality.as_dict())))
 
 
 def complain_of_plugins(run: Run) -> None:

@@ -10,6 +10,7 @@ import click
 from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import format_option
+from rewake.errors import UsageError
 
 
 def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -35,11 +36,19 @@ def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @_answers.min_skill_option
 @format_option("table", "markdown", "json", "csv", "parquet")
 def command(run: Path, page: Path | None, max_exposure: float, min_skill: float | None, format_: str) -> None:
-    """Print the report of RUN, a directory that rewake replay wrote."""
+    """Print the report of RUN, a directory that rewake replay or rewake simulate wrote."""
     from rewake.analysis import fidelity
     from rewake.forms import Run
 
     opened = Run(run)
+    if opened.manifest.get("mode") == "closed":
+        if page is not None or format_ not in ("table", "json"):
+            form = "a page" if page is not None else format_
+            raise UsageError(
+                f"{run}: a simulation, which has no {form}; rewake query {run} simulate/latency"
+            )
+        _answers.print_simulation(runs.simulation_of(opened), opened.recording, format_)
+        return
     if page is not None:
         from rewake.whole import whole
 

@@ -46,6 +46,7 @@ class RunWriter(Writer):
         self._ledgers: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}
         self._raw = GrowingColumns(RUN_TABLES["ledger"], self.part / "raw")
+        self._growing: dict[str, GrowingColumns] = {}
         if recording is not None:
             self.manifest["recording"] = {"path": str(recording.path.resolve()), "id": recording.manifest.get("id")}
             self.manifest["first_decision"] = recording.first_decision
@@ -56,6 +57,11 @@ class RunWriter(Writer):
         if parts and index <= max(parts):
             raise ValueError(f"ledger of {policy}: part {index} after part {max(parts)}")
         parts[index] = self._raw.append(list(self._ledgers).index(policy), columns)
+
+    def append(self, table: str, columns: Columns) -> None:
+        """Rows of a table of one file that is too long to be written in one go; no text columns."""
+        growing = self._growing.setdefault(table, GrowingColumns(RUN_TABLES[table], self.part / f"raw-{table}"))
+        self._rows[table] = self._rows.get(table, 0) + growing.append(0, columns)
 
     def write(self, table: str, columns: Columns) -> None:
         """A table of one file."""
@@ -76,6 +82,10 @@ class RunWriter(Writer):
                 copy_out(self._duck, spec, self._raw.take(key), self.part / file)
             n = max(parts, default=-1) + 1
             ledgers[policy] = {"file": file, "rows": [parts.get(i, 0) for i in range(n)]}
+        for table, growing in self._growing.items():
+            if self._rows[table]:
+                copy_out(self._duck, RUN_TABLES[table], growing.take(0), self.part / f"{table}.parquet")
+            shutil.rmtree(self.part / f"raw-{table}", ignore_errors=True)
         shutil.rmtree(self.part / "raw", ignore_errors=True)
         self.manifest |= {
             "format": "rewake-run",

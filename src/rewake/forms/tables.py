@@ -315,6 +315,59 @@ metric  str     | recorded, lo or hi
 bucket  i32?    | b = ceil(ln(x)/ln(gamma)), gamma = (1+a)/(1-a), a = 1 %; NULL: the value 0
 n       i64     | samples
 """),
+        _table("arm", "closed loop: who was in charge of the simulation, and in which replica", """
+arm      u16    | number of the arm
+policy   str    | policy instance, or the placement that was forced
+kind     str    | policy, factual (the recorded kernel's), pinned (recorded placement) or null (pinned, first come)
+replica  u16    | number of the replica: another seed for every cost that is drawn
+"""),
+        _table("sim_window", "closed loop: one simulated window of one arm; all figures modelled", """
+arm           u16     | arm
+window_id     u32     | number of the window
+from_ns       i64 ns  | start of the counted part
+to_ns         i64 ns  | its end; earlier than planned where the window diverged
+diverged      bool    | stopped: it had left the recording behind
+why           str?    | what diverged
+wakeups       i64     | wakeups that ended a sleep
+early         i64     | wakeups that came before their sleep, which then did not happen
+external      i64     | of all, those from outside: timers, devices, tasks of other classes
+exhausted     i64     | tasks that came to the end of what was recorded of them
+wake_moves    i64     | migrations by wakeups
+fork_moves    i64     | migrations by forks
+newidle_moves i64     | migrations by CPUs that went idle
+periodic_moves i64    | migrations by periodic balancing
+forced_moves  i64     | recorded migrations that were forced (pinned arms)
+missed_moves  i64     | recorded migrations that could not be: the task ran or slept
+cross_llc     i64     | migrations of any cause that left the LLC
+cross_node    i64     | those that left the NUMA node
+preemptions   i64     | times that a task had to leave a CPU to another
+switches      i64     | context switches
+cpu_ns        i64 ns  | CPU time of the fair tasks
+work_ns       i64 ns  | work done of their scripts, at full capacity
+llc_idle_ns   i64 ns  | time in which a task waited and a CPU of its LLC was idle
+llc_over_10us i64     | such intervals of at least 10 us
+llc_over_100us i64    | at least 100 us
+llc_over_1ms  i64     | at least 1 ms
+machine_idle_ns i64 ns | the same, any CPU of the machine
+machine_over_10us i64 | intervals of at least 10 us
+machine_over_100us i64 | at least 100 us
+machine_over_1ms i64  | at least 1 ms
+events        i64     | events of the simulation
+broken        i64     | conservation checks that failed; 0, or the figures are worthless
+"""),
+        _table("woken", "closed loop: one simulated wakeup in the counted part of a window", """
+arm         u16     | arm
+window_id   u32     | window
+decision_id i64?    | recorded decision that this wakeup was cut out of
+ts_ns       i64 ns  | simulated time of the wakeup
+task        u32     | wakee
+prev_cpu    u16     | CPU that it was on
+cpu         u16     | CPU where it ran, or waited to
+idle_target bool    | the chosen CPU was idle
+placed      bool    | the policy was asked (pinned arms: the recorded kernel's was)
+latency_ns  i64? ns | wakeup to switch-in; NULL: the window ended before (right-censored)
+wait_ns     i64? ns | of which on the run queue
+"""),
         _table("trial", "agreement of a candidate with the record in one block of time (`fidelity --identify`)", """
 policy       str    | candidate: policy instance
 sync         str    | WF_SYNC: 0, 1 or auto (inferred for this candidate)

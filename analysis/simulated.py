@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a closed-loop run comes to: figures per policy, and how far they can be trusted (policies.md D3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from rewake.analysis import sql
+from rewake.analysis.quality import QualityCard
+from rewake.analysis.report import Machine, machine_of
+from rewake.errors import QualityVeto, RewakeError
+
+PINNED_WITHIN, PINNED_KS = 0.10, 0.05
+"""V3: p50, p90 and p99 within this share of the recorded ones (or half the bootstrap width, if more); KS distance."""
+FACTUAL_WITHIN, MOVES_WITHIN = 0.20, 0.10
+"""V4: p50 and p99; migrations by wakeups."""
+MOST_DIVERGED = 10.0
+"""Per cent of a policy's windows that may diverge before its figures are vetoed."""
+
+_BLOCKS, _RESAMPLES, _SEED, _LEVEL = 20, 200, 1, 0.90
+
+
+@dataclass(frozen=True)
+class Check:
+    """One arm that should reproduce the recording: figures beside the recorded ones, and which of them do not hold."""
+
+    policy: str
+    kind: str
+    figures: dict[str, Any]
+    allowed: dict[str, float]
+    """By figure: how far it may be from the recorded one."""
+    missed: list[str]
+
+    @property
+    def holds(self) -> bool:
+        return not self.missed
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One closed-loop run. All figures of `policies` are modelled."""
+
+    machine: Machine
+    quality: QualityCard
+    settings: dict[str, Any]
+    auto: str | None
+    checks: list[Check]
+    policies: list[dict[str, Any]]
+    broken: int
+    """Conservation checks that failed (V5)."""
+
+    @property
+    def diverged(self) -> list[dict[str, Any]]:
+        """Policies of which more windows diverged than can be answered for."""
+        return [p for p in self.policies if (p["diverged_pct"] or 0.0) > MOST_DIVERGED]
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "mode": "closed",
+            "trust": "modelled",
+            "recording": asdict(self.machine),
+            "quality": self.quality.as_dict(),
+            "settings": self.settings,
+            "auto": self.auto,
+            "checks": [asdict(c) | {"holds": c.holds} for c in self.checks],
+            "conservation_broken": self.broken,
+            "policies": self.policies,
+        }
+
+
+def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
+    """Half the width of the block-bootstrap interval of the recorded percentiles, ns, by percentile."""
+    found = con.execute(
+        """
+        SELECT latency_ns, ntile($1) OVER (ORDER BY ts_ns, decision_id) AS block FROM decision
+        WHERE kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
+            AND class NOT IN (code_decision_class('self'), code_decision_class('bypass_on_rq'))
+        """,
+        [_BLOCKS],
+    ).fetchnumpy()
+    values = np.asarray(found["latency_ns"])
+    blocks = [np.sort(values[found["block"] == b]) for b in range(1, _BLOCKS + 1)]
+    blocks = [b for b in blocks if len(b)]
+    if not blocks:
+        return {}
+    rng = np.random.default_rng(_SEED)
+    drawn: list[npt.NDArray[Any]] = []
+    for _ in range(_RESAMPLES):
+        sample = np.sort(np.concatenate([blocks[i] for i in rng.integers(0, len(blocks), len(blocks))]))
+        ranks = np.ceil(np.array([0.5, 0.9, 0.99]) * len(sample)).astype(int) - 1
+        drawn.append(sample[ranks])
+    low, high = np.quantile(np.array(drawn), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
+    return {q: float(above - below) / 2 for q, below, above in zip((0.5, 0.9, 0.99), low, high, strict=True)}
+
+
+def _check(row: dict[str, Any], half: Mapping[float, float]) -> Check:
+    pinned = row["kind"] != "factual"
+    within = PINNED_WITHIN if pinned else FACTUAL_WITHIN
+    allowed: dict[str, float] = {}
+    missed = []
+    for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        if not pinned and name == "p90":
+            continue
+        model, truth = row[f"{name}_ns"], row[f"recorded_{name}_ns"]
+        if truth is None:
+            continue
+        allowed[name] = max(within * truth, half.get(q, 0.0) if pinned else 0.0)
+        if model is None or abs(model - truth) > allowed[name]:
+            missed.append(name)
+    if pinned:
+        allowed["ks"] = PINNED_KS
+        if row["ks"] is None or row["ks"] > PINNED_KS:
+            missed.append("ks")
+    elif row["recorded_moves_per_s"]:
+        seconds = row["recorded_n"] / row["recorded_cycles_per_s"]
+        spread = 2 * (row["recorded_moves_per_s"] / seconds) ** 0.5  # of a count of that size
+        allowed["moves"] = max(MOVES_WITHIN * row["recorded_moves_per_s"], spread)
+        if abs(row["moves_per_s"] - row["recorded_moves_per_s"]) > allowed["moves"]:
+            missed.append("moves")
+    return Check(row["policy"], row["kind"], row, allowed, missed)
+
+
+def build(con: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], *, name: str, kernel: str | None,
+          quality: QualityCard) -> Simulated:  # fmt: skip
+    """Assembles the figures of a closed-loop run: `con` is `Run.connect()`'s, `manifest` the run's."""
+    sql.prepare(con)
+    parts = ("simulate/latency", "simulate/queue_wait", "simulate/migrations", "simulate/work")
+    found: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        prefix = "wait_" if part == "simulate/queue_wait" else ""
+        for row in sql.run(con, part).dicts():
+            into = found.setdefault(row["policy"], {"policy": row["policy"]})
+            into |= {k if k in ("policy", "queued", "queued_pct") else prefix + k: v for k, v in row.items()}
+    factual = next((p for p in found.values() if p["kind"] == "factual"), None)
+    for p in found.values():
+        for figure in ("p50_ns", "p90_ns", "p99_ns", "cycles_per_s"):
+            base = None if factual is None else factual[figure]
+            value = p[figure]
+            p[f"{figure}_vs_factual_pct"] = None if not base or value is None else 100.0 * (value - base) / base
+    half = _half_widths(con)
+    broken = con.execute("SELECT coalesce(sum(broken), 0)::BIGINT FROM sim_window").fetchall()[0][0]
+    return Simulated(
+        machine=machine_of(con, name, kernel),
+        quality=quality,
+        settings=dict(manifest.get("settings") or {}),
+        auto=manifest.get("auto"),
+        checks=[_check(row, half) for row in sql.run(con, "simulate/recorded").dicts()],
+        policies=list(found.values()),
+        broken=int(broken),
+    )
+
+
+def enforce(found: Simulated, force: bool) -> None:
+    """RewakeError where a conservation check failed; QualityVeto where too much diverged, unless forced."""
+    if found.broken:
+        raise RewakeError(f"{found.broken} conservation checks failed: these figures are worthless; please report this")
+    if found.diverged and not force:
+        worst = max(found.diverged, key=lambda p: p["diverged_pct"])
+        raise QualityVeto(
+            f"{worst['policy']}: {worst['diverged_pct']:.0f} % of the windows left the recording behind (more than "
+            f"{MOST_DIVERGED:g} %); try shorter --windows, or --force"
+        )

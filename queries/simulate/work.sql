@@ -1,0 +1,47 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Question: How much would have been done, and was the machine used while tasks waited?
+-- Definition: Modelled (closed loop). Over the counted parts of all windows and replicas. A wake cycle is a wakeup that
+--   ended a sleep. Idle while waiting: time in which a task waited although a CPU was idle on which it may run
+--   (work-conservation violations; tasks that may not run everywhere are left out).
+-- Units: per second; per cent of the counted time.
+-- Requires: sim_window arm
+-- Columns:
+--   policy: policy instance in charge, or what was forced
+--   windows: windows simulated, over all replicas
+--   diverged: of them, those that were stopped
+--   diverged_pct: their share
+--   cycles_per_s: wake cycles
+--   cycles_low_per_s: fewest in a window that was not stopped
+--   cycles_high_per_s: most
+--   busy_cpus: CPUs that fair tasks kept busy
+--   preempted_per_s: times that a task had to leave a CPU to another
+--   llc_idle_pct: time in which a task waited and a CPU of its LLC was idle
+--   llc_over_100us_per_s: such intervals of at least 100 us
+--   machine_idle_pct: the same, any CPU of the machine
+--   machine_over_100us_per_s: such intervals of at least 100 us
+WITH each AS (
+    SELECT
+        arm.policy,
+        arm.arm,
+        w.*,
+        (to_ns - from_ns) / 1e9 AS seconds
+    FROM sim_window AS w JOIN arm ON arm.arm = w.arm
+)
+
+SELECT
+    policy,
+    count(*) AS windows,
+    count(*) FILTER (WHERE diverged) AS diverged,
+    pct(count(*) FILTER (WHERE diverged), count(*)) AS diverged_pct,
+    sum(wakeups) / nullif(sum(seconds), 0) AS cycles_per_s,
+    min(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_low_per_s,
+    max(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_high_per_s,
+    sum(cpu_ns) / 1e9 / nullif(sum(seconds), 0) AS busy_cpus,
+    sum(preemptions) / nullif(sum(seconds), 0) AS preempted_per_s,
+    pct(sum(llc_idle_ns) / 1e9, sum(seconds)) AS llc_idle_pct,
+    sum(llc_over_100us) / nullif(sum(seconds), 0) AS llc_over_100us_per_s,
+    pct(sum(machine_idle_ns) / 1e9, sum(seconds)) AS machine_idle_pct,
+    sum(machine_over_100us) / nullif(sum(seconds), 0) AS machine_over_100us_per_s
+FROM each
+GROUP BY policy
+ORDER BY min(arm)

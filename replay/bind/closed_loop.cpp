@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Binding of the closed loop: parts of a recording in, simulated windows out.
+#include "replay/engine/closed/closed_loop.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "replay/bind/engine.hpp"
+
+namespace rewake::bind {
+
+namespace {
+
+using namespace closed;
+using Window = std::tuple<Ns, Ns, Ns, Ns, size_t>;
+
+template <class T>
+void take(const nb::dict& d, const char* name, T& into) {
+    if (d.contains(name)) into = nb::cast<T>(d[name]);
+}
+
+Balance balance_of(const std::string& name) {
+    if (name == "model") return Balance::model;
+    if (name == "recorded-rate") return Balance::recorded_rate;
+    if (name == "off") return Balance::off;
+    if (name == "forced") return Balance::forced;
+    throw std::invalid_argument("balance " + name + ": model, recorded-rate, off or forced");
+}
+
+SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
+    SimOptions o;
+    o.hz = recorded.hz;
+    o.tick_at = recorded.tick_at;
+    o.migration_cost = recorded.migration_cost;
+    take(d, "pinned", o.pinned);
+    take(d, "fifo", o.fifo);
+    take(d, "own_luck", o.own_luck);
+    take(d, "absolute_timers", o.absolute_timers);
+    take(d, "move_factor", o.move_factor);
+    take(d, "scan_ns", o.scan_ns);
+    take(d, "smt", o.smt);
+    take(d, "seed", o.seed);
+    take(d, "major", o.major);
+    take(d, "minor", o.minor);
+    take(d, "queues_wakeups", o.queues_wakeups);
+    take(d, "serves", o.serves);
+    take(d, "pull_llc", o.pulls.llc);
+    take(d, "pull_beyond", o.pulls.beyond);
+    if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));
+    if (d.contains("idle_state")) o.idle_state = nb::cast<uint32_t>(d["idle_state"]);
+    if (!(o.smt > 0 && o.smt <= 1) || o.move_factor < 0 || o.scan_ns < 0)
+        throw std::invalid_argument("smt must lie in (0, 1], costs must not be negative");
+    return o;
+}
+
+Costs read_costs(const nb::dict& d) {
+    size_t n = kAnyLength;
+    const uint8_t* path = column<uint8_t>(d, "path", n);
+    const uint8_t* relation = column<uint8_t>(d, "relation", n);
+    const bool* in_task = column<bool>(d, "in_task", n);
+    const uint8_t* target = column<uint8_t>(d, "target", n);
+    const int64_t* queue = column<int64_t>(d, "queue_ns", n);
+    const int64_t* run = column<int64_t>(d, "run_ns", n);
+    std::vector<CostSample> all;
+    for (size_t i = 0; i < n; ++i) {
+        if (path[i] >= kPaths || relation[i] >= kRelations || target[i] >= kTargets || queue[i] < 0 || run[i] < 0)
+            throw std::invalid_argument("a cost that cannot be");
+        all.push_back({static_cast<Path>(path[i]),
+                       static_cast<Relation>(relation[i]),
+                       in_task[i],
+                       target[i],
+                       {queue[i], run[i]}});
+    }
+    return Costs(all);
+}
+
+nb::dict plain_window(const ClosedLoop::Result& r) {
+    const WindowResult& w = r.result;
+    nb::dict d;
+    d["arm"] = r.arm;
+    d["window_id"] = r.window;
+    d["from_ns"] = w.from;
+    d["to_ns"] = w.to;
+    d["diverged"] = w.diverged;
+    d["why"] = w.why;
+    d["wakeups"] = w.wakeups;
+    d["early"] = w.early;
+    d["external"] = w.external;
+    d["exhausted"] = w.exhausted;
+    d["missed_moves"] = w.missed_moves;
+    d["skipped_reservations"] = w.skipped_reservations;
+    d["wake_moves"] = w.wake_moves;
+    d["fork_moves"] = w.fork_moves;
+    d["newidle_moves"] = w.newidle_moves;
+    d["periodic_moves"] = w.periodic_moves;
+    d["forced_moves"] = w.forced_moves;
+    d["cross_llc"] = w.cross_llc;
+    d["cross_node"] = w.cross_node;
+    d["preemptions"] = w.preemptions;
+    d["switches"] = w.switches;
+    d["cpu_ns"] = w.cpu_time;
+    d["work_ns"] = w.work / 1024;
+    d["events"] = w.events;
+    d["broken"] = w.broken;
+    auto violations = [&](const char* scope, const Violations& v) {
+        d[(std::string(scope) + "_idle_ns").c_str()] = v.total;
+        d[(std::string(scope) + "_over_10us").c_str()] = v.over_10us;
+        d[(std::string(scope) + "_over_100us").c_str()] = v.over_100us;
+        d[(std::string(scope) + "_over_1ms").c_str()] = v.over_1ms;
+    };
+    violations("llc", w.in_llc);
+    violations("machine", w.on_machine);
+    const size_t n = w.woken.size();
+    std::vector<int64_t> decision(n), ts(n), latency(n), wait(n);
+    std::vector<uint32_t> task(n);
+    std::vector<uint16_t> prev(n), cpu(n);
+    std::vector<uint8_t> to_idle(n), placed(n), censored(n), no_decision(n);
+    for (size_t i = 0; i < n; ++i) {
+        const Woken& x = w.woken[i];
+        decision[i] = x.decision, ts[i] = x.ts, latency[i] = x.latency, wait[i] = x.wait, task[i] = x.task;
+        prev[i] = x.prev, cpu[i] = x.cpu, to_idle[i] = x.idle_target, placed[i] = x.placed, censored[i] = !x.done;
+        no_decision[i] = x.decision < 0;
+    }
+    nb::object not_run = own_bool(censored);
+    nb::dict c;
+    c["decision_id"] = nb::make_tuple(own(std::move(decision)), own_bool(std::move(no_decision)));
+    c["ts_ns"] = own(std::move(ts));
+    c["task"] = own(std::move(task));
+    c["prev_cpu"] = own(std::move(prev));
+    c["cpu"] = own(std::move(cpu));
+    c["idle_target"] = own_bool(std::move(to_idle));
+    c["placed"] = own_bool(std::move(placed));
+    c["latency_ns"] = nb::make_tuple(own(std::move(latency)), not_run);
+    c["wait_ns"] = nb::make_tuple(own(std::move(wait)), not_run);
+    d["woken"] = c;
+    return d;
+}
+
+class PyClosedLoop {
+  public:
+    PyClosedLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
+                 const std::vector<nb::dict>& arms, const std::vector<Window>& windows,
+                 const std::vector<nb::dict>& costs, const Running& running, unsigned threads)
+        : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
+          n_tasks_(r.tasks.tasks.size()),
+          n_masks_(r.tasks.masks.size()),
+          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs),
+                fair(r, options), read_options(options), known(r, running), threads) {}
+
+    void run(const nb::dict& batch, const nb::dict& decisions) {
+        const Batch b = read_batch(batch);
+        const DecisionColumns d = read_decisions(decisions, n_cpus_, n_tasks_, n_masks_);
+        nb::gil_scoped_release release;
+        loop_.run(b, d);
+    }
+    void finish() {
+        nb::gil_scoped_release release;
+        loop_.finish();
+    }
+    nb::list take_results() {
+        nb::list out;
+        for (const ClosedLoop::Result& r : loop_.take()) out.append(plain_window(r));
+        return out;
+    }
+    nb::dict survey() const {
+        const Survey& s = loop_.survey();
+        nb::dict d;
+        d["pulled_llc"] = s.pulled_llc, d["pulled_beyond"] = s.pulled_beyond;
+        d["left_llc"] = s.left_llc, d["left_beyond"] = s.left_beyond;
+        d["idle_states"] = s.idle_states;
+        d["servers"] = loop_.servers();
+        return d;
+    }
+    nb::object leads() const { return own(loop_.leads()); }
+    void begin_with(In<int64_t> leads) {
+        loop_.begin_with(std::vector<int64_t>(leads.data(), leads.data() + leads.shape(0)));
+    }
+    void keep_scripts() { loop_.keep_scripts(); }
+    nb::list scripts() const {
+        nb::list out;
+        for (const Script& s : loop_.scripts()) {
+            nb::dict tasks;
+            for (const TaskScript& t : s.tasks) {
+                nb::list ops;
+                for (const Op& op : t.ops) {
+                    static constexpr const char* kNames[] = {"wake", "block", "exit", "end"};
+                    const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
+                    ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
+                }
+                nb::dict one;
+                one["ops"] = ops;
+                one["first"] = t.first == kNone ? nb::none() : nb::object(nb::int_(t.first));
+                tasks[nb::int_(t.id.v)] = one;
+            }
+            nb::list stims;
+            for (const Stim& x : s.stims) {
+                static constexpr const char* kSources[] = {"task", "absolute", "relative", "resume"};
+                stims.append(nb::make_tuple(x.p.v, kSources[static_cast<size_t>(x.source)], x.ends, x.ts, x.delay));
+            }
+            nb::list reserved;
+            for (const Reservation& r : s.reservations)
+                reserved.append(nb::make_tuple(r.cpu.v, r.task.v, r.from, r.to));
+            nb::dict d;
+            d["tasks"] = tasks, d["stims"] = stims, d["reservations"] = reserved;
+            d["moves"] = s.moves.size();
+            out.append(d);
+        }
+        return out;
+    }
+
+    PyClosedLoop(const PyClosedLoop&) = delete;
+    PyClosedLoop& operator=(const PyClosedLoop&) = delete;
+
+  private:
+    static std::vector<Arm> make_arms(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed,
+                                      const nb::dict& options, const std::vector<nb::dict>& arms) {
+        if (specs.size() != arms.size()) throw std::invalid_argument("one arm per policy");
+        const ReplayOptions recorded = read_options(options);
+        std::vector<Arm> out;
+        for (size_t i = 0; i < specs.size(); ++i) {
+            Arm arm;
+            arm.options = read_arm(arms[i], recorded);
+            if (!arm.options.pinned) arm.policy = std::move(make_policies({specs[i]}, r.topo, seed).front());
+            out.push_back(std::move(arm));
+        }
+        return out;
+    }
+    static std::vector<WindowPlan> plan(const std::vector<Window>& windows) {
+        std::vector<WindowPlan> out;
+        for (auto [from, measured, to, horizon, costs] : windows) out.push_back({from, measured, to, horizon, costs});
+        return out;
+    }
+    static std::vector<Costs> read_all(const std::vector<nb::dict>& costs) {
+        std::vector<Costs> out;
+        for (const nb::dict& d : costs) out.push_back(read_costs(d));
+        return out;
+    }
+    static FairSettings fair(const Recorded& r, const nb::dict& options) {
+        const ReplayOptions o = read_options(options);
+        int major = 0, minor = 0;
+        take(options, "major", major), take(options, "minor", minor);
+        FairSettings s =
+            FairSettings::of(major, minor, r.topo.online.count(r.topo.words), 1'000'000'000 / static_cast<Ns>(o.hz));
+        if (options.contains("slice_ns")) s.slice = nb::cast<Ns>(options["slice_ns"]);
+        if (options.contains("latency_ns")) s.latency = nb::cast<Ns>(options["latency_ns"]);
+        if (options.contains("min_granularity_ns")) s.granularity = nb::cast<Ns>(options["min_granularity_ns"]);
+        if (options.contains("wakeup_granularity_ns"))
+            s.wakeup_granularity = nb::cast<Ns>(options["wakeup_granularity_ns"]);
+        return s;
+    }
+
+    size_t n_cpus_, n_tasks_, n_masks_;
+    ClosedLoop loop_;
+};
+
+}  // namespace
+
+}  // namespace rewake::bind
+
+void bind_closed_loop(nanobind::module_& m) {
+    namespace nb = nanobind;
+    using rewake::bind::PyClosedLoop;
+    using rewake::bind::Recorded;
+    nb::class_<PyClosedLoop>(
+        m, "ClosedLoop",
+        "Windows of a recording re-run with each policy in charge (modelled). run() with each part "
+        "in order, then finish(); take() hands out the windows that are done.")
+        .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
+                      const std::vector<nb::dict>&, const std::vector<rewake::bind::Window>&,
+                      const std::vector<nb::dict>&, const rewake::Running&, unsigned>(),
+             nb::arg("recorded"), nb::arg("specs"), nb::arg("seed"), nb::arg("options"), nb::arg("arms"),
+             nb::arg("windows"), nb::arg("costs"), nb::arg("running"), nb::arg("threads") = 1, nb::keep_alive<1, 2>(),
+             nb::sig("def __init__(self, recorded: Recorded, specs: list, seed: int, options: dict, arms: list[dict], "
+                     "windows: list[tuple[int, int, int, int, int]], costs: list[dict], "
+                     "running: list[tuple[int, int]], threads: int = 1) -> None"),
+             "specs: as of OpenLoop, None for a pinned arm; options: as of OpenLoop, and major, minor of the kernel; "
+             "arms: settings per policy (engine/closed/simulation.hpp, SimOptions); windows: simulated from, counted "
+             "from, until, script until (ns), index into costs; costs: columns path, relation, in_task, target, "
+             "queue_ns, run_ns (engine/closed/costs.hpp).")
+        .def("run", &PyClosedLoop::run, nb::arg("batch"), nb::arg("decisions"))
+        .def("finish", &PyClosedLoop::finish)
+        .def("take", &PyClosedLoop::take_results, nb::sig("def take(self) -> list[dict]"))
+        .def("survey", &PyClosedLoop::survey, nb::sig("def survey(self) -> dict"),
+             "What the recording says of its balancing and idle states.")
+        .def("leads", &PyClosedLoop::leads, nb::sig("def leads(self) -> object"),
+             "By task: how far it is ahead of the slowest of its run queue, ns of vruntime.")
+        .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"),
+             nb::sig("def begin_with(self, leads: object) -> None"),
+             "Before run(): leads() of tasks that are older than the recording.")
+        .def("keep_scripts", &PyClosedLoop::keep_scripts, "From now on scripts() has those of the windows (tests).")
+        .def("scripts", &PyClosedLoop::scripts, nb::sig("def scripts(self) -> list[dict]"));
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/closed_loop.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace rewake::closed {
+
+ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms,
+                       std::vector<WindowPlan> windows, std::vector<Costs> costs, FairSettings fair,
+                       ReplayOptions recorded, Running running, unsigned threads)
+    : topo_(topo),
+      table_(tasks),
+      arms_(std::move(arms)),
+      plan_(std::move(windows)),
+      costs_(std::move(costs)),
+      machine_(topo, tasks),
+      fair_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size(), fair),
+      fifo_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size(),
+            [&] {
+                FairSettings f = fair;
+                f.kind = FairSettings::Kind::fifo;
+                return f;
+            }()),
+      order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
+      serving_(tasks.tasks.size()),
+      running_(std::move(running)),
+      threads_(std::max(1u, threads)) {
+    for (const WindowPlan& w : plan_)
+        if (w.costs >= costs_.size() || w.from > w.measured || w.measured >= w.to || w.to > w.horizon)
+            throw std::invalid_argument("a window ends before it begins, or has no costs");
+    for (Arm& arm : arms_) {
+        fifo_used_ = fifo_used_ || arm.options.fifo;
+        if (!arm.policy) continue;
+        if (arm.policy->irq_settings()) throw std::invalid_argument("reads interrupt load, which is not simulated yet");
+        arm.policy->set_first_flips(recorded.first_flips.front());
+    }
+    machine_.set_exit_latency(recorded.exit_latency);
+    machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);
+}
+
+void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
+    order_.build(b);
+    if (!primed_) {
+        machine_.prime(b, order_, running_);
+        for (int i = 0; i < topo_.n_cpus; ++i) {
+            const Cpu c(static_cast<uint16_t>(i));
+            if (!machine_.view().avail.test(c) || !machine_.core_idle_but(c)) continue;
+            for (Arm& arm : arms_)
+                if (arm.policy && arm.policy->keeps_idle_cores()) arm.policy->cpu_idle(machine_.view(), c, true);
+        }
+        primed_ = true;
+    }
+    size_t row = 0;
+    auto opens = [&](int64_t id) { return row < d.n && d.event_id[row] == id; };
+    order_.walk([&](Event e, size_t i) {
+        const HeadColumns* head = nullptr;
+        switch (e) {
+            case Event::sw: head = &b.sw; break;
+            case Event::waking: head = &b.waking; break;
+            case Event::wakeup: head = &b.wakeup; break;
+            case Event::migrate: head = &b.migrate; break;
+            case Event::fork: head = &b.fork; break;
+            case Event::exec: head = &b.exec; break;
+            case Event::exit: head = &b.exit; break;
+            case Event::idle: head = &b.idle; break;
+            case Event::irq: head = &b.irq; break;
+            default: return;
+        }
+        const Ns ts = head->ts[i];
+        reach(ts);
+        if (opens(head->id[i])) {
+            const Opening o = opening(d, row);
+            for (auto& w : open_) w->builder.on_opening(o, ts);
+            if (o.kind == Kind::wake && o.chosen_known) {
+                const Machine::State before = machine_.task(o.p).state;
+                const bool placed = was_placed(o.cls, true, before);
+                machine_.on_waking(o.p, o.prio, placed, o.chosen);
+                if (placed && !fair_.queued(o.p) && o.chosen != fair_.cpu(o.p)) fair_.leave(o.p), fifo_.leave(o.p);
+            }
+            if (o.kind == Kind::wake) {
+                const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
+                serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
+            }
+            ++row;
+        }
+        for (auto& w : open_) switch (e) {
+                case Event::sw: w->builder.on_switch(b.sw, i); break;
+                case Event::fork: w->builder.on_fork(TaskId(b.fork.child[i])); break;
+                case Event::migrate: {
+                    const bool known = b.migrate.cause && !(b.migrate.cause_null && b.migrate.cause_null[i]);
+                    w->builder.on_migrate(b.migrate, i,
+                                          known ? std::optional(static_cast<Cause>(b.migrate.cause[i])) : std::nullopt);
+                    break;
+                }
+                case Event::irq:
+                    if (b.irq.kind && b.irq.kind[i] == kLocalTimer)
+                        w->builder.on_timer(Cpu(b.irq.cpu[i]), b.irq.entry[i]);
+                    break;
+                default: break;
+            }
+        survey(b, e, i);
+        machine_.apply(b, e, i);
+        follow(b, e, i);
+        for (auto& w : open_) w->builder.on_time(ts, machine_.view().nr);
+    });
+    first_row_ += static_cast<int64_t>(d.n);
+}
+
+void ClosedLoop::finish() { reach(std::numeric_limits<Ns>::max()); }
+
+/// Opens the windows that begin until `ts`, simulates those that end before.
+void ClosedLoop::reach(Ns ts) {
+    while (!open_.empty() && open_.front()->builder.horizon() < ts) {
+        simulate(*open_.front());
+        open_.pop_front();
+    }
+    while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
+        const WindowPlan& w = plan_[next_];
+        open_.push_back(
+            std::make_unique<Open>(Open{next_, machine_, fair_, fifo_,
+                                        ScriptBuilder(topo_, table_, machine_, w.from, w.measured, w.to, w.horizon)}));
+        open_.back()->at.rebind();
+        ++next_;
+    }
+}
+
+void ClosedLoop::simulate(Open& w) {
+    Script script = w.builder.finish();
+    const size_t first = results_.size();
+    results_.resize(first + arms_.size());
+    std::atomic<size_t> next{0};
+    auto work = [&] {
+        for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
+            Arm& arm = arms_[k];
+            SimOptions options = arm.options;
+            Simulation one(topo_, table_, script, w.at, options.fifo ? w.fifo : w.queues, arm.policy.get(),
+                           costs_[plan_[w.window].costs], options);
+            results_[first + k] = {k, w.window, one.run()};
+        }
+    };
+    std::vector<std::thread> others;
+    for (unsigned i = 1; i < std::min<size_t>(threads_, arms_.size()); ++i) others.emplace_back(work);
+    work();
+    for (std::thread& t : others) t.join();
+    if (keeps_) scripts_.push_back(std::move(script));
+}
+
+Opening ClosedLoop::opening(const DecisionColumns& d, size_t row) const {
+    auto null = [row](const bool* mask) { return mask && mask[row]; };
+    Opening o;
+    o.decision = first_row_ + static_cast<int64_t>(row);
+    o.kind = static_cast<Kind>(d.kind[row]);
+    o.cls = static_cast<DecisionClass>(d.cls[row]);
+    o.p = TaskId(d.task[row]);
+    o.prio = d.prio[row];
+    o.waker_known = !null(d.waker_cpu_null) && !null(d.waker_task_null);
+    if (o.waker_known) o.waker = Cpu(d.waker_cpu[row]), o.curr = TaskId(d.waker_task[row]);
+    o.prev_known = !null(d.prev_cpu_null);
+    o.prev = o.prev_known ? Cpu(d.prev_cpu[row]) : o.waker;
+    o.chosen_known = !null(d.chosen_cpu_null);
+    if (o.chosen_known) o.chosen = Cpu(d.chosen_cpu[row]);
+    o.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
+    o.hardirq = !null(d.irq_ctx_null) && d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::hardirq);
+    o.sync = d.sync && d.sync[row];
+    o.hint = d.hint ? d.hint[row] : 0;
+    if (d.scan_prev) o.scan_waker = d.scan_waker[row], o.scan_prev = d.scan_prev[row];
+    if (d.luck) o.luck = {d.luck[row], d.luck_preempt[row]};
+    return o;
+}
+
+/// The fair queues follow the recording, so that a window begins with the vruntimes that it led to.
+void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
+    auto idle = [&](uint32_t t) { return t < static_cast<uint32_t>(topo_.n_cpus); };
+    auto both = [&](auto f) {
+        f(fair_);
+        if (fifo_used_) f(fifo_);
+    };
+    switch (e) {
+        case Event::sw: {
+            const Cpu c(b.sw.cpu[i]);
+            const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
+            const Ns ts = b.sw.ts[i];
+            both([&](FairQueues& q) {
+                q.stop(c, ts);
+                if (!idle(prev.v) && !still_runnable(b.sw.prev_state[i]) && q.queued(prev)) q.dequeue(prev, true);
+                if (idle(next.v) || !prio_is_fair(b.sw.next_prio[i])) return;
+                if (!q.queued(next) || q.cpu(next) != c)
+                    q.enqueue(c, next, weight_of_prio(b.sw.next_prio[i]), FairQueues::How::moved);
+                else if (idle(prev.v) || !still_runnable(b.sw.prev_state[i]))
+                    q.took(c, next);
+                q.start(c, next, ts);
+            });
+            break;
+        }
+        case Event::wakeup: {
+            const Cpu c(b.wakeup.target_cpu[i]);
+            const TaskId p(b.wakeup.task[i]);
+            if (!prio_is_fair(b.wakeup.prio[i])) break;
+            both([&](FairQueues& q) {
+                if (q.queued(p)) return;
+                q.charge(c, b.wakeup.ts[i]);
+                q.enqueue(c, p, weight_of_prio(b.wakeup.prio[i]),
+                          b.wakeup.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup);
+            });
+            break;
+        }
+        case Event::migrate: {
+            const TaskId p(b.migrate.task[i]);
+            const Cpu c(b.migrate.dest_cpu[i]);
+            both([&](FairQueues& q) {
+                if (!q.queued(p) || q.cpu(p) == c) return;
+                q.charge(q.cpu(p), b.migrate.ts[i]), q.charge(c, b.migrate.ts[i]);
+                q.leave(p);
+                q.enqueue(c, p, weight_of_prio(b.migrate.prio[i]), FairQueues::How::moved);
+            });
+            break;
+        }
+        case Event::fork:
+            both([&](FairQueues& q) {
+                q.charge(Cpu(b.fork.cpu[i]), b.fork.ts[i]);
+                q.fork(Cpu(b.fork.cpu[i]), TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
+            });
+            break;
+        default: break;
+    }
+}
+
+void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
+    if (e == Event::migrate) {
+        if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
+        const bool near = topo_.share_cache(Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]));
+        ++(near ? survey_.pulled_llc : survey_.pulled_beyond);
+    } else if (e == Event::idle) {
+        if (b.idle.state_null && b.idle.state_null[i]) return;
+        const uint32_t state = std::min(b.idle.state[i], 63u);
+        if (state >= survey_.idle_states.size()) survey_.idle_states.resize(state + 1);
+        ++survey_.idle_states[state];
+    } else if (e == Event::sw) {
+        if (!machine_.is_idle_task(TaskId(b.sw.prev_task[i])) && !still_runnable(b.sw.prev_state[i]))
+            serving_.sleeps(TaskId(b.sw.prev_task[i]), b.sw.ts[i]);
+        if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
+        const Cpu c(b.sw.cpu[i]);
+        bool near = false, far = false;
+        for (int k = 0; k < topo_.n_cpus && !near; ++k) {
+            const Cpu other(static_cast<uint16_t>(k));
+            if (other == c || fair_.size(other) < 2) continue;
+            for (TaskId t : fair_.queue(other)) {
+                if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
+                (topo_.share_cache(other, c) ? near : far) = true;
+                break;
+            }
+        }
+        if (near)
+            ++survey_.left_llc;
+        else if (far)
+            ++survey_.left_beyond;
+    }
+}
+
+}  // namespace rewake::closed

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Closed loop: windows of a recording re-run with each policy in charge (policies.md D2). Events go through once, in parts; a
+// window is simulated as soon as its scripts are complete, so memory holds the windows that are open.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "replay/engine/closed/simulation.hpp"
+#include "replay/engine/open_loop.hpp"
+
+namespace rewake::closed {
+
+/// One window: simulated from `from`, counted in [measured, to), scripts cut until `horizon`.
+struct WindowPlan {
+    Ns from = 0, measured = 0, to = 0, horizon = 0;
+    size_t costs = 0;  ///< which cost distributions it draws from
+};
+
+/// One policy in charge, or the recorded placement.
+struct Arm {
+    std::unique_ptr<Policy> policy;  ///< nullptr: pinned
+    SimOptions options;
+};
+
+/// What only the recording can tell the simulation, over all events so far.
+struct Survey {
+    int64_t pulled_llc = 0, pulled_beyond = 0;  ///< new-idle migrations
+    int64_t left_llc = 0, left_beyond = 0;  ///< CPUs that went idle although a task waited that they might have pulled
+    std::vector<int64_t> idle_states;  ///< entries by cpuidle state
+};
+
+class ClosedLoop {
+  public:
+    struct Result {
+        size_t arm = 0, window = 0;
+        WindowResult result;
+    };
+
+    ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms, std::vector<WindowPlan> windows,
+               std::vector<Costs> costs, FairSettings fair, ReplayOptions recorded, Running running, unsigned threads);
+    /// Takes the next part of the recording.
+    void run(const Batch& b, const DecisionColumns& d);
+    /// The recording is over.
+    void finish();
+    /// Results so far, in order of the windows and then of the arms; forgets them.
+    std::vector<Result> take() { return std::exchange(results_, {}); }
+    const Survey& survey() const { return survey_; }
+    std::vector<bool> servers() const { return serving_.servers(); }
+    /// FairQueues::leads at this point, and what to begin with.
+    std::vector<int64_t> leads() const { return fair_.leads(); }
+    void begin_with(const std::vector<int64_t>& leads) { fair_.begin_with(leads), fifo_.begin_with(leads); }
+    /// Scripts of the windows so far; kept for tests only.
+    void keep_scripts() { keeps_ = true; }
+    const std::vector<Script>& scripts() const { return scripts_; }
+
+  private:
+    struct Open {
+        size_t window;
+        Machine at;
+        FairQueues queues, fifo;
+        ScriptBuilder builder;
+    };
+    void reach(Ns ts);
+    void simulate(Open& w);
+    Opening opening(const DecisionColumns& d, size_t row) const;
+    void follow(const Batch& b, Event e, size_t i);
+    void survey(const Batch& b, Event e, size_t i);
+
+    const Topology& topo_;
+    const TaskTable& table_;
+    std::vector<Arm> arms_;
+    std::vector<WindowPlan> plan_;
+    std::vector<Costs> costs_;
+    Machine machine_;
+    FairQueues fair_, fifo_;
+    bool fifo_used_ = false;
+    EventOrder order_;
+    std::deque<std::unique_ptr<Open>> open_;
+    size_t next_ = 0;
+    std::vector<Result> results_;
+    Survey survey_;
+    Serving serving_;
+    Running running_;
+    bool primed_ = false;
+    unsigned threads_;
+    bool keeps_ = false;
+    std::vector<Script> scripts_;
+    int64_t first_row_ = 0;
+};
+
+}  // namespace rewake::closed

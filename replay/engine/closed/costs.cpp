@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/costs.hpp"
+
+#include <algorithm>
+
+namespace rewake::closed {
+
+Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
+    std::array<Samples, kPaths * kRelations * kContexts> by_context;
+    std::array<Samples, kPaths * kRelations> by_relation;
+    std::array<Samples, kPaths> by_path;
+    for (const CostSample& s : samples) {
+        const size_t at = index(s.path, s.relation, s.in_task, s.target);
+        groups_[at].push_back(s.cost);
+        by_context[at / kTargets].push_back(s.cost);
+        by_relation[at / kTargets / kContexts].push_back(s.cost);
+        by_path[static_cast<size_t>(s.path)].push_back(s.cost);
+    }
+    for (size_t i = 0; i < groups_.size(); ++i) {
+        if (groups_[i].size() < fewest) groups_[i] = by_context[i / kTargets];
+        if (groups_[i].size() < fewest) groups_[i] = by_relation[i / kTargets / kContexts];
+        if (groups_[i].size() < fewest) groups_[i] = by_path[i / kTargets / kContexts / kRelations];
+        std::sort(groups_[i].begin(), groups_[i].end(), [](const Cost& a, const Cost& b) {
+            return a.queue + a.run != b.queue + b.run ? a.queue + a.run < b.queue + b.run : a.queue < b.queue;
+        });
+    }
+}
+
+Cost Costs::draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
+    const Samples& s = groups_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
+    if (s.empty()) return {};
+    return s[std::min(s.size() - 1, static_cast<size_t>(draw * static_cast<double>(s.size())))];
+}
+
+double uniform(uint64_t seed, uint64_t a, uint64_t b) {
+    uint64_t x = seed;
+    for (uint64_t v : {a, b}) {  // splitmix64
+        x += 0x9e3779b97f4a7c15 + v * 0xd1342543de82ef95;
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+        x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+        x ^= x >> 31;
+    }
+    return static_cast<double>(x >> 11) * 0x1.0p-53;
+}
+
+Ns move_cost(const Topology& topo, Cpu from, Cpu to, double factor) {
+    if (topo.core[from.v] == topo.core[to.v]) return 0;
+    const Ns base = topo.share_cache(from, to) ? 2'000 : topo.node[from.v] == topo.node[to.v] ? 20'000 : 50'000;
+    return static_cast<Ns>(static_cast<double>(base) * factor);
+}
+
+}  // namespace rewake::closed

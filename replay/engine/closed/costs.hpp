@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a wakeup costs, as recorded: samples drawn by where the wakee goes and from where it is woken (policies.md D2.4, D2.7).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+#include "replay/model/topology.hpp"
+
+namespace rewake::closed {
+
+/// Where the wakee goes, seen from the waker.
+enum class Relation : uint8_t { same_cpu, same_llc, cross_llc };
+/// How it gets there.
+enum class Path : uint8_t {
+    idle,  ///< onto an idle CPU: `queue` until it is on the run queue, `run` from there until it runs
+    busy,  ///< onto a busy one: `queue`
+    preempt,  ///< and it takes the CPU from what runs there: `run`
+    fork,  ///< as idle, of a new task
+    on_cpu,  ///< as idle, of a task that had not quite left the CPU that it goes back to
+};
+inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kTargets = 16;
+
+/// What the target is to the wakee: `state` the cpuidle state of an idle CPU plus one, at most 3 (0: not known); slower than
+/// three quarters of the biggest; another CPU than the previous one.
+constexpr uint8_t target_of(uint32_t state, int capacity, bool moves) {
+    return static_cast<uint8_t>((state < 3 ? state : 3) | (capacity < 768) << 2 | moves << 3);
+}
+
+struct Cost {
+    Ns queue = 0, run = 0;
+};
+
+/// A recorded wakeup of which the costs are taken.
+struct CostSample {
+    Path path = Path::idle;
+    Relation relation = Relation::same_cpu;
+    bool in_task = true;
+    uint8_t target = 0;  ///< see target_of()
+    Cost cost;
+};
+
+class Costs {
+  public:
+    /// A group with fewer samples than `fewest` is joined with its like of other targets, contexts and relations.
+    explicit Costs(const std::vector<CostSample>& samples, size_t fewest = 30);
+    /// `draw` in [0, 1): which of the samples, in order of their size.
+    Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const;
+
+  private:
+    using Samples = std::vector<Cost>;
+    static size_t index(Path p, Relation r, bool in_task, uint8_t target) {
+        return ((static_cast<size_t>(p) * kRelations + static_cast<size_t>(r)) * kContexts + in_task) * kTargets +
+               target;
+    }
+    std::array<Samples, kPaths * kRelations * kContexts * kTargets> groups_;
+};
+
+/// Uniform in [0, 1) from numbers that name what is drawn: the same for every policy, in whatever order they draw.
+double uniform(uint64_t seed, uint64_t a, uint64_t b);
+
+/// Penalty of running elsewhere, by distance (policies.md D2.7), ns at `factor` 1.
+Ns move_cost(const Topology& topo, Cpu from, Cpu to, double factor);
+
+}  // namespace rewake::closed

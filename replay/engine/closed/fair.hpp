@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The fair class of a recorded kernel, one level deep (policies.md D2.5): CFS until 6.5, EEVDF from 6.6. Cgroups are not
+// modelled; weights are those of the nice values. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "replay/model/ids.hpp"
+
+namespace rewake::closed {
+
+struct FairSettings {
+    enum class Kind : uint8_t { cfs, eevdf, fifo };
+    Kind kind = Kind::cfs;
+    Ns latency = 6'000'000, granularity = 750'000, wakeup_granularity = 1'000'000;  ///< CFS
+    Ns slice = 750'000;  ///< EEVDF
+    Ns tick = 4'000'000;
+    bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
+    /// Of a kernel version on a machine with that many CPUs (the tunables grow with them).
+    static FairSettings of(int major, int minor, int cpus, Ns tick);
+};
+
+/// Run queues of all CPUs. Times of charge() on one CPU never go back.
+class FairQueues {
+  public:
+    FairQueues(size_t cpus, size_t tasks, FairSettings settings);
+    enum class How : uint8_t { wakeup, fork, moved };
+
+    /// Puts `t` on the queue of `c`; charge() it first. `parent` (fork): whose vruntime it starts from.
+    void enqueue(Cpu c, TaskId t, int32_t weight, How how);
+    /// The newborn takes its place beside its parent, who runs on `c`.
+    void fork(Cpu c, TaskId parent, TaskId child);
+    void dequeue(TaskId t, bool sleeps);
+    /// `t`, which sleeps or waits, will be queued on another CPU.
+    void leave(TaskId t);
+    bool queued(TaskId t) const { return tasks_[t.v].on; }
+    /// Still on its old queue although it sleeps (6.12+).
+    bool delayed(TaskId t) const { return tasks_[t.v].delayed; }
+    Cpu cpu(TaskId t) const { return tasks_[t.v].cpu; }
+    size_t size(Cpu c) const { return cpus_[c.v].queue.size(); }
+    const std::vector<TaskId>& queue(Cpu c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
+    bool waits(Cpu c) const { return cpus_[c.v].queue.size() > (cpus_[c.v].running ? 1u : 0u); }
+
+    /// Brings what runs on `c` up to `now`.
+    void charge(Cpu c, Ns now);
+    /// `t`, which is queued on `c`, gets the CPU / loses it.
+    void start(Cpu c, TaskId t, Ns now);
+    void stop(Cpu c, Ns now);
+    /// Who runs next on `c`, curr included if it runs; charge() first. There is one.
+    TaskId pick(Cpu c);
+    /// `woken`, just queued on `c`, takes the CPU from what runs there.
+    bool preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
+    /// Whether a tick takes the CPU away from what runs on `c`.
+    bool tick(Cpu c);
+    /// The recorded kernel took `t` of all that wait on `c`: what is known of their vruntimes is set right.
+    void took(Cpu c, TaskId t);
+    /// How far each task is ahead of the slowest of its queue, ns of vruntime.
+    std::vector<int64_t> leads() const;
+    /// Tasks that were there before the first event begin with these; by TaskId.
+    void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
+    Ns exec_start(TaskId t) const { return tasks_[t.v].exec_start; }
+
+  private:
+    struct Task {
+        int64_t v = 0, deadline = 0, lag = 0, protect = 0;
+        Ns exec_start = 0;
+        Ns ran = 0;  ///< since it got the CPU
+        int32_t weight = 1024;
+        Cpu cpu{};
+        bool on = false, delayed = false, ever = false, relative = false, fresh = false;
+    };
+    struct Queue {
+        std::vector<TaskId> queue;
+        int64_t min_v = 0;
+        int64_t weight = 0;
+        TaskId curr{}, next{0xffffffff}, last{0xffffffff};
+        bool running = false;
+    };
+    static constexpr TaskId kNobody{0xffffffff};
+    static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
+    Ns slice_of(const Queue& q, const Task& t) const;
+    int against(const Task& curr, const Task& t) const;
+    TaskId leftmost(const Queue& q, TaskId but) const;
+    void update_min(Queue& q);
+    int64_t average(const Queue& q) const;
+    bool eligible(const Queue& q, const Task& t) const;
+    TaskId earliest(Queue& q, bool keep);
+    void place_cfs(Queue& q, Task& t, How how);
+    void place_eevdf(Queue& q, Task& t, How how);
+    bool past_deadline(Queue& q, Task& t);
+
+    FairSettings set_;
+    std::vector<Queue> cpus_;
+    std::vector<Task> tasks_;
+    std::vector<int64_t> first_;
+};
+
+}  // namespace rewake::closed

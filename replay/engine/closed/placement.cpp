@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Where simulated tasks go: the policy's decisions at wakeups, and load balancing between them.
+#include <algorithm>
+
+#include "replay/engine/closed/simulation.hpp"
+
+namespace rewake::closed {
+
+/// The CPU for a wakee. `placed`: the policy was asked.
+Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cpu, bool& placed) {
+    const Cpu prev = t.cpu;
+    if (opt_.pinned) {
+        if (!s.chosen_known) return prev;
+        placed = s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed;
+        return s.chosen;
+    }
+    if (s.source == Stim::Source::resume) return prev;
+    if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return prev;  // still queued there
+    const auto at_least = [&](int a, int b) { return opt_.major > a || (opt_.major == a && opt_.minor >= b); };
+    if (on_cpu && s.kind == Kind::wake && opt_.queues_wakeups && at_least(5, 8)) {  // policies.md A1.5, A10
+        const int nr = machine_.view().nr[prev.v];
+        const bool full = at_least(6, 0) ? nr > 0 : nr > 1;
+        if (!topo_.share_cache(waker, prev) || (waker != prev && !full)) return prev;
+    }
+    const TaskInfo& about = table_.info(s.p);
+    const TaskTable::Allowed& allowed = table_.allowed(s.p);
+    const Machine::Task& p = machine_.task(s.p);
+    machine_.advance(now_, prev, waker);
+    for (; next_scan_ < script_.idle_scans.size() && script_.idle_scans[next_scan_].ts <= now_; ++next_scan_)
+        idle_scan_[script_.idle_scans[next_scan_].llc.v] = script_.idle_scans[next_scan_].value;
+    for (size_t l = 0; l < idle_scan_.size(); ++l)
+        if (idle_scan_[l] >= 0) machine_.set_nr_idle_scan(Llc(static_cast<uint16_t>(l)), idle_scan_[l]);
+    Wakeup w;
+    w.id = s.decision;
+    w.kind = s.kind;
+    w.p = s.p;
+    w.curr = curr;
+    w.waker = waker;
+    w.prev = w.task_cpu = prev;
+    w.allowed = &allowed.mask;
+    w.n_allowed = allowed.n;
+    if (s.chosen_known && !allowed.mask.test(s.chosen) && s.cls != DecisionClass::pinned) {
+        w.allowed = &table_.masks[0].mask;  // the snapshot's mask was not in force
+        w.n_allowed = table_.masks[0].n;
+    }
+    w.in_task = s.in_task;
+    w.sync = s.sync && !idle(curr);
+    w.curr_is_idle = idle(curr);
+    w.curr_kthread = table_.info(curr).kthread || w.curr_is_idle;
+    w.curr_one_cpu = table_.allowed(curr).n == 1;
+    w.curr_exiting = machine_.task(curr).exiting;
+    w.hint = s.hint;
+    w.p_idle_policy = about.idle_policy;
+    w.hz = opt_.hz;
+    w.jiffies = static_cast<uint64_t>(now_) / (1'000'000'000 / opt_.hz);
+    w.p_exec_start = p.ever_blocked ? p.blocked_at : 0;
+    w.migration_cost = opt_.migration_cost;
+    const bool slow = s.kind != Kind::wake || topo_.balance_wake;
+    if (slow || topo_.asym) {
+        const Machine::TaskUtil u = machine_.task_util(p, prev);
+        w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
+    }
+    if (slow) machine_.look_at_all();
+    const LoadKind kind = policy_->load_kind();
+    machine_.select_load(kind);
+    w.p_load_avg = p.pelt.load_avg;
+    w.p_load = machine_.task_load(p, prev, kind);
+    w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(curr), waker, kind);
+    const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
+    if (d.undecided) return prev;
+    if (d.looked & kLoad) {
+        machine_.asked_load(p, prev);
+        if (w.sync) machine_.asked_load(machine_.task(curr), waker);
+    }
+    if (opt_.scan_ns > 0 && s.in_task && !idle(curr) && cpus_[waker.v].curr == curr && tasks_[curr.v].script)
+        tasks_[curr.v].left += opt_.scan_ns * d.scanned * topo_.cap_orig[waker.v];
+    placed = s.cls != DecisionClass::pinned;
+    return d.cpu;
+}
+
+/// Moves a waiting task to the queue of `to`.
+void Simulation::relocate(TaskId id, Cpu to) {
+    Task& t = tasks_[id.v];
+    const Cpu from = t.cpu;
+    for (Cpu c : {from, to}) settle(c), fair_.charge(c, now_);
+    wait_ends(t);
+    fair_.leave(id);
+    machine_.on_migrate(id, from, to, now_);
+    fair_.enqueue(to, id, machine_.task(id).weight, FairQueues::How::moved);
+    t.cpu = to;
+    if (t.fresh_wake && t.sample != kNoSample) out_.woken[t.sample].cpu = to.v;
+    wait_begins(t);
+    moved(from, to);
+}
+
+/// A recorded move of balancing. Where the task that moved then runs here, whoever waits in its place moves.
+void Simulation::forced_move(uint32_t index) {
+    const Move& m = script_.moves[index];
+    TaskId id = m.p;
+    if (tasks_[id.v].state != Task::State::queued || tasks_[id.v].cpu == m.dest) {
+        id = TaskId(kNone);
+        for (TaskId other : fair_.queue(m.orig)) {
+            if (tasks_[other.v].state != Task::State::queued || !table_.allowed(other).mask.test(m.dest)) continue;
+            id = other;
+            break;
+        }
+    }
+    if (id.v == kNone) {
+        if (counted()) ++out_.missed_moves;
+        return;
+    }
+    relocate(id, m.dest);
+    if (counted()) ++out_.forced_moves;
+    CpuState& cpu = cpus_[m.dest.v];
+    if (cpu.reserved) return;
+    if (idle(cpu.curr) || fair_.preempts(m.dest, id, false, false)) request(m.dest, now_);
+}
+
+/// A task that `to` may take from the busiest queue of the domain; kNone: there is none.
+TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
+    const Domain& d = topo_.domains[static_cast<size_t>(domain)];
+    TaskId best(kNone);
+    size_t most = newidle ? 1 : fair_.size(to) + 1;
+    if (machine_.view().nr[to.v] == 0) most = 1;
+    for_each_cpu(
+        topo_.words, [&](int i) { return d.span.w[i]; },
+        [&](Cpu c) {
+            if (c == to || !fair_.waits(c) || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
+            for (TaskId id : fair_.queue(c)) {
+                const Task& t = tasks_[id.v];
+                if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
+                if (opt_.balance == Balance::model && opt_.migration_cost > 0 &&
+                    now_ - fair_.exec_start(id) < opt_.migration_cost)
+                    continue;
+                best = id;
+                most = static_cast<size_t>(machine_.view().nr[c.v]);
+                break;
+            }
+            return false;
+        });
+    return best;
+}
+
+/// `c` has nothing to run: pulls a waiting task, perhaps.
+bool Simulation::new_idle(Cpu c) {
+    if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return false;
+    for (int level : topo_.stack[c.v]) {
+        const Domain& d = topo_.domains[static_cast<size_t>(level)];
+        if (!d.load_balance) continue;
+        if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return false;
+        const TaskId id = pull(c, level, true);
+        if (id.v == kNone) continue;
+        if (opt_.balance == Balance::recorded_rate) {
+            const double rate = topo_.share_cache(tasks_[id.v].cpu, c) ? opt_.pulls.llc : opt_.pulls.beyond;
+            if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
+        }
+        relocate(id, c);
+        if (counted()) ++out_.newidle_moves;
+        return true;
+    }
+    return false;
+}
+
+/// At a tick: each CPU whose interval is over evens out the numbers of tasks, one level after the other.
+void Simulation::periodic() {
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        CpuState& cpu = cpus_[i];
+        if (cpu.reserved || now_ < cpu.next_balance || !topo_.online.test(c)) continue;
+        const bool was_idle = idle(cpu.curr);
+        cpu.next_balance = now_ + Ns{1'000'000} * topo_.llc_size(c) * (was_idle ? 1 : 16);
+        if (was_idle && !machine_.view().avail.test(c)) continue;
+        for (int level : topo_.stack[c.v]) {
+            if (!topo_.domains[static_cast<size_t>(level)].load_balance) continue;
+            const TaskId id = pull(c, level, false);
+            if (id.v == kNone) continue;
+            relocate(id, c);
+            if (counted()) ++out_.periodic_moves;
+            const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
+            if (was_idle) request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
+            break;
+        }
+    }
+}
+
+}  // namespace rewake::closed

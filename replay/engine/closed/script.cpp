@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/script.hpp"
+
+#include <utility>
+
+namespace rewake::closed {
+
+namespace {
+/// It runs, waits, or is about to.
+bool on_queue(const Machine::Task* t) {
+    return t && (t->state == Machine::State::running || t->state == Machine::State::queued ||
+                 t->state == Machine::State::waking);
+}
+}  // namespace
+
+int64_t TaskScript::work() const {
+    int64_t sum = 0;
+    for (const Op& op : ops) sum += op.work;
+    return sum;
+}
+
+ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured,
+                             Ns to, Ns horizon)
+    : topo_(topo), table_(table), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)) {
+    script_.from = from, script_.measured = measured, script_.to = to;
+    const size_t n = table.tasks.size();
+    script_.of.assign(n, kNone);
+    tasks_.resize(n);
+    for (size_t c = 0; c < cpus_.size(); ++c) {
+        const Cpu cpu(static_cast<uint16_t>(c));
+        const std::optional<TaskId> curr = at.curr(cpu);
+        cpus_[c] = {curr.value_or(TaskId(static_cast<uint32_t>(c))), true, false, from,
+                    curr ? at.prio_hint(*curr) : int16_t{120}};
+    }
+    for (size_t i = 0; i < n; ++i) {
+        const TaskId t(static_cast<uint32_t>(i));
+        const Machine::Task* known = at.known(t);
+        tasks_[i].asleep = tasks_[i].is_first = !on_queue(known) && !idle(t);
+        tasks_[i].asleep_at = from;
+        if (known && on_queue(known)) {
+            if (state(t, known->prio).fair) script(t);
+        }
+    }
+}
+
+/// Takes its class from the first look at it in the window.
+ScriptBuilder::TaskState& ScriptBuilder::state(TaskId t, int prio) {
+    TaskState& s = tasks_[t.v];
+    if (!std::exchange(s.seen, true)) s.fair = prio_is_fair(prio) && !table_.info(t).stopper;
+    return s;
+}
+
+TaskScript& ScriptBuilder::script(TaskId t) {
+    uint32_t& at = script_.of[t.v];
+    if (at == kNone) {
+        at = static_cast<uint32_t>(script_.tasks.size());
+        script_.tasks.emplace_back().id = t;
+    }
+    return script_.tasks[at];
+}
+
+void ScriptBuilder::account(Cpu c, Ns ts) {
+    CpuState& cpu = cpus_[c.v];
+    const Ns ran = ts - std::exchange(cpu.since, ts);
+    if (ran <= 0 || idle(cpu.curr)) return;
+    TaskState& s = state(cpu.curr, cpu.prio);
+    if (s.fair) s.done += ran * topo_.cap_orig[c.v];
+}
+
+void ScriptBuilder::act(TaskId t, Op::Kind kind, uint32_t arg) {
+    script(t).ops.push_back({kind, arg, std::exchange(tasks_[t.v].done, 0)});
+}
+
+void ScriptBuilder::fall_asleep(TaskId t, Ns ts) {
+    TaskState& s = tasks_[t.v];
+    act(t, Op::Kind::block, kNone);
+    s.asleep = true;
+    s.is_first = false;
+    s.block_op = static_cast<uint32_t>(script(t).ops.size() - 1);
+    s.ended_by = kNone;
+    s.asleep_at = ts;
+}
+
+/// The sleep that `t` is in is ended by that one.
+void ScriptBuilder::wake(TaskId t, uint32_t stim) {
+    TaskState& s = tasks_[t.v];
+    s.ended_by = s.last = stim;
+    script_.stims[stim].ends = true;
+    if (s.is_first)
+        script(t).first = stim;
+    else
+        script(t).ops[s.block_op].arg = stim;
+}
+
+/// `t` got a CPU: its sleep is over, whether its end was seen or not.
+void ScriptBuilder::returns(TaskId t, Cpu c, Ns ts, int prio) {
+    TaskState& s = tasks_[t.v];
+    if (!std::exchange(s.asleep, false)) {
+        s.early = kNone;
+        return;
+    }
+    if (s.ended_by == kNone && s.early != kNone) wake(t, s.early);
+    if (s.ended_by == kNone) {
+        Stim stim;
+        stim.p = t;
+        stim.ts = ts;
+        stim.source = Stim::Source::resume;
+        stim.prio = static_cast<int16_t>(prio);
+        stim.waker = stim.prev = stim.chosen = c;
+        stim.curr = TaskId(c.v);
+        stim.chosen_known = true;
+        script_.stims.push_back(stim);
+        script(t);
+        wake(t, static_cast<uint32_t>(script_.stims.size() - 1));
+    }
+    s.ended_by = s.early = kNone;
+}
+
+void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
+    const Cpu c(sw.cpu[i]);
+    const Ns ts = sw.ts[i];
+    const TaskId prev(sw.prev_task[i]), next(sw.next_task[i]);
+    CpuState& cpu = cpus_[c.v];
+    if (!idle(prev)) {
+        TaskState& s = state(prev, sw.prev_prio[i]);
+        if (cpu.curr != prev) {  // it came here unseen
+            cpu.since = ts;
+            if (s.asleep) returns(prev, c, ts, sw.prev_prio[i]);
+        }
+        const Ns began = cpu.since;
+        account(c, ts);
+        if (!s.fair) {
+            if (ts > began && cpu.curr == prev) script_.reservations.push_back({began, ts, c, prev, sw.prev_prio[i]});
+        } else if (is_dead(sw.prev_state[i])) {
+            act(prev, Op::Kind::exit, kNone);
+        } else if (!still_runnable(sw.prev_state[i])) {
+            if (!s.asleep) fall_asleep(prev, ts);
+        } else if (idle(next)) {  // throttled, or forced to idle: it is given back when it runs again
+            if (!s.asleep) fall_asleep(prev, ts);
+            s.early = kNone;
+        }
+    }
+    if (!idle(next)) {
+        const TaskState& s = state(next, sw.next_prio[i]);
+        if (s.fair) {
+            returns(next, c, ts, sw.next_prio[i]);
+            script(next);
+        }
+    }
+    cpu.curr = next;
+    cpu.since = ts;
+    cpu.prio = sw.next_prio[i];
+}
+
+void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
+    if (o.scan_prev >= 0 && o.waker_known) {
+        script_.idle_scans.push_back({ts, topo_.llc[o.waker.v], o.scan_waker});
+        script_.idle_scans.push_back({ts, topo_.llc[o.prev.v], o.scan_prev});
+    }
+    if (o.kind == Kind::exec) return;  // the task runs on
+    TaskState& s = state(o.p, o.prio);
+    if (!s.fair) return;
+    Stim stim;
+    stim.p = o.p;
+    stim.curr = o.curr;
+    stim.ts = ts;
+    stim.decision = o.decision;
+    stim.kind = o.kind;
+    stim.cls = o.cls;
+    stim.in_task = o.in_task;
+    stim.chosen_known = o.chosen_known;
+    stim.sync = o.sync;
+    stim.hint = o.hint;
+    stim.luck = o.luck;
+    stim.prio = o.prio;
+    stim.prev = o.prev;
+    stim.waker = o.waker_known ? o.waker : o.prev;
+    stim.chosen = o.chosen;
+    const auto index = static_cast<uint32_t>(script_.stims.size());
+    const CpuState& cpu = cpus_[stim.waker.v];
+    const bool by_task = o.waker_known && o.in_task && !idle(o.curr) && cpu.curr == o.curr;
+    if (by_task && state(o.curr, cpu.prio).fair) {
+        account(stim.waker, ts);
+        stim.source = Stim::Source::task;
+        act(o.curr, Op::Kind::wake, index);
+    } else if (o.hardirq && cpu.in_timer && s.asleep && !s.is_first) {
+        stim.source = Stim::Source::relative;
+        stim.delay = ts - s.asleep_at;
+    }
+    script_.stims.push_back(stim);
+    if (!s.asleep) {
+        s.early = index;
+    } else if (s.ended_by == kNone) {
+        script(o.p);
+        wake(o.p, index);
+    }
+}
+
+void ScriptBuilder::on_fork(TaskId child) {
+    TaskState& s = tasks_[child.v];
+    s.asleep = s.is_first = true;
+    s.ended_by = kNone;
+}
+
+void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause) {
+    const Cause why = cause.value_or(Cause::unknown);
+    if (why == Cause::wake || why == Cause::fork || why == Cause::exec || m.orig_cpu[i] == m.dest_cpu[i]) return;
+    const TaskState& s = state(TaskId(m.task[i]), m.prio[i]);
+    if (!s.fair) return;
+    Move move{m.ts[i], TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), why, s.last, kNone};
+    if (s.last != kNone)
+        move.next = std::exchange(script_.stims[s.last].moves, static_cast<uint32_t>(script_.moves.size()));
+    script_.moves.push_back(move);
+}
+
+void ScriptBuilder::on_time(Ns ts, const std::vector<int32_t>& nr) {
+    while (script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample <= ts) {
+        int32_t sum = 0;
+        for (int32_t n : nr) sum += n;
+        script_.runnable.push_back(sum);
+    }
+}
+
+Script ScriptBuilder::finish() {
+    for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
+    for (TaskScript& t : script_.tasks)
+        if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);
+    return std::move(script_);
+}
+
+}  // namespace rewake::closed

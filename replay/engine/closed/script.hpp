@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Scripts of a window (policies.md D2.1-3): what each fair task did, as work between actions, cut out of the recording.
+// Which wakeup ended which sleep is kept, so a simulation in which things happen in another order still wakes a task by what
+// woke it in the recording.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "replay/model/decisions.hpp"
+#include "replay/model/events.hpp"
+#include "replay/model/machine.hpp"
+
+namespace rewake::closed {
+
+inline constexpr uint32_t kNone = 0xffffffff;
+
+/// What a task does after `work`.
+struct Op {
+    enum class Kind : uint8_t {
+        wake,  ///< `arg`: the Stim that it gives
+        block,  ///< `arg`: the Stim that ends the sleep; kNone: none does within the script
+        exit,
+        end,  ///< the script is over: what the task did next is not in the window
+    };
+    Kind kind = Kind::end;
+    uint32_t arg = kNone;
+    int64_t work = 0;  ///< on-CPU time since the action before, ns x capacity of the recorded CPU
+};
+
+/// Ranks of a wakeup's recorded costs among their like, in [0, 1); negative: it had none.
+struct Luck {
+    float arrival = -1;  ///< until it was on the run queue, and until it ran where the CPU was idle
+    float preempt = -1;  ///< until it had the CPU of another
+};
+
+/// One wakeup or fork: who is woken, by whom, and what the recorded kernel made of it.
+struct Stim {
+    enum class Source : uint8_t {
+        task,  ///< an action of a script
+        absolute,  ///< from outside (a device, an RT task): at its recorded time
+        relative,  ///< a timer: `delay` after the sleep began
+        resume,  ///< no event tells it: the task was seen to run again (throttled, or a wakeup was lost)
+    };
+    TaskId p{}, curr{};
+    Ns ts = 0, delay = 0;
+    int64_t decision = -1;  ///< decision_id; -1: none
+    Source source = Source::absolute;
+    Kind kind = Kind::wake;
+    DecisionClass cls = DecisionClass::stayed;
+    bool ends = false;  ///< it ended a sleep (or began a task): else it changed nothing, and is left out
+    bool in_task = false;
+    bool chosen_known = false;
+    bool sync = false;
+    uint8_t hint = 0;
+    int16_t prio = 120;
+    Cpu waker{}, prev{}, chosen{};
+    Luck luck;
+    uint32_t moves = kNone;  ///< latest Move between this wakeup and the next of the task
+};
+
+/// A recorded migration that no wakeup, fork or exec made.
+struct Move {
+    Ns ts = 0;
+    TaskId p{};
+    Cpu orig{}, dest{};
+    Cause cause = Cause::unknown;
+    uint32_t stim = kNone;  ///< wakeup after which it was; kNone: before the window
+    uint32_t next = kNone;  ///< Move after the same wakeup
+};
+
+/// Time that a task of a higher class had of a CPU: it is not re-run.
+struct Reservation {
+    Ns from = 0, to = 0;
+    Cpu cpu{};
+    TaskId task{};
+    int16_t prio = 0;
+};
+
+/// nr_idle_scan of an LLC from then on, as inferred from the recording.
+struct IdleScan {
+    Ns ts = 0;
+    Llc llc{};
+    int32_t value = 0;
+};
+
+struct TaskScript {
+    TaskId id{};
+    std::vector<Op> ops;
+    uint32_t first = kNone;  ///< Stim that ends the sleep in which the window finds it, or its birth
+    int64_t work() const;
+};
+
+struct Script {
+    Ns from = 0, measured = 0, to = 0;  ///< simulated from `from`, counted from `measured` until `to`
+    std::vector<TaskScript> tasks;
+    std::vector<uint32_t> of;  ///< by TaskId: index into `tasks`; kNone: none
+    std::vector<Stim> stims;
+    std::vector<Move> moves;
+    std::vector<Reservation> reservations;
+    std::vector<IdleScan> idle_scans;
+    std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
+    static constexpr Ns kSample = 1'000'000;
+    const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
+};
+
+/// What the recording says of the wakeup that an event opens.
+struct Opening {
+    int64_t decision = -1;
+    Kind kind = Kind::wake;
+    DecisionClass cls = DecisionClass::unclosed;
+    TaskId p{}, curr{};
+    Cpu waker{}, prev{}, chosen{};
+    bool chosen_known = false, prev_known = false, waker_known = false, in_task = false, hardirq = false;
+    int16_t prio = 120;
+    bool sync = false;
+    uint8_t hint = 0;
+    Luck luck;
+    int32_t scan_waker = -1, scan_prev = -1;  ///< inferred nr_idle_scan of the LLCs of waker and prev; negative: not
+};
+
+/// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.
+class ScriptBuilder {
+  public:
+    /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
+    ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured, Ns to,
+                  Ns horizon);
+    Ns horizon() const { return horizon_; }
+    /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
+    void on_switch(const SwitchColumns& s, size_t i);
+    void on_opening(const Opening& o, Ns ts);
+    void on_fork(TaskId child);
+    void on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause);
+    /// A timer interrupt's handler begins or ends on `c`.
+    void on_timer(Cpu c, bool entry) { cpus_[c.v].in_timer = entry; }
+    /// `nr`: runnable tasks of the recorded machine; any time before the next event.
+    void on_time(Ns ts, const std::vector<int32_t>& nr);
+    Script finish();
+
+  private:
+    struct CpuState {
+        TaskId curr{};
+        bool known = false;
+        bool in_timer = false;
+        Ns since = 0;
+        int16_t prio = 120;
+    };
+    struct TaskState {
+        bool seen = false;
+        bool fair = true;
+        bool asleep = false;
+        bool is_first = false;  ///< asleep since before the window: no block op
+        uint32_t block_op = 0;  ///< its op, where not
+        uint32_t ended_by = kNone;
+        uint32_t last = kNone;  ///< wakeup that ended its last sleep
+        uint32_t early = kNone;  ///< wakeup that came before the task had left its CPU
+        Ns asleep_at = 0;
+        int64_t done = 0;  ///< since the last action
+    };
+    TaskState& state(TaskId t, int prio);
+    TaskScript& script(TaskId t);
+    void account(Cpu c, Ns ts);
+    void act(TaskId t, Op::Kind kind, uint32_t arg);
+    void fall_asleep(TaskId t, Ns ts);
+    void wake(TaskId t, uint32_t stim);
+    void returns(TaskId t, Cpu c, Ns ts, int prio);
+    bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+
+    const Topology& topo_;
+    const TaskTable& table_;
+    Script script_;
+    Ns horizon_;
+    std::vector<CpuState> cpus_;
+    std::vector<TaskState> tasks_;
+};
+
+}  // namespace rewake::closed

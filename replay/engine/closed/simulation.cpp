@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace rewake::closed {
+
+namespace {
+constexpr Ns kOnCpu = 5'000;  // as the decision builder: so long before and after its switch-out a task may be on_cpu
+constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
+constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
+constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
+}  // namespace
+
+void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
+    Task& x = tasks_[t.v];
+    if (!std::exchange(x.asleep, false)) return;
+    x.woken_at = ts;
+    ++x.sleeps;
+    if (!waker) return;
+    Task& m = tasks_[waker->v];
+    ++m.answers;
+    m.slept_on += m.woken_at > x.asleep_at + kOrder;
+}
+
+std::vector<bool> Serving::servers() const {
+    std::vector<bool> out;
+    for (const Task& t : tasks_)
+        out.push_back(t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
+    return out;
+}
+
+Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
+                       const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options)
+    : topo_(topo),
+      table_(table),
+      script_(script),
+      machine_(at),
+      fair_(queues),
+      policy_(policy),
+      costs_(costs),
+      opt_(options),
+      now_(script.from),
+      tasks_(table.tasks.size()),
+      cpus_(static_cast<size_t>(topo.n_cpus)),
+      fired_(script.stims.size()),
+      clients_(table.tasks.size()),
+      waiting_llc_(topo.llc_span.size()),
+      idle_scan_(topo.llc_span.size(), -1) {
+    machine_.rebind();
+    out_.from = script.measured;
+    out_.to = script.to;
+}
+
+/// The machine as recorded: who runs, who waits; what comes from outside.
+void Simulation::begin() {
+    resync_before_ = machine_.counts().resync;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+        Task& t = tasks_[i];
+        const TaskId id(static_cast<uint32_t>(i));
+        t.script = script_.script(id);
+        t.free = table_.allowed(id).n >= table_.masks[0].n;
+        const Machine::Task* known = machine_.known(id);
+        if (known) t.cpu = known->cpu, t.prio = known->prio;
+        const bool there =
+            known && t.script && (known->state == Machine::State::queued || known->state == Machine::State::running);
+        if (fair_.queued(id) && !there) fair_.dequeue(id, false);
+        if (!t.script) continue;
+        if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
+        t.waits_for = t.script->first;
+        if (!known || idle(id)) continue;
+        switch (known->state) {
+            case Machine::State::queued:
+                t.state = Task::State::queued;
+                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved);
+                wait_begins(t);
+                break;
+            case Machine::State::waking:
+                t.state = Task::State::waking;
+                push(now_, What::arrive, id.v);
+                break;
+            default: break;
+        }
+    }
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        CpuState& cpu = cpus_[i];
+        cpu.curr = TaskId(static_cast<uint32_t>(i));
+        cpu.since = now_;
+        cpu.next_balance = now_ + 1'000'000 * (1 + static_cast<Ns>(i % 4));
+        const std::optional<TaskId> curr = machine_.curr(c);
+        if (!curr || idle(*curr)) continue;
+        cpu.curr = *curr;
+        Task& t = tasks_[curr->v];
+        if (!t.script) continue;  // of a higher class: its reservation begins now
+        t.state = Task::State::running;
+        t.cpu = c;
+        if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
+            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved);
+            fair_.start(c, *curr, now_);
+        }
+        plan(c);
+    }
+    for (Task& t : tasks_) {
+        if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) continue;
+        const TaskId server = script_.stims[t.waits_for].curr;
+        if (!serves(server)) continue;
+        t.client_of = server.v;
+        clients_[server.v].push_back(t.script->id);
+    }
+    for (size_t i = 0; i < cpus_.size(); ++i)
+        if (const Cpu c(static_cast<uint16_t>(i)); is_idle(c) && fair_.size(c) > 0) request(c, now_);
+    for (uint32_t i = 0; i < script_.stims.size(); ++i) {
+        const Stim& s = script_.stims[i];
+        const bool timed = s.source == Stim::Source::relative && !opt_.absolute_timers;
+        if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
+    }
+    for (uint32_t i = 0; i < script_.reservations.size(); ++i) {
+        push(script_.reservations[i].from, What::reserve, i);
+        push(script_.reservations[i].to, What::release, i);
+    }
+    if (opt_.balance == Balance::forced)
+        for (uint32_t i = 0; i < script_.moves.size(); ++i)
+            if (script_.moves[i].stim == kNone) push(script_.moves[i].ts, What::move, i);
+    const Ns period = 1'000'000'000 / opt_.hz;
+    const Ns into = (now_ - opt_.tick_at) % period;
+    push(now_ - into + period, What::tick, 0);
+}
+
+WindowResult Simulation::run() {
+    begin();
+    const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
+    while (!events_.empty()) {
+        const Event e = events_.top();
+        if (e.at >= script_.to && (open_ == 0 || e.at > limit)) break;
+        events_.pop();
+        if (e.at < now_) ++out_.broken;
+        now_ = e.at;
+        ++out_.events;
+        const Cpu c(static_cast<uint16_t>(e.a));
+        switch (e.what) {
+            case What::action:
+                if (cpus_[c.v].plan == e.seq) act(c);
+                break;
+            case What::resched:
+                if (cpus_[c.v].resched == e.at) resched(c);
+                break;
+            case What::arrive: arrive(TaskId(e.a)); break;
+            case What::outside: {
+                const Stim& s = script_.stims[e.a];
+                const bool on_task = s.source != Stim::Source::relative && !idle(s.curr) && s.in_task;
+                // A timer fires where it was set; all else where it was recorded.
+                const Cpu waker = s.source == Stim::Source::relative && s.waker == s.prev ? tasks_[s.p.v].cpu : s.waker;
+                if (counted()) ++out_.external;
+                fire(e.a, waker, on_task ? s.curr : cpus_[waker.v].curr);
+                break;
+            }
+            case What::reserve: reserve(e.a); break;
+            case What::release: release(e.a); break;
+            case What::move: forced_move(e.a); break;
+            case What::tick:
+                tick();
+                push(now_ + 1'000'000'000 / opt_.hz, What::tick, 0);
+                if (now_ < script_.to && !judge()) {
+                    out_.to = std::clamp(now_, script_.measured, script_.to);
+                    open_ = 0;
+                    goto over;
+                }
+                break;
+            case What::balance: break;
+        }
+        watch();
+    }
+over:
+    close(bad_machine_, now_, out_.on_machine);
+    close(bad_llc_, now_, out_.in_llc);
+    for (size_t i = 0; i < cpus_.size(); ++i) settle(Cpu(static_cast<uint16_t>(i)));
+    // Conservation (V5): what was worked off is what the scripts lost, and the model never met a contradiction.
+    int64_t lost = 0;
+    for (const Task& t : tasks_) {
+        if (!t.script) continue;
+        lost += t.passed;
+        if (t.pos < t.script->ops.size()) lost += t.script->ops[t.pos].work - t.left;
+    }
+    if (opt_.move_factor == 0 && opt_.scan_ns == 0 && lost != out_.work) ++out_.broken;
+    out_.broken += machine_.counts().resync - resync_before_;
+    return std::move(out_);
+}
+
+double Simulation::speed(Cpu c) const {
+    return cpus_[c.v].busy_sibling ? opt_.smt * topo_.cap_orig[c.v] : topo_.cap_orig[c.v];
+}
+
+/// Takes what has been done since the last look off the script of what runs on `c`.
+void Simulation::settle(Cpu c) {
+    CpuState& cpu = cpus_[c.v];
+    const Ns ran = now_ - std::exchange(cpu.since, now_);
+    if (ran <= 0 || idle(cpu.curr) || cpu.reserved) return;
+    Task& t = tasks_[cpu.curr.v];
+    const int64_t done = std::min(t.left, static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed(c))));
+    t.left -= done;
+    out_.work += done;
+    if (counted()) out_.cpu_time += ran;
+}
+
+/// When what runs on `c` comes to its next action.
+void Simulation::plan(Cpu c) {
+    CpuState& cpu = cpus_[c.v];
+    const Task& t = tasks_[cpu.curr.v];
+    cpu.plan = seq_;
+    push(now_ + static_cast<Ns>(std::ceil(static_cast<double>(t.left) / speed(c))), What::action, c.v);
+}
+
+/// `c` became idle or busy: its siblings run at another speed from now on.
+void Simulation::retime_sibling(Cpu c) {
+    if (opt_.smt == 1) return;
+    for (uint16_t s : topo_.siblings(c)) {
+        const Cpu other(s);
+        if (other == c) continue;
+        bool busy = false;
+        for (uint16_t x : topo_.siblings(other)) busy = busy || (x != s && !is_idle(Cpu(x)));
+        if (busy == cpus_[s].busy_sibling) continue;
+        settle(other);
+        cpus_[s].busy_sibling = busy;
+        if (!is_idle(other) && !cpus_[s].reserved) plan(other);
+    }
+}
+
+/// What runs on `c` has come to its next action.
+void Simulation::act(Cpu c) {
+    CpuState& cpu = cpus_[c.v];
+    if (cpu.reserved || idle(cpu.curr)) return;
+    const TaskId id = cpu.curr;
+    settle(c);
+    fair_.charge(c, now_);
+    Task& t = tasks_[id.v];
+    while (t.left <= 0) {
+        if (t.pos >= t.script->ops.size()) return sleep(c, kNone, kSleeps);
+        const Op op = t.script->ops[t.pos++];
+        t.passed += op.work;
+        t.left = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
+        switch (op.kind) {
+            case Op::Kind::wake: fire(op.arg, c, id); break;
+            case Op::Kind::block:
+                if (open(op.arg, id)) {
+                    if (!clients_[id.v].empty() && t.race == kNone) break;  // somebody waits for an answer
+                    const TaskId server = script_.stims[op.arg].curr;
+                    if (serves(server) && t.race == kNone) {
+                        ask(server, c, id);
+                        t.client_of = server.v;
+                        clients_[server.v].push_back(id);
+                    }
+                    return sleep(c, op.arg, kSleeps);
+                }
+                if (op.arg != kNone && fired_[op.arg] && t.race != op.arg) {
+                    if (counted()) ++out_.early;
+                    break;
+                }
+                return sleep(c, op.arg, kSleeps);
+            case Op::Kind::exit: return sleep(c, kNone, kDead);
+            case Op::Kind::end:
+                if (serves(id) && t.script->ops.size() > 2) {  // its cycles are all alike: from the beginning
+                    t.pos = 0;
+                    t.left = t.script->ops.front().work;
+                    break;
+                }
+                if (now_ < script_.to) ++out_.exhausted;
+                return sleep(c, kNone, kSleeps);
+        }
+    }
+    plan(c);
+}
+
+/// What runs on `c` leaves it until `stim` comes.
+void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
+    const TaskId id = cpus_[c.v].curr;
+    Task& t = tasks_[id.v];
+    fair_.dequeue(id, prev_state == kSleeps);
+    t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
+    t.waits_for = stim;
+    t.asleep_at = now_;
+    schedule(c, id, prev_state);
+    if (stim == kNone) return;
+    const Stim& s = script_.stims[stim];
+    if (t.race == stim) {
+        t.race = kNone;
+        return wake(stim, t.race_waker, t.race_curr, t.race_at, true);
+    }
+    if (s.source == Stim::Source::relative && !opt_.absolute_timers) push(now_ + s.delay, What::outside, stim);
+}
+
+void Simulation::request(Cpu c, Ns at) {
+    CpuState& cpu = cpus_[c.v];
+    if (cpu.resched >= 0 && cpu.resched <= at) return;
+    cpu.resched = at;
+    push(at, What::resched, c.v);
+}
+
+void Simulation::resched(Cpu c) {
+    CpuState& cpu = cpus_[c.v];
+    cpu.resched = -1;
+    if (cpu.reserved || fair_.size(c) == 0) return;
+    const TaskId prev = cpu.curr;
+    if (idle(prev)) return schedule(c, prev, kRuns);
+    settle(c);
+    fair_.charge(c, now_);
+    const TaskId next = fair_.pick(c);
+    if (next == prev) return;
+    fair_.stop(c, now_);
+    tasks_[prev.v].state = Task::State::queued;
+    wait_begins(tasks_[prev.v]);
+    if (counted()) ++out_.preemptions;
+    switch_to(c, prev, kRuns, next);
+}
+
+/// `prev` no longer runs on `c`: whoever is next.
+void Simulation::schedule(Cpu c, TaskId prev, uint8_t prev_state) {
+    if (fair_.size(c) == 0 && !idle(prev)) new_idle(c);
+    switch_to(c, prev, prev_state, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
+}
+
+void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) {
+    CpuState& cpu = cpus_[c.v];
+    if (counted()) ++out_.switches;
+    cpu.resched = -1;
+    cpu.since = now_;
+    cpu.plan = 0;
+    cpu.curr = next;
+    if (prev != next) {
+        const int16_t prev_prio = tasks_[prev.v].prio, next_prio = tasks_[next.v].prio;
+        SwitchColumns row;
+        row.n = 1;
+        row.ts = &now_, row.cpu = &c.v;
+        row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = &prev_state;
+        row.next_task = &next.v, row.next_prio = &next_prio;
+        if (idle(prev)) machine_.on_idle_state(c, std::nullopt);
+        machine_.on_switch(row, 0);
+    }
+    if (idle(prev) != idle(next)) retime_sibling(c);
+    if (idle(next)) {
+        machine_.on_idle_state(c, opt_.idle_state);
+        if (policy_ && policy_->keeps_idle_cores()) {
+            const bool whole = machine_.core_idle_but(c);
+            if (whole || policy_->sees_every_idle()) policy_->cpu_idle(machine_.view(), c, whole);
+        }
+        return;
+    }
+    Task& t = tasks_[next.v];
+    wait_ends(t);
+    t.state = Task::State::running;
+    t.cpu = c;
+    fair_.start(c, next, now_);
+    if (std::exchange(t.fresh_wake, false) && t.sample != kNoSample) {
+        Woken& w = out_.woken[std::exchange(t.sample, kNoSample)];
+        w.done = true;
+        w.latency = now_ - t.woken_at;
+        w.wait = now_ - t.queued_at;
+        --open_;
+    }
+    plan(c);
+}
+
+double Simulation::draw(const Stim& s, float own, uint64_t what) const {
+    if (opt_.own_luck && own >= 0) return own;
+    const auto index = static_cast<uint64_t>(&s - script_.stims.data());
+    return uniform(opt_.seed, s.decision >= 0 ? static_cast<uint64_t>(s.decision) : ~index, what);
+}
+
+bool Simulation::open(uint32_t stim, TaskId sleeper) const {
+    if (stim == kNone) return false;
+    const Stim& s = script_.stims[stim];
+    return s.source == Stim::Source::task && s.kind == Kind::wake && (serves(sleeper) || serves(s.curr));
+}
+
+/// The wakee runs and is so close to its sleep that it is still on its CPU when the waker looks: it sleeps, and is woken.
+bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) {
+    if (t.state != Task::State::running || !t.script || t.pos >= t.script->ops.size() || t.race != kNone) return false;
+    const Op& next = t.script->ops[t.pos];
+    settle(t.cpu);
+    if (next.kind != Op::Kind::block || t.left > kOnCpu * topo_.cap_orig[t.cpu.v]) return false;
+    if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))
+        return false;
+    t.race = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+    return true;
+}
+
+/// `client` goes to sleep until `server` answers.
+void Simulation::ask(TaskId server, Cpu from, TaskId client) {
+    const Task& m = tasks_[server.v];
+    if (m.state == Task::State::asleep && open(m.waits_for, server)) wake(m.waits_for, from, client, now_, false);
+}
+
+/// A wakeup given by, or to, a server.
+void Simulation::answer(const Stim& s, Cpu waker) {
+    Task& t = tasks_[s.p.v];
+    const auto index = static_cast<uint32_t>(&s - script_.stims.data());
+    if (t.state == Task::State::asleep && open(t.waits_for, s.p) &&
+        (serves(s.p) || script_.stims[t.waits_for].curr == s.curr))
+        return wake(t.waits_for, waker, s.curr, now_, now_ - t.asleep_at < kOnCpu / 4);
+    if (about_to_sleep(t, index, waker, s.curr) || !serves(s.curr) || clients_[s.curr.v].empty()) return;
+    const TaskId other = clients_[s.curr.v].front();
+    wake(tasks_[other.v].waits_for, waker, s.curr, now_, false);
+}
+
+/// A wakeup is given, in time or before its sleeper sleeps.
+void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
+    const Stim& s = script_.stims[stim];
+    if (!s.ends) return;
+    if (open(stim, s.p)) return answer(s, waker);
+    if (fired_[stim]) return;
+    fired_[stim] = true;
+    Task& t = tasks_[s.p.v];
+    const bool outside = s.source != Stim::Source::task;
+    outside_ += outside;
+    if (t.state == Task::State::asleep && t.waits_for == stim)
+        return wake(stim, waker, curr, now_, now_ - t.asleep_at < kOnCpu / 4);
+    if (about_to_sleep(t, stim, waker, curr)) return;
+    outside_early_ += outside;
+}
+
+/// `t` is on a run queue of `to` from now on.
+void Simulation::moved(Cpu from, Cpu to) {
+    if (from == to || !counted()) return;
+    out_.cross_llc += !topo_.share_cache(from, to);
+    out_.cross_node += topo_.node[from.v] != topo_.node[to.v];
+}
+
+void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu) {
+    const Stim& s = script_.stims[stim];
+    Task& t = tasks_[s.p.v];
+    t.prio = s.prio;
+    t.waits_for = kNone;
+    if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], s.p);
+    const bool fork = s.kind == Kind::fork;
+    if (fork) {
+        t.cpu = waker;
+        machine_.on_fork(s.p);
+        if (policy_) policy_->fork(curr, s.p, waker);
+        if (!idle(curr)) fair_.fork(waker, curr, s.p);
+    }
+    const Cpu prev = t.cpu;
+    bool placed = false;
+    const Cpu chosen = place(s, t, waker, curr, on_cpu, placed);
+    const bool idle_target = machine_.view().avail.test(chosen) && !cpus_[chosen.v].reserved;
+    const uint32_t state = idle_target ? machine_.idle_state(chosen).value_or(kNone) : kNone;
+    machine_.on_waking(s.p, s.prio, true, chosen);
+    if (chosen != prev) fair_.leave(s.p);
+    t.state = Task::State::waking;
+    t.cpu = chosen;
+    t.woken_at = since;
+    t.fresh_wake = true;
+    t.to_idle = idle_target;
+    const bool measures =
+        s.kind == Kind::wake && s.source != Stim::Source::resume && since >= script_.measured && since < script_.to;
+    if (s.kind == Kind::wake && s.source != Stim::Source::resume && counted()) {
+        ++out_.wakeups;
+        out_.wake_moves += chosen != prev;
+    }
+    if (fork && counted()) out_.fork_moves += chosen != prev;
+    moved(prev, chosen);
+    t.sample = kNoSample;
+    if (measures) {
+        t.sample = out_.woken.size();
+        out_.woken.push_back({s.decision, since, s.p.v, prev.v, chosen.v, idle_target, placed, false, 0, 0});
+        ++open_;
+    }
+    if (opt_.move_factor > 0 && s.chosen_known) {  // the script has the cost of the recorded move in it
+        const Ns more =
+            move_cost(topo_, prev, chosen, opt_.move_factor) - move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
+        t.left = std::max<int64_t>(0, t.left + more * topo_.cap_orig[chosen.v]);
+    }
+    const Relation relation = waker == chosen                    ? Relation::same_cpu
+                              : topo_.share_cache(waker, chosen) ? Relation::same_llc
+                                                                 : Relation::cross_llc;
+    const bool still =
+        opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
+    const Path path = fork                                     ? Path::fork
+                      : idle_target && still && chosen == prev ? Path::on_cpu
+                      : idle_target                            ? Path::idle
+                                                               : Path::busy;
+    t.target = target_of(state == kNone ? 0 : state + 1, topo_.cap_orig[chosen.v], chosen != prev);
+    t.luck = draw(s, s.luck.arrival, 1);
+    t.preempt_luck = draw(s, s.luck.preempt, 2);
+    t.from = relation, t.by_task = s.in_task;
+    const Cost cost = costs_.draw(path, relation, s.in_task, t.target, t.luck);
+    t.exit = cost.run;
+    if (opt_.balance == Balance::forced)
+        for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
+            push(std::max(now_, since + script_.moves[m].ts - s.ts), What::move, m);
+    push(std::max(now_, since + cost.queue), What::arrive, s.p.v);
+}
+
+/// The wakee is put on its run queue.
+void Simulation::arrive(TaskId id) {
+    Task& t = tasks_[id.v];
+    if (t.state != Task::State::waking) return;
+    const Cpu c = t.cpu;
+    settle(c);
+    fair_.charge(c, now_);
+    const bool born = machine_.task(id).born && !machine_.task(id).is_attached;
+    machine_.on_wakeup(id, t.prio, c, now_);
+    fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup);
+    t.state = Task::State::queued;
+    t.queued_at = now_;
+    wait_begins(t);
+    CpuState& cpu = cpus_[c.v];
+    if (cpu.reserved) return;
+    if (idle(cpu.curr)) {
+        cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
+        request(c, now_ + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
+        return;
+    }
+    if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
+        request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
+}
+
+void Simulation::reserve(uint32_t index) {
+    const Reservation& r = script_.reservations[index];
+    CpuState& cpu = cpus_[r.cpu.v];
+    if (cpu.reserved) {
+        ++out_.skipped_reservations;
+        return;
+    }
+    const TaskId prev = cpu.curr;
+    settle(r.cpu);
+    tasks_[r.task.v].prio = r.prio;
+    if (prev != r.task) {
+        if (!idle(prev)) {
+            fair_.stop(r.cpu, now_);
+            tasks_[prev.v].state = Task::State::queued;
+            wait_begins(tasks_[prev.v]);
+        }
+        // The task of higher class comes from wherever it was; nothing of it is modelled but that it has the CPU.
+        const Machine::Task& rt = machine_.task(r.task);
+        if (rt.state == Machine::State::running) {
+            ++out_.skipped_reservations;
+            if (!idle(prev)) switch_to(r.cpu, prev, kRuns, prev);
+            return;
+        }
+        machine_.on_waking(r.task, r.prio, true, r.cpu);
+        machine_.on_wakeup(r.task, r.prio, r.cpu, now_);
+        if (idle(prev)) machine_.on_idle_state(r.cpu, std::nullopt);
+        SwitchColumns row;
+        row.n = 1;
+        row.ts = &now_, row.cpu = &r.cpu.v;
+        const int16_t prev_prio = tasks_[prev.v].prio, prio = r.prio;
+        row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = &kRuns;
+        row.next_task = &r.task.v, row.next_prio = &prio;
+        machine_.on_switch(row, 0);
+    }
+    cpu.reserved = true;
+    cpu.reservation = index;
+    cpu.curr = r.task;
+    cpu.since = now_;
+    cpu.plan = 0;
+    cpu.resched = -1;
+    if (idle(prev)) retime_sibling(r.cpu);
+}
+
+void Simulation::release(uint32_t index) {
+    const Reservation& r = script_.reservations[index];
+    CpuState& cpu = cpus_[r.cpu.v];
+    if (!cpu.reserved || cpu.reservation != index) return;
+    cpu.reserved = false;
+    schedule(r.cpu, r.task, kSleeps);
+}
+
+void Simulation::tick() {
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        if (cpus_[i].reserved || idle(cpus_[i].curr)) continue;
+        settle(c);
+        fair_.charge(c, now_);
+        if (!fair_.tick(c)) continue;
+        const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
+        request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
+    }
+    if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
+}
+
+void Simulation::wait_begins(const Task& t) {
+    if (!t.free) return;
+    ++waiting_;
+    ++waiting_llc_[topo_.llc[t.cpu.v].v];
+}
+
+void Simulation::wait_ends(const Task& t) {
+    if (!t.free || t.state != Task::State::queued) return;
+    --waiting_;
+    --waiting_llc_[topo_.llc[t.cpu.v].v];
+}
+
+void Simulation::close(Ns& since, Ns now, Violations& into) {
+    if (since < 0) return;
+    const Ns took = now - std::exchange(since, -1);
+    into.total += took;
+    into.over_10us += took >= 10'000;
+    into.over_100us += took >= 100'000;
+    into.over_1ms += took >= 1'000'000;
+}
+
+/// Follows whether someone waits while a CPU that would do is idle.
+void Simulation::watch() {
+    bool machine = false, llc = false;
+    if (waiting_ > 0 && counted()) {
+        const CpuMask& avail = machine_.view().avail;
+        machine = avail.any(topo_.words);
+        for (size_t l = 0; machine && !llc && l < waiting_llc_.size(); ++l)
+            llc = waiting_llc_[l] > 0 && (avail & topo_.llc_span[l]).any(topo_.words);
+    }
+    if (machine && bad_machine_ < 0) bad_machine_ = now_;
+    if (!machine) close(bad_machine_, now_, out_.on_machine);
+    if (llc && bad_llc_ < 0) bad_llc_ = now_;
+    if (!llc) close(bad_llc_, now_, out_.in_llc);
+}
+
+/// Whether the window may go on (policies.md D2.8).
+bool Simulation::judge() {
+    const auto at = static_cast<size_t>((now_ - script_.from) / Script::kSample);
+    if (at >= script_.runnable.size()) return true;
+    int32_t sum = 0;
+    for (int32_t n : machine_.view().nr) sum += n;
+    sim_runnable_ += sum;
+    recorded_runnable_ += script_.runnable[at];
+    if (now_ - script_.from < 50'000'000) return true;
+    const double floor = 0.5 * static_cast<double>(at) * opt_.hz / 1000.0;
+    if (sim_runnable_ > 2 * recorded_runnable_ + floor || recorded_runnable_ > 2 * sim_runnable_ + floor)
+        out_.why = "queued work";
+    else if (outside_ > 400 && outside_early_ * 20 > outside_)
+        out_.why = "early wakeups";
+    out_.diverged = !out_.why.empty();
+    return !out_.diverged;
+}
+
+}  // namespace rewake::closed

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One window re-run as a discrete-event simulation with a policy in charge (policies.md D2). Modelled throughout: the
+// machine model (model/machine.hpp) is told of simulated switches, wakeups and migrations as it is of recorded ones, so the
+// View of a policy is the same as in the open loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "replay/engine/closed/costs.hpp"
+#include "replay/engine/closed/fair.hpp"
+#include "replay/engine/closed/script.hpp"
+#include "replay/model/machine.hpp"
+#include "replay/policies/policy.hpp"
+
+namespace rewake::closed {
+
+enum class Balance : uint8_t {
+    model,  ///< new-idle and periodic balancing by rule
+    recorded_rate,  ///< as often as the recorded kernel pulled where it could
+    off,
+    forced,  ///< the recorded migrations, when they were
+};
+
+/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have.
+struct PullRate {
+    double llc = 1, beyond = 1;
+};
+
+struct SimOptions {
+    bool pinned = false;  ///< every wakeup goes where it went in the recording
+    bool fifo = false;  ///< null model: first come, first served, no preemption
+    bool own_luck = true;  ///< a cost has the rank among its like that the recorded one had; else drawn
+    bool absolute_timers = false;
+    Balance balance = Balance::model;
+    double move_factor = 0;  ///< of the penalties of running elsewhere
+    Ns scan_ns = 0;  ///< charged to the waker per CPU that its idle search examined
+    double smt = 1;  ///< speed of a CPU with a busy sibling
+    uint32_t hz = 250;
+    Ns tick_at = 0;
+    Ns migration_cost = 500'000;
+    int major = 0, minor = 0;
+    bool queues_wakeups = true;  ///< TTWU_QUEUE
+    uint64_t seed = 0;
+    PullRate pulls;
+    std::vector<bool> serves;  ///< by TaskId, see Serving
+    std::optional<uint32_t> idle_state;  ///< that CPUs enter
+};
+
+/// Who answers requests. A task that waits for a server asked it, whether the server had to be woken for that or not, and a
+/// server does not sleep while somebody waits for it: it answers whoever waits, the longest first. Inferred: hardly any (less
+/// than one in twenty) of its sleeps fell into the sleep of a task that it woke afterwards.
+class Serving {
+  public:
+    explicit Serving(size_t tasks) : tasks_(tasks) {}
+    void sleeps(TaskId t, Ns ts) { tasks_[t.v].asleep = true, tasks_[t.v].asleep_at = ts; }
+    /// `waker`: by a task, nullptr: from outside.
+    void woken(TaskId t, const TaskId* waker, Ns ts);
+    std::vector<bool> servers() const;
+
+  private:
+    static constexpr Ns kOrder = 2'000;  ///< events of two CPUs closer than this may be in the wrong order
+    static constexpr int64_t kFewest = 50;
+    struct Task {
+        bool asleep = false;
+        Ns asleep_at = 0, woken_at = 0;
+        int64_t answers = 0, sleeps = 0, slept_on = 0;
+    };
+    std::vector<Task> tasks_;
+};
+
+/// One simulated wakeup inside the counted part of a window.
+struct Woken {
+    int64_t decision = -1;
+    Ns ts = 0;
+    uint32_t task = 0;
+    uint16_t prev = 0, cpu = 0;
+    bool idle_target = false, placed = false, done = false;
+    Ns latency = 0;  ///< decision to switch-in
+    Ns wait = 0;  ///< of which on the run queue
+};
+
+/// Intervals in which a task waited although a CPU was idle that it may use (policies.md D1).
+struct Violations {
+    Ns total = 0;
+    int64_t over_10us = 0, over_100us = 0, over_1ms = 0;
+};
+
+struct WindowResult {
+    Ns from = 0, to = 0;  ///< counted part
+    bool diverged = false;
+    std::string why;
+    int64_t wakeups = 0, early = 0, external = 0, exhausted = 0, missed_moves = 0, skipped_reservations = 0;
+    int64_t wake_moves = 0, fork_moves = 0, newidle_moves = 0, periodic_moves = 0, forced_moves = 0;
+    int64_t cross_llc = 0, cross_node = 0;
+    int64_t preemptions = 0, switches = 0;
+    Ns cpu_time = 0;  ///< of fair tasks
+    int64_t work = 0;  ///< script work done, ns x capacity
+    int64_t events = 0;
+    int64_t broken = 0;  ///< conservation checks that failed (V5); must be 0
+    Violations in_llc, on_machine;
+    std::vector<Woken> woken;
+};
+
+class Simulation {
+  public:
+    /// `policy`: nullptr where `options.pinned`. Its private state goes on from window to window.
+    Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
+               const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options);
+    WindowResult run();
+
+  private:
+    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, balance };
+    struct Event {
+        Ns at;
+        What what;
+        uint32_t a;
+        uint64_t seq;
+        bool operator>(const Event& o) const {
+            if (at != o.at) return at > o.at;
+            const bool ends = what == What::release, other = o.what == What::release;
+            if (ends != other) return other;
+            return seq > o.seq;
+        }
+    };
+    struct Task {
+        enum class State : uint8_t { asleep, waking, queued, running, gone };
+        State state = State::asleep;
+        const TaskScript* script = nullptr;
+        uint32_t pos = 0;
+        int64_t left = 0;  ///< work until the next action
+        Cpu cpu{};
+        int16_t prio = 120;
+        uint32_t waits_for = kNone;
+        uint32_t race = kNone;  ///< wakeup that came while it was about to sleep
+        Cpu race_waker{};
+        TaskId race_curr{};
+        Ns race_at = 0;
+        Ns asleep_at = 0;
+        bool fresh_wake = false;  ///< its wakeup has not come to a switch-in
+        bool to_idle = false;
+        double luck = 0.5, preempt_luck = 0.5;
+        Relation from = Relation::same_llc;
+        bool by_task = true;
+        uint8_t target = 0;
+        Ns woken_at = 0, queued_at = 0, exit = 0;
+        size_t sample = kNoSample;
+        bool free = true;  ///< may run anywhere
+        uint32_t client_of = kNone;  ///< server that it waits for
+        int64_t passed = 0;  ///< work of the actions that it has come to
+    };
+    static constexpr size_t kNoSample = static_cast<size_t>(-1);
+    struct CpuState {
+        TaskId curr{};
+        bool reserved = false;
+        uint32_t reservation = kNone;
+        Ns since = 0;  ///< work of curr is accounted up to here
+        Ns resched = -1;
+        uint64_t plan = 0;  ///< number of the action event that counts
+        Ns next_balance = 0;
+        bool busy_sibling = false;
+    };
+
+    void push(Ns at, What what, uint32_t a) { events_.push({at, what, a, seq_++}); }
+    bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+    bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
+    void begin();
+    void plan(Cpu c);
+    void settle(Cpu c);
+    double speed(Cpu c) const;
+    void retime_sibling(Cpu c);
+    void act(Cpu c);
+    void sleep(Cpu c, uint32_t stim, uint8_t prev_state);
+    void request(Cpu c, Ns at);
+    void resched(Cpu c);
+    void schedule(Cpu c, TaskId prev, uint8_t prev_state);
+    void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
+    void fire(uint32_t stim, Cpu waker, TaskId curr);
+    void wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu);
+    Cpu place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cpu, bool& placed);
+    void arrive(TaskId t);
+    bool serves(TaskId t) const { return t.v < opt_.serves.size() && opt_.serves[t.v]; }
+    /// The sleep that `stim` ends is ended by any wakeup of its kind.
+    bool open(uint32_t stim, TaskId sleeper) const;
+    void answer(const Stim& s, Cpu waker);
+    void ask(TaskId server, Cpu from, TaskId client);
+    bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
+    void reserve(uint32_t r);
+    void release(uint32_t r);
+    void tick();
+    void forced_move(uint32_t m);
+    void relocate(TaskId t, Cpu to);
+    TaskId pull(Cpu to, int domain, bool newidle);
+    bool new_idle(Cpu c);
+    void periodic();
+    void moved(Cpu from, Cpu to);
+    void watch();
+    bool judge();
+    bool counted() const { return now_ >= script_.measured && now_ < script_.to; }
+    double draw(const Stim& s, float own, uint64_t what) const;
+
+    const Topology& topo_;
+    const TaskTable& table_;
+    const Script& script_;
+    Machine machine_;
+    FairQueues fair_;
+    Policy* policy_;
+    const Costs& costs_;
+    SimOptions opt_;
+    WindowResult out_;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    uint64_t seq_ = 1;
+    Ns now_ = 0;
+    std::vector<Task> tasks_;
+    std::vector<CpuState> cpus_;
+    std::vector<bool> fired_;
+    std::vector<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
+    int64_t open_ = 0;  ///< counted wakeups without a switch-in
+    int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere
+    std::vector<int32_t> waiting_llc_;  ///< of these, by LLC
+    Ns bad_machine_ = -1, bad_llc_ = -1;
+    int64_t outside_ = 0, outside_early_ = 0;
+    double sim_runnable_ = 0, recorded_runnable_ = 0;
+    size_t next_scan_ = 0;
+    std::vector<int32_t> idle_scan_;  ///< by LLC: nr_idle_scan as inferred from the recording; negative: as modelled
+    int64_t resync_before_ = 0;
+    void wait_begins(const Task& t);
+    void wait_ends(const Task& t);
+    static void close(Ns& since, Ns now, Violations& into);
+};
+
+}  // namespace rewake::closed

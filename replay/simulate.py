@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Closed loop: windows of a recording re-run as a discrete-event simulation with each policy in charge. Modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import rewake.replay._engine as _engine
+from rewake.errors import TraceError, UsageError
+from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
+from rewake.replay.loop import DECISION_COLUMNS, Loop
+from rewake.replay.recorded import kernel_version, tables
+from rewake.replay.spec import PolicySpec
+from rewake.replay.unseen import Unseen
+
+WARM_UP = 50_000_000
+"""Start of each window that is simulated and not counted, ns (policies.md D2.8)."""
+
+FEWEST_WINDOWS = 4
+"""A recording that is shorter than so many windows is cut into so many, so that there is a spread to show."""
+
+SLACK = 250_000_000
+"""Scripts reach so far beyond their window, at most, for tasks that get ahead of the recording, ns."""
+
+MIN_WINDOW = 5_000_000
+
+BLOCKS = 20
+"""Blocks of time into which a recording is cut where one half of it has to foretell the other."""
+
+ANCHOR = 4_000_000
+"""Length of the windows of the pinned arms, and of their warm-up."""
+ANCHOR_WARM_UP = 2_000_000
+
+PREEMPT_LIMIT = 200_000
+"""A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
+
+BALANCE = ("model", "recorded-rate", "off", "forced")
+PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
+
+PINNED = "pinned"
+"""Name of the arm in which every wakeup goes where it went in the recording."""
+NULL = "fifo"
+"""Name of the null model: recorded placement, first come, first served, no preemption."""
+
+_TABLES = {
+    "switch": None, "waking": None, "wakeup": None, "fork": None, "exec": ("id", "ts_ns", "cpu", "task"),
+    "exit": ("id", "ts_ns", "cpu", "task"), "idle": None, "loss": ("id", "ts_ns", "cpu"),
+    "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu", "cause"),
+    "irq": ("id", "ts_ns", "cpu", "entry", "kind"),
+}  # fmt: skip
+
+_COSTS = """
+WITH far AS (
+    SELECT
+        d.decision_id,
+        d.ts_ns,
+        d.kind,
+        d.class,
+        d.waker_cpu = d.chosen_cpu AS same_cpu,
+        coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
+        coalesce(d.irq_ctx = 0, true) AS in_task,
+        d.chosen_idle,
+        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END
+            + CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+            + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
+        d.wakeup_ns AS queue_ns,
+        d.latency_ns - d.wakeup_ns AS run_ns,
+        s.prev_task < {cpus} AS from_idle,
+        s.prev_state < 2 AS preempted
+    FROM decision d
+    JOIN cpu w ON w.cpu = d.waker_cpu
+    JOIN cpu c ON c.cpu = d.chosen_cpu
+    JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
+    WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
+        AND d.ran_cpu = d.chosen_cpu
+)
+
+SELECT
+    decision_id,
+    ts_ns,
+    CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
+    in_task, target, queue_ns, run_ns,
+    chosen_idle AND from_idle AND kind = 0 AND class <> {on_cpu} AS is_idle,
+    NOT chosen_idle AND kind = 0 AND class <> {on_cpu} AS is_busy,
+    from_idle AND kind = 0 AND class = {on_cpu} AS is_on_cpu,
+    NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
+    kind = 1 AND from_idle AS is_fork
+FROM far ORDER BY ts_ns, queue_ns, run_ns
+"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is taken of a machine that the recording does not tell."""
+
+    windows_ns: int = 1_000_000_000
+    replicas: int = 1
+    seed: int = 0
+    balance: str = "recorded-rate"
+    move_factor: float = 1.0
+    scan_ns: int = 0
+    smt: float = 1.0
+    timers: str = "relative"
+    pin: bool = False
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One line of the answer: a policy in charge, or the recorded placement."""
+
+    name: str
+    spec: PolicySpec | None
+    settings: Mapping[str, Any]
+    kind: str = "policy"
+    replica: int = 0
+
+
+@dataclass(frozen=True)
+class Window:
+    index: int
+    start: int
+    measured: int
+    to: int
+    horizon: int
+    costs: int = 0
+    """Costs that it draws from: 0 all, 1 of even blocks of time, 2 of odd ones."""
+
+
+def plan(first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = SLACK) -> list[Window]:
+    """Windows of `length` ns over a recording, each after a warm-up; the rest at the end is left out."""
+    out = []
+    for k in range((last - first) // length):
+        begin = first + k * length
+        measured = begin if k else begin + min(warm_up, length // 2)
+        to = begin + length
+        out.append(Window(k, max(first, measured - warm_up), measured, to, min(last, to + min(slack, 4 * length))))
+    return out
+
+
+def _tunables(recording: Recording) -> dict[str, int]:
+    """Those of the fair class, where the snapshot has them."""
+    sysctl = recording.manifest.get("sysctl") or {}
+    names = {
+        "latency_ns": "latency_ns", "min_granularity_ns": "min_granularity_ns",
+        "wakeup_granularity_ns": "wakeup_granularity_ns", "slice_ns": "base_slice_ns",
+    }  # fmt: skip
+    found = {ours: sysctl.get(f"debug.sched.{theirs}") for ours, theirs in names.items()}
+    return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()}
+
+
+def _luck(columns: Mapping[str, npt.NDArray[Any]], n: int) -> dict[str, npt.NDArray[np.float32]]:
+    """By decision: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
+    luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
+    for path in PATHS:
+        chosen = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_))
+        if not len(chosen):
+            continue
+        into = luck["luck_preempt" if path == "preempt" else "luck"]
+        run = columns["run_ns"][chosen]
+        queue = columns["queue_ns"][chosen] * (path != "preempt")
+        group = columns["relation"][chosen] * 32 + columns["in_task"][chosen] * 16 + columns["target"][chosen]
+        order = np.lexsort((queue, queue + run * (path != "busy"), group))
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        sizes = np.diff(np.append(starts, len(order)))
+        rank = np.arange(len(order)) - np.repeat(starts, sizes)
+        into[columns["decision_id"][chosen[order]]] = (rank + 0.5) / np.repeat(sizes, sizes)
+    return luck
+
+
+def _first_flips(unseen: Unseen) -> int:
+    """wakee_flips of the tasks older than the recording: what most folds of time heard."""
+    if unseen.flips is None or not len(unseen.flips):
+        return unseen.first_flips[0]
+    return unseen.first_flips[int(np.bincount(unseen.flips).argmax())]
+
+
+class Simulator:
+    """What does not depend on the policies: the recording, its costs, its windows."""
+
+    def __init__(self, recording: Recording, settings: Settings, auto: PolicySpec | None) -> None:
+        self.recording, self.settings, self.auto = recording, settings, auto
+        self.loop = Loop(recording, settings.seed, use_probes=False)
+        self.unseen: Unseen | None = self.loop.infer(auto) if auto is not None else None
+        major, minor = kernel_version(recording.manifest.get("kernel"))
+        flips = 0 if self.unseen is None else _first_flips(self.unseen)
+        self.first_flips = flips
+        self.options = self.loop.options | {"sync": False, "first_flips": [flips], "major": major, "minor": minor}
+        self.options |= _tunables(recording)
+        self.span = self._span()
+        length = min(settings.windows_ns, (self.span[1] - self.span[0]) // FEWEST_WINDOWS)
+        if length < MIN_WINDOW:
+            raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
+        self.windows = plan(*self.span, length)
+        self.costs = self._costs()
+        self.survey = self._survey()
+
+    def _span(self) -> tuple[int, int]:
+        con = self.recording.connect(("switch",))
+        try:
+            row = con.execute("SELECT min(ts_ns), max(ts_ns) FROM switch").fetchone()
+        finally:
+            con.close()
+        if row is None or row[0] is None:
+            raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
+        return int(row[0]), int(row[1])
+
+    def _costs(self) -> list[dict[str, npt.NDArray[Any]]]:
+        """Recorded costs: of all blocks of time, of the even ones and of the odd ones."""
+        con = self.recording.connect(("decision", "switch", "cpu"))
+        try:
+            found = con.execute(
+                _COSTS.format(
+                    cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
+                    limit=PREEMPT_LIMIT,
+                    on_cpu=ENUMS["decision_class"].index("maybe_on_cpu"),
+                )
+            )
+            rows = found.fetchnumpy()
+        finally:
+            con.close()
+        columns = {k: np.ma.getdata(v) for k, v in rows.items()}
+        self.luck = _luck(columns, sum(len(self.recording.read_part("decision", k, ("event_id",))["event_id"])
+                                       for k in range(self.recording.n_parts)))  # fmt: skip
+        ts = columns["ts_ns"]
+        at = self._block(ts)
+        out = []
+        for keep in (np.ones(len(ts), np.bool_), at % 2 == 0, at % 2 == 1):
+            parts: list[dict[str, npt.NDArray[Any]]] = []
+            for code, path in enumerate(PATHS):
+                chosen = columns[f"is_{path}"].astype(np.bool_) & keep
+                parts.append({
+                    "path": np.full(int(chosen.sum()), code, np.uint8),
+                    "relation": columns["relation"][chosen].astype(np.uint8),
+                    "in_task": columns["in_task"][chosen].astype(np.bool_),
+                    "target": columns["target"][chosen].astype(np.uint8),
+                    "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
+                    "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
+                })  # fmt: skip
+            out.append({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
+        return out
+
+    def _survey(self) -> dict[str, Any]:
+        loop = self._engine([], [], 1)
+        for batch, decisions in self._parts():
+            loop.run(batch, decisions)
+        self.leads = loop.leads()
+        return dict(loop.survey())
+
+    def _engine(self, arms: Sequence[Arm], windows: Sequence[Window], threads: int) -> _engine.ClosedLoop:
+        specs = [None if a.spec is None else (a.spec.policy, dict(a.spec.params)) for a in arms]
+        given = [(w.start, w.measured, w.to, w.horizon, w.costs) for w in windows]
+        try:
+            return _engine.ClosedLoop(
+                self.loop.recorded, specs, self.settings.seed, self.options, [dict(a.settings) for a in arms], given,
+                self.costs, self.loop.running, threads,
+            )  # fmt: skip
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    def _parts(self) -> Iterator[tuple[dict[str, Columns], dict[str, Any]]]:
+        first = 0
+        for k in range(self.recording.n_parts):
+            decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
+            n = len(decisions["event_id"])
+            decisions |= {name: values[first : first + n] for name, values in self.luck.items()}
+            if self.unseen is not None:
+                decisions["sync"] = self.unseen.sync[first : first + n]
+                if self.unseen.scan is not None:
+                    decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
+            first += n
+            yield tables(self.recording, k, _TABLES), decisions
+
+    def arm_settings(self, **more: Any) -> dict[str, Any]:
+        """Settings of an arm of this recording."""
+        s, found = self.settings, self.survey
+        rates = {}
+        for scope in ("llc", "beyond"):
+            taken, left = found[f"pulled_{scope}"], found[f"left_{scope}"]
+            rates[f"pull_{scope}"] = taken / (taken + left) if taken + left else 1.0
+        features = self.recording.manifest.get("features") or {}
+        base: dict[str, Any] = {
+            "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
+            "absolute_timers": s.timers == "absolute", "major": self.options["major"],
+            "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
+            "seed": s.seed,
+        }  # fmt: skip
+        base["serves"] = found["servers"]
+        if found["idle_states"]:
+            base["idle_state"] = int(np.argmax(found["idle_states"]))
+        return base | rates | more
+
+    def run(
+        self,
+        arms: Sequence[Arm],
+        windows: Sequence[Window] | None = None,
+        threads: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Simulated windows, in order; each of all arms."""
+        chosen = self.windows if windows is None else windows
+        engine = self._engine(arms, chosen, threads)
+        engine.begin_with(self.leads)
+        for k, (batch, decisions) in enumerate(self._parts()):
+            engine.run(batch, decisions)
+            yield from engine.take()
+            if progress is not None:
+                progress(k + 1, self.recording.n_parts)
+        engine.finish()
+        yield from engine.take()
+
+    def anchored(self) -> list[Window]:
+        """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
+        are those of the other half of the recording."""
+        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, 4 * ANCHOR)
+        return [replace(w, costs=1 + (int(self._block(np.int64(w.measured))) + 1) % 2) for w in found]
+
+    def _block(self, ts: Any) -> Any:
+        """Number of the block of time, of BLOCKS, that holds a time."""
+        return (ts - self.span[0]) * BLOCKS // max(1, self.span[1] - self.span[0] + 1)
+
+
+def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: bool | None = None) -> list[Arm]:
+    """The recorded kernel's column first, then the policies, each in every replica. `queues_wakeups`: TTWU_QUEUE of the
+    policies, where it is not that of the recording."""
+    settings = simulator.settings
+    wanted = {str(s): s for s in specs}
+    names = {str(simulator.auto): (simulator.auto, "factual")} if simulator.auto is not None else {}
+    changed = queues_wakeups is not None and queues_wakeups != simulator.arm_settings()["queues_wakeups"]
+    for name, spec in wanted.items():
+        if changed or name not in names:
+            names[f"{name} TTWU_QUEUE={int(bool(queues_wakeups))}" if changed else name] = (spec, "policy")
+    out = []
+    for name, (of, kind) in names.items():
+        for replica in range(settings.replicas):
+            more = simulator.arm_settings(own_luck=replica == 0, seed=settings.seed + replica)
+            if changed and kind == "policy":
+                more["queues_wakeups"] = queues_wakeups
+            out.append(Arm(name, of, more, kind, replica))
+    return out
+
+
+def pinned_arms(simulator: Simulator) -> list[Arm]:
+    """Recorded placement and balancing forced; and the null model beside it."""
+    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=False)
+    return [Arm(PINNED, None, forced, "pinned"), Arm(NULL, None, forced | {"fifo": True}, "null")]
+
+
+def simulate(
+    recording: Recording,
+    specs: Sequence[PolicySpec],
+    writer: RunWriter,
+    settings: Settings,
+    *,
+    auto: PolicySpec | None,
+    threads: int = 1,
+    queues_wakeups: bool | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Re-runs `recording` with each policy in charge and fills `writer` (arm, window, woken, manifest).
+
+    The recorded kernel's column `auto` is simulated beside them, and so are the recorded placement and the null model:
+    what they come to is what can be trusted of the rest. UsageError for a policy that cannot be simulated.
+    """
+    for spec in specs:
+        if spec.is_plugin:
+            raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
+        if _engine.policy(spec.policy)["reads_irq"]:
+            raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
+    simulator = Simulator(recording, settings, auto)
+    plans: list[tuple[list[Arm], list[Window]]] = [(pinned_arms(simulator), simulator.anchored())]
+    if not settings.pin:
+        plans.append((arms_of(simulator, specs, queues_wakeups), simulator.windows))
+    arms: list[Arm] = []
+    rows: list[dict[str, Any]] = []
+    for group, windows in plans:
+        for result in simulator.run(group, windows, threads, progress):
+            arm, woken = result.pop("arm") + len(arms), result.pop("woken")
+            n = len(woken["ts_ns"])
+            writer.append("woken", woken | {
+                "arm": np.full(n, arm, np.uint16), "window_id": np.full(n, result["window_id"], np.uint32)
+            })  # fmt: skip
+            rows.append(result | {"arm": arm})
+        arms += group
+    _write_small(writer, arms, rows)
+    writer.manifest |= {
+        "mode": "closed",
+        "settings": asdict(settings),
+        "auto": None if auto is None else str(auto),
+        "policies": [{"name": a.name, "kind": a.kind, "replica": a.replica} for a in arms],
+        "servers": sum(simulator.survey["servers"]),
+        "windows": len(simulator.windows),
+        "options": simulator.options,
+        "first_flips": simulator.first_flips,
+    }
+
+
+def _write_small(writer: RunWriter, arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> None:
+    writer.write("arm", {
+        "arm": np.arange(len(arms), dtype=np.uint16),
+        "policy": np.array([a.name for a in arms], object),
+        "kind": np.array([a.kind for a in arms], object),
+        "replica": np.array([a.replica for a in arms], np.uint16),
+    })  # fmt: skip
+    columns: dict[str, Any] = {}
+    for column in RUN_TABLES["sim_window"].columns:
+        values = [row[column.name] for row in rows]
+        if column.name == "why":
+            columns[column.name] = (np.array(values, object), np.array([not v for v in values], np.bool_))
+        else:
+            kinds = {"USMALLINT": np.uint16, "UINTEGER": np.uint32, "BOOLEAN": np.bool_, "BIGINT": np.int64}
+            columns[column.name] = np.array(values, kinds[column.type])
+    writer.write("sim_window", columns)

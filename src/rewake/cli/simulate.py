@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake simulate`: what the machine would have done with another policy in charge."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from rewake import runs
+from rewake.cli import _answers
+from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
+from rewake.errors import FidelityError, UsageError
+
+
+def duration(text: str) -> int:
+    """Nanoseconds of `1s`, `250ms`, `500us`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|ms|us)", text)
+    if match is None or not (ns := round(float(match[1]) * {"s": 1e9, "ms": 1e6, "us": 1e3}[match[2]])):
+        raise UsageError(f"{text}: expected a duration such as 1s or 250ms")
+    return ns
+
+
+@click.command(short_help="Re-run the machine with other policies in charge (modelled).")
+@recording_argument
+@topology_option
+@click.option(
+    "--policy",
+    "asked",
+    multiple=True,
+    metavar="NAME[@COLUMN][:key=value,...]",
+    help="Policy to put in charge; repeat it. The recorded kernel's column (auto) is always simulated, too.",
+)
+@click.option("--pin", is_flag=True, help="Only force what was recorded: does the machine model reproduce it?")
+@click.option(
+    "--windows",
+    default="1s",
+    show_default=True,
+    metavar="DURATION",
+    help="Length of the windows, each begun on the recorded machine; at most a quarter of the recording.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Times that each window is run; all but the first draw their costs anew.",
+)
+@click.option(
+    "--balance",
+    type=click.Choice(("model", "recorded-rate", "off")),
+    default="recorded-rate",
+    show_default=True,
+    help="Load balancing: by rule, as often as the recorded kernel, none.",
+)
+@click.option(
+    "--move-cost",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    help="Times the cost of running elsewhere (2 µs in the LLC, 20 in the node, 50 beyond).",
+)
+@click.option(
+    "--scan-cost",
+    type=click.IntRange(0, 100_000),
+    default=0,
+    show_default=True,
+    metavar="NS",
+    help="Charged to the waker per CPU that its idle search looked at.",
+)
+@click.option(
+    "--smt",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Speed of a CPU whose sibling is busy.",
+)
+@click.option(
+    "--timers",
+    type=click.Choice(("relative", "absolute")),
+    default="relative",
+    show_default=True,
+    help="Timers fire so long after their sleep began, or when they were recorded.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Policies simulated at the same time; the answer is the same.",
+)
+@click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
+@force_option
+@format_option("table", "json")
+def command(
+    recording: Path,
+    topology: str | None,
+    asked: tuple[str, ...],
+    pin: bool,
+    windows: str,
+    replicas: int,
+    balance: str,
+    move_cost: float,
+    scan_cost: int,
+    smt: float,
+    timers: str,
+    seed: int,
+    threads: int,
+    output: Path | None,
+    force: bool,
+    format_: str,
+) -> None:  # fmt: skip
+    """Re-run REC, a recording or a raw trace, as a simulation with each policy in charge. Modelled throughout.
+
+    Above the table stands how well the same model reproduces what was recorded. Policies are compared with the
+    simulated run of the recorded kernel, never with the recording.
+    """
+    from rewake.analysis import simulated
+    from rewake.analysis.quality import assess
+    from rewake.replay.simulate import Settings
+    from rewake.replay.spec import parse
+
+    settings = Settings(
+        windows_ns=duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
+        scan_ns=scan_cost, smt=smt, timers=timers, pin=pin,
+    )  # fmt: skip
+    if not asked and not pin:
+        raise UsageError("--policy is missing: what shall be in charge? (rewake policies list)")
+    wanted = runs.parse_policies(asked)
+    opened = open_recording(recording, topology)
+    assess(opened).enforce(force)
+    auto = None
+    try:
+        auto = parse(runs.recorded_column(opened, runs.policies()).instance)[0]
+    except FidelityError:
+        if any(s.name == "auto" for s in wanted):
+            raise
+    specs = [s for s in wanted if s.name != "auto"]
+    name = runs.display_name(recording)
+    run = runs.make_simulation(
+        opened,
+        specs,
+        settings,
+        name=name,
+        out=output,
+        auto=auto,
+        threads=threads,
+        progress=_answers.progress("simulate"),
+    )
+    found = runs.simulation_of(run, name)
+    shown, me = _answers.path_shown(run.path), _answers.program()
+    steps = [f"{me} query {shown} simulate/latency", f"{me} replay {_answers.path_shown(recording)}"]
+    _answers.print_simulation(found, opened, format_, steps)
+    simulated.enforce(found, force)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake validate`: is B what the simulation of A says that it should be?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rewake import runs
+from rewake.cli import _answers
+from rewake.cli._shared import force_option, format_option, open_recording
+from rewake.cli.simulate import duration
+from rewake.errors import UsageError
+
+if TYPE_CHECKING:
+    from rewake.forms import Recording
+
+
+@click.command(short_help="Predict one recording from another, and compare with what was measured.")
+@click.argument("a", metavar="A", type=click.Path(path_type=Path))
+@click.argument("b", metavar="B", type=click.Path(path_type=Path))
+@click.option("--a", "more_a", multiple=True, type=click.Path(path_type=Path), help="A further repeat of A.")
+@click.option("--b", "more_b", multiple=True, type=click.Path(path_type=Path), help="A further repeat of B.")
+@click.option("--windows", default="1s", show_default=True, metavar="DURATION", help="As of simulate.")
+@click.option(
+    "--balance",
+    type=click.Choice(("model", "recorded-rate", "off")),
+    default="recorded-rate",
+    show_default=True,
+    help="As of simulate.",
+)
+@click.option("--move-cost", type=click.FloatRange(0), default=1.0, show_default=True, help="As of simulate.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
+@force_option
+@format_option("table", "json")
+def command(
+    a: Path,
+    b: Path,
+    more_a: tuple[Path, ...],
+    more_b: tuple[Path, ...],
+    windows: str,
+    balance: str,
+    move_cost: float,
+    seed: int,
+    force: bool,
+    format_: str,
+) -> None:  # fmt: skip
+    """Predict what B measured from A alone: recordings of the same load under two kernels or sets of features.
+
+    A and B are recordings, raw traces, or directories of recordings (repeats). Of B only its kernel and features are
+    looked at before the prediction stands. Beside it: "no change", and the ratio that one step of replay gives.
+    """
+    from rewake.analysis import jsonout, validation, validation_table
+    from rewake.analysis.quality import assess
+    from rewake.replay.simulate import Settings
+    from rewake.replay.spec import parse
+
+    settings = Settings(windows_ns=duration(windows), seed=seed, balance=balance, move_factor=move_cost)
+    before, after = _open([a, *more_a]), _open([b, *more_b])
+    if shared := {str(r.manifest.get("id")) for r in before.values()} & {
+        str(r.manifest.get("id")) for r in after.values()
+    }:
+        raise UsageError(f"the same recording is in A and in B: {', '.join(sorted(shared))}")
+    for recording in (*before.values(), *after.values()):
+        assess(recording).enforce(force)
+    known = runs.policies()
+    policy_a, policy_b = _column(before, known), _column(after, known)
+    wakes = {(r.manifest.get("features") or {}).get("TTWU_QUEUE", True) for r in after.values()}
+    if len(wakes) > 1:
+        raise UsageError("the recordings of B differ in TTWU_QUEUE")
+    ratios: dict[str, dict[str, float | None]] = {}
+    steps: dict[str, dict[str, float | None]] = {}
+    for name, recording in before.items():
+        spec_a, spec_b = parse(policy_a)[0], parse(policy_b)[0]
+        run = runs.make_simulation(
+            recording, [spec_b], settings, name=name, out=None, auto=spec_a, queues_wakeups=wakes.copy().pop()
+        )
+        found = runs.simulation_of(run, name)
+        by_kind = {p["kind"]: p for p in found.policies}
+        base = by_kind["factual"]
+        changed = by_kind.get("policy", base)  # the same column: the model says no change
+        keys = {f: "wake_per_s" if f == "moves_per_s" else f for f in validation.FIGURES}
+        ratios[name] = {f: validation.ratio(changed[k], base[k]) for f, k in keys.items()}
+        steps[name] = _one_step(recording, name, policy_a, policy_b, seed)
+    result = validation.build(
+        {name: validation.measured(r) for name, r in before.items()},
+        {name: validation.measured(r) for name, r in after.items()},
+        ratios, steps, policy_a, policy_b,
+    )  # fmt: skip
+    if format_ == "table":
+        _answers.emit(validation_table.table(result))
+    else:
+        first = next(iter(before.values()))
+        card = assess(first).as_dict()
+        _answers.emit(jsonout.dumps(_answers.document("validation", result.plain(), first, card)))
+
+
+def _open(paths: Sequence[Path]) -> dict[str, Recording]:
+    """Recordings by name; a directory that is none stands for those in it."""
+    found: dict[str, Recording] = {}
+    for path in paths:
+        inside = [path]
+        if path.is_dir() and not (path / "manifest.json").is_file():
+            inside = sorted(p for p in path.iterdir() if (p / "manifest.json").is_file())
+            if not inside:
+                raise UsageError(f"{path}: a directory without recordings")
+        for each in inside:
+            name = runs.display_name(each)
+            while name in found:
+                name += "'"
+            found[name] = open_recording(each)
+    return found
+
+
+def _column(recordings: dict[str, Recording], known: dict[str, dict[str, Any]]) -> str:
+    """The column of all of them; UsageError where they differ."""
+    columns = {runs.recorded_column(r, known).instance for r in recordings.values()}
+    if len(columns) != 1:
+        raise UsageError(f"not repeats of one arm: their kernels or features differ ({', '.join(sorted(columns))})")
+    return columns.pop()
+
+
+def _one_step(recording: Recording, name: str, policy_a: str, policy_b: str, seed: int) -> dict[str, float | None]:
+    """Ratio of what one step of replay says under both columns: moves, and p99 of the lower bound of the latency."""
+    from rewake.analysis import validation
+    from rewake.replay.spec import parse
+
+    if policy_a == policy_b:
+        return {}
+    specs = [parse("recorded")[0], parse("prev")[0], parse(policy_a)[0], parse(policy_b)[0]]
+    run = runs.make_run(recording, specs, name=name, out=None, seed=seed, sync="auto", auto=policy_a)
+    figures = {p.policy: p.figures for p in runs.report_of(run, 100.0, name).policies}
+    one, other = figures[policy_a], figures[policy_b]
+    return {
+        "moves_per_s": validation.ratio(other["would_move_per_1k"], one["would_move_per_1k"]),
+        "p99_ns": validation.ratio(other["p99_lo_ns"], one["p99_lo_ns"]),
+    }

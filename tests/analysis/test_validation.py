@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Predicted against measured: the arithmetic of validate, on figures that one can check by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from rewake.analysis import validation
+from rewake.analysis.text import columns
+from rewake.analysis.validation_table import table
+
+
+def figures(p99: float, moves: float = 100.0) -> dict[str, float | None]:
+    return dict.fromkeys(validation.FIGURES) | {"p99_ns": p99, "moves_per_s": moves}
+
+
+def built(ratio: float | None = 0.5, b: float = 520.0) -> validation.Validation:
+    a = {"a1": figures(1000), "a2": figures(1100), "a3": figures(1050)}
+    ratios = {name: {"p99_ns": ratio, "moves_per_s": 1.0} for name in a}
+    return validation.build(a, {"b1": figures(b), "b2": figures(b)}, ratios, {"a1": {"p99_ns": 0.9}}, "one", "other")
+
+
+def test_a_prediction_is_what_a_measured_times_the_simulated_ratio() -> None:
+    p99, moves = built().rows
+    middle = (1000 * 1100 * 1050) ** (1 / 3)
+    assert p99.model.value == pytest.approx(middle / 2)
+    assert p99.null.value == pytest.approx(middle)
+    assert p99.model.error == pytest.approx(abs(math.log(middle / 2 / 520)))
+    assert p99.one_step is not None and p99.one_step.value == pytest.approx(900)
+    assert (p99.model.covered, p99.null.covered) == (1.0, 0.0)
+    assert p99.beyond_spread and p99.sign_right
+    assert moves.model.error == moves.null.error == 0
+    assert not moves.beyond_spread and moves.sign_right is None
+    # Half width: t(0.95, 2) x deviation of the logarithms x sqrt(1 + 1/3).
+    logs = [math.log(x) for x in (1000, 1100, 1050)]
+    mean = sum(logs) / 3
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / 2)
+    assert p99.null_spread == pytest.approx(2.920 * deviation * math.sqrt(4 / 3))
+    assert p99.model.score == pytest.approx(2 * p99.null_spread), "covered: the width alone"
+    assert p99.null.score > p99.model.score
+
+
+def test_a_wrong_direction_is_said() -> None:
+    row = built(ratio=1.5).rows[0]
+    assert row.sign_right is False
+    assert "WRONG" in table(built(ratio=1.5))
+    assert "NOT nearer than no change" in " ".join(table(built(ratio=3.0)).split())
+
+
+def test_one_recording_of_a_has_no_spread_and_no_ratio_no_row() -> None:
+    one = validation.build({"a": figures(1000)}, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, "one", "other")
+    (row,) = one.rows
+    assert row.null_spread == math.inf and row.sign_right is None
+    assert (row.model.low, row.model.high) == (0.0, math.inf)
+    assert row.one_step is None
+    text = table(one)
+    assert "0.0..∞" in text and all(columns(line) <= 100 for line in text.splitlines())
+    assert built(ratio=None).rows[0].figure == "moves_per_s"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`rewake simulate` on a bundled recording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import told
+
+from rewake.analysis.text import columns
+from rewake.cli import main
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+DEMO = FIXTURES / "demo-split-llc-schbench" / "trace.dat"
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def test_simulate_says_how_far_it_can_be_trusted_and_what_it_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "demo.run"
+    text = told(capsys, "simulate", DEMO, "--policy", "prev", "-o", run)
+    lines = text.splitlines()
+    assert all(columns(line) <= 100 for line in lines if not line.startswith(("next:", "      rewake")))
+    assert lines[2].startswith("Does the model reproduce what was recorded?")
+    for name in ("V3 pinned ", "null model ", "V4 factual "):
+        assert any(line.startswith(name) for line in lines), name
+    assert "conservation checks: all hold" in " ".join(text.split())
+    assert any(line.startswith("linux-6.1  (factual)") for line in lines)
+    assert "modelled" in text
+    assert told(capsys, "report", run) == text[: text.index("next: ")], "the same again, without simulating"
+    assert main(["report", str(run), "--format", "csv"]) == 2
+    assert "has no CSV" in capsys.readouterr().err
+    data = json.loads(told(capsys, "simulate", DEMO, "--policy", "prev", "--threads", "3", "--format", "json"))
+    assert (data["mode"], data["conservation_broken"]) == ("closed", 0)
+    by_name = {p["policy"]: p for p in data["policies"]}
+    assert by_name["prev"]["wake_per_s"] == 0, "prev never moves a wakeup"
+    assert by_name["linux-6.1"]["p50_ns_vs_factual_pct"] == 0
+    assert by_name["pinned"]["kind"] == "pinned"
+    pinned, null, _ = data["checks"]
+    assert pinned["figures"]["ks"] < null["figures"]["ks"], "the fair class is worth more than first come, first served"
+    rows = json.loads(told(capsys, "query", run, "simulate/latency", "--format", "json"))
+    shown = {row[0]: row for row in rows["rows"]}
+    assert shown["prev"][rows["columns"].index("p50_ns")] == by_name["prev"]["p50_ns"], "the same at any thread count"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--policy is missing"),
+        (("--policy", "irq-aware"), "reads the interrupt load, which is not simulated"),
+        (("--policy", "prev", "--windows", "soon"), "soon: expected a duration"),
+        (("--policy", "prev", "--windows", "1us"), "too short to simulate"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert main(["simulate", str(DEMO), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["validate", str(DEMO), str(DEMO)]) == 2
+    assert "the same recording is in A and in B" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["validate", str(tmp_path / "empty"), str(DEMO)]) == 2
+    assert "a directory without recordings" in capsys.readouterr().err
+    other = FIXTURES / "12cpu-buddy-hackbench" / "trace.dat"
+    data = json.loads(told(capsys, "validate", DEMO, other, "--force", "--format", "json"))
+    assert (data["policy_a"], data["policy_b"]) == ("linux-6.1", "linux-6.1")
+    assert {f["figure"] for f in data["figures"]} >= {"p50_ns", "cycles_per_s"}
+    for figure in data["figures"]:
+        assert figure["model"]["error"] == figure["null"]["error"], "the same column: the model says no change"

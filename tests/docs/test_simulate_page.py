@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/simulate.md: what its generator makes of answers, and that its prose types no figure of a recording."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import generator
+
+SIMULATE = Path(__file__).parents[2] / "docs/simulate"
+make = generator.load(SIMULATE)
+
+
+def check(kind: str, missed: list[str], ks: float) -> dict[str, Any]:
+    names = ("p50_ns", "p90_ns", "p99_ns", "wait_p90_ns", "moves_per_s")
+    figures: dict[str, Any] = dict.fromkeys(names, 2000.0) | {f"recorded_{n}": 1000.0 for n in names}
+    return {"kind": kind, "missed": missed, "holds": not missed, "figures": figures | {"ks": ks, "wait_ks": None}}
+
+
+def test_checks_are_counted_and_misses_marked() -> None:
+    answer = {
+        "policies": [{"kind": "factual", "diverged_pct": 25.0}],
+        "checks": [check("pinned", [], 0.01), check("null", ["ks"], 0.2), check("factual", ["p99"], 0.1)],
+    }
+    lines = make.checks({"one": answer, "two": answer})
+    assert lines[0].startswith("V3 holds on 2 of 2 recordings and beats the null model (KS) on 2; V4 holds on 0 of 2.")
+    assert (
+        lines[4]
+        == "| `one` | V3 pinned | 2.0 / 1.0 | 2.0 / 1.0 | 2.0 / 1.0 | 0.010 | 2.0 / 1.0 | - | 2,000 / 1,000 | - |"
+    )
+    assert "| 2.0 / 1.0 ! | 0.100 |" in lines[6] and lines[6].endswith("| 25 % |")
+
+
+def test_every_pair_names_recordings_and_the_page_is_what_the_prose_says() -> None:
+    prose = tomllib.loads((SIMULATE / "page.toml").read_text(encoding="utf-8"))
+    page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
+    assert all(set(pair) == {"name", "a", "b"} and not set(pair["a"]) & set(pair["b"]) for pair in prose["pair"])
+    for part in (prose["intro"], prose["checks"]["text"], prose["misses"]["text"], prose["pairs"]["text"]):
+        assert part.strip() in page

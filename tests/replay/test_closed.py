@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The closed loop: scripts cut out of recordings lose nothing, and what is made of them contradicts nothing."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from world import World, schedules
+
+from rewake.replay import _engine
+
+OPTIONS: dict[str, Any] = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "major": 6, "minor": 1}
+FIXED = {"path": [0, 1, 2, 3, 4], "relation": [0] * 5, "in_task": [True] * 5, "target": [0] * 5,
+         "queue_ns": [1000, 1000, 0, 1000, 1000], "run_ns": [2000, 0, 2000, 2000, 2000]}  # fmt: skip
+TYPES = {"path": np.uint8, "relation": np.uint8, "in_task": np.bool_, "target": np.uint8, "queue_ns": np.int64,
+         "run_ns": np.int64}  # fmt: skip
+COSTS = {name: np.array(values, TYPES[name]) for name, values in FIXED.items()}
+
+
+def simulate(
+    world: World, window: tuple[int, int, int, int], *policies: str, threads: int = 1, **arm: Any
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Windows of all arms, and the script; a policy called "pinned" forces what was recorded."""
+    batches = world.batches()
+    arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
+            for p in policies]  # fmt: skip
+    specs = [None if p == "pinned" else (p, {}) for p in policies]
+    loop = _engine.ClosedLoop(
+        world.recorded(), specs, 0, OPTIONS, arms, [(*window, 0)], [COSTS], world.running(batches), threads
+    )
+    loop.keep_scripts()
+    loop.run(batches[0], world.decisions().parts[0])
+    loop.finish()
+    return loop.take(), loop.scripts()[0]
+
+
+def ping_pong() -> World:
+    """Task 2 on CPU 0 and task 3 on CPU 1 wake each other; each runs 20 us and sleeps."""
+    w = World(2, 4)
+    w.runs(0, 0, 0, 2)
+    w.runs(0, 1, 3, 1)
+    for k in range(4):
+        t = 20_000 + 100_000 * k
+        w.waking(t, 0, 3, 1, 2).wakeup(t + 1000, 1, 3, 1, curr=1).runs(t + 3000, 1, 1, 3)
+        w.runs(t + 5000, 0, 2, 0)
+        w.waking(t + 23_000, 1, 2, 0, 3).wakeup(t + 24_000, 0, 2, 0).runs(t + 26_000, 0, 0, 2)
+        w.runs(t + 28_000, 1, 3, 1)
+    return w
+
+
+def test_script_of_a_ping_pong() -> None:
+    _, script = simulate(ping_pong(), (0, 0, 400_000, 440_000), "pinned")
+    two = script["tasks"][2]["ops"]
+    assert [(work // 1024, kind) for work, kind, _ in two[:4]] == [
+        (20_000, "wake"), (5_000, "block"), (74_000, "wake"), (5_000, "block"),
+    ]  # fmt: skip
+    stims = script["stims"]
+    for (_, kind, stim), who in zip(two[:4], (3, 2, 3, 2), strict=True):
+        assert stims[stim][:3] == (who, "task", True), kind
+    assert script["tasks"][3]["ops"][0] == (0, "block", 0), "the first wakeup ends the sleep that task 3 begins with"
+
+
+def test_pinned_ping_pong_is_the_recording() -> None:
+    (result,), _ = simulate(ping_pong(), (0, 0, 400_000, 440_000), "pinned")
+    assert (result["broken"], result["wakeups"], result["wake_moves"], result["early"]) == (0, 8, 0, 0)
+    assert result["woken"]["ts_ns"].tolist() == [t + 100_000 * k for k in range(4) for t in (20_000, 43_000)]
+    assert set(result["woken"]["latency_ns"][0].tolist()) == {3000}
+
+
+def test_waker_policy_stacks_the_pair_and_is_counted() -> None:
+    (result,), _ = simulate(ping_pong(), (0, 0, 400_000, 440_000), "waker")
+    assert result["broken"] == 0
+    assert result["wake_moves"] == 1, "task 3 moves to the CPU of task 2 once, and both stay there"
+    assert not result["woken"]["idle_target"].any()
+    waited = result["woken"]["wait_ns"][0]
+    assert waited[0] == 4000, "until task 2 sleeps, 5 us after the wakeup that takes 1 us to arrive"
+
+
+def test_a_timer_is_kept_relative_to_the_sleep() -> None:
+    w = World(1, 3).runs(0, 0, 0, 2).runs(10_000, 0, 2, 0)
+    w.add("irq", 59_000, 0, curr_task=0, kind=1, vector=236, entry=True)
+    w.waking(60_000, 0, 2, 0, 0, ctx="hardirq").wakeup(61_000, 0, 2, 0)
+    w.add("irq", 61_500, 0, curr_task=0, kind=1, vector=236, entry=False).runs(63_000, 0, 0, 2)
+    _, script = simulate(w, (0, 0, 70_000, 80_000), "pinned")
+    assert script["stims"] == [(2, "relative", True, 60_000, 50_000)]
+
+
+def test_real_time_is_reserved_and_not_re_run() -> None:
+    w = World(1, 4).runs(0, 0, 0, 2)
+    w.add("switch", 30_000, 0, prev_task=2, next_task=3, prev_state="R", next_prio=50)
+    w.add("switch", 50_000, 0, prev_task=3, next_task=2, prev_state="S", prev_prio=50)
+    w.runs(90_000, 0, 2, 0)
+    (result,), script = simulate(w, (0, 0, 95_000, 100_000), "pinned")
+    assert script["reservations"] == [(0, 3, 30_000, 50_000)]
+    assert list(script["tasks"]) == [2]
+    assert result["cpu_ns"] == 70_000 and result["broken"] == 0
+
+
+def on_cpu(world: World) -> dict[int, int]:
+    """CPU time of each task by the switches, ns."""
+    spent: dict[int, int] = {}
+    batches = world.batches()
+    switch = batches[0]["switch"]
+    last: dict[int, int] = {}
+    columns = (switch[name].tolist() for name in ("ts_ns", "cpu", "prev_task", "next_task"))
+    for ts, cpu, prev, _ in zip(*columns, strict=True):
+        if cpu in last:
+            spent[prev] = spent.get(prev, 0) + ts - last[cpu]
+        last[cpu] = ts
+    return spent
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schedules())
+def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: World) -> None:
+    batches = world.batches()
+    switch = batches[0].get("switch")
+    if switch is None or not len(switch["ts_ns"]):
+        return
+    last = int(max(switch["ts_ns"])) + 1_000
+    results, script = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1")
+    assert sum(r["broken"] for r in results) == 0
+    again, _ = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1", threads=3)
+    for one, other in itertools.zip_longest(results, again):
+        for name, column in one.pop("woken").items():
+            np.testing.assert_array_equal(column, other["woken"][name])
+        other.pop("woken")
+        assert one == other
+    spent = on_cpu(world)
+    for task, about in script["tasks"].items():
+        ran = sum(work for work, _, _ in about["ops"]) // 1024
+        assert ran >= spent.get(task, 0) or task not in spent
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match="smt must lie"):
+        simulate(ping_pong(), (0, 0, 10, 20), "prev", smt=0.0)
+    with pytest.raises(ValueError, match="balance wrong"):
+        simulate(ping_pong(), (0, 0, 10, 20), "prev", balance="wrong")
+    with pytest.raises(ValueError, match="ends before it begins"):
+        simulate(ping_pong(), (0, 30, 10, 20), "prev")

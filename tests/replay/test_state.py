@@ -76,7 +76,10 @@ def probed(
 def test_utilisation_of_tasks_is_what_the_probes_saw(
     tmp_path: Path, name: str, warm_ms: int, good: float, r2: float
 ) -> None:
-    """Error at most 10 % or 16 in nine of ten decisions, after warm-up."""
+    """Error at most 10 % or 16 in nine of ten decisions, after warm-up.
+
+    Measured: 1.00, 0.95, 0.98; R2 0.997, 0.93, 0.99.
+    """
     recording = recorded(name, tmp_path)
     decisions, inputs = modelled(recording)
     probe, row = probed(recording, decisions)

@@ -31,6 +31,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("rewake import trace.dat -o mine.rewake", "topology.tar.gz beside the trace is found"),
         ("rewake import trace.dat --topology 'pack:2 l3:8 core:8 pu:2'", "a machine in words"),
     ),
+    "simulate": (
+        ("rewake simulate trace.dat --policy idle-thread-scan", "the machine re-run with it in charge"),
+        ("rewake simulate trace.dat --pin", "does the model reproduce the recording?"),
+    ),
+    "validate": (("rewake validate a.dat b.dat", "B predicted from A, beside what B was"),),
     "slice": (
         ("rewake slice mine.rewake --window 2s..5s -o part.rewake", "three seconds, ids as they were"),
         ("rewake slice mine.rewake --redact key.txt -o sendable.rewake", "names replaced under a key"),

@@ -44,9 +44,7 @@ def command(run: Path, page: Path | None, max_exposure: float, min_skill: float 
     if opened.manifest.get("mode") == "closed":
         if page is not None or format_ not in ("table", "json"):
             form = "a page" if page is not None else format_
-            raise UsageError(
-                f"{run}: a simulation, which has no {form}; rewake query {run} simulate/latency"
-            )
+            raise UsageError(f"{run}: a simulation, which has no {form}; rewake query {run} simulate/latency")
         _answers.print_simulation(runs.simulation_of(opened), opened.recording, format_)
         return
     if page is not None:

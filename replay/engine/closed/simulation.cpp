@@ -21,6 +21,8 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
     ++x.sleeps;
     if (!waker) return;
     Task& m = tasks_[waker->v];
+    m.several = m.several || (m.answers > 0 && m.answered != t);
+    m.answered = t;
     ++m.answers;
     m.slept_on += m.woken_at > x.asleep_at + kOrder;
 }
@@ -28,7 +30,7 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
 std::vector<bool> Serving::servers() const {
     std::vector<bool> out;
     for (const Task& t : tasks_)
-        out.push_back(t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
+        out.push_back(t.several && t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
     return out;
 }
 
@@ -70,6 +72,7 @@ void Simulation::begin() {
         if (!t.script) continue;
         if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
         t.waits_for = t.script->first;
+        t.asleep_at = now_;
         if (!known || idle(id)) continue;
         switch (known->state) {
             case Machine::State::queued:

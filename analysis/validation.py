@@ -74,6 +74,8 @@ class Validation:
     b: list[str]
     policy_a: str
     policy_b: str
+    diverged_pct: float
+    """Largest share of diverged windows of a simulation behind it."""
     rows: list[Row]
 
     def mean(self, which: str, score: str) -> float | None:
@@ -89,6 +91,7 @@ class Validation:
             "policy_a": self.policy_a,
             "policy_b": self.policy_b,
             "level": LEVEL,
+            "diverged_pct": self.diverged_pct,
             "figures": [asdict(r) | {"beyond_spread": r.beyond_spread, "sign_right": r.sign_right} for r in self.rows],
             "mean": {
                 f"{which}_{score}": self.mean(which, score)
@@ -140,6 +143,7 @@ def build(
     one_step: Mapping[str, Mapping[str, float | None]],
     policy_a: str,
     policy_b: str,
+    diverged_pct: float = 0.0,
 ) -> Validation:
     """`a`, `b`: measured figures by recording; `ratios`, `one_step`: of B's policy to A's, by recording of A."""
     rows = []
@@ -165,7 +169,7 @@ def build(
                 one_step=_predicted(stepped, truth) if stepped else None,
             )
         )
-    return Validation(list(a), list(b), policy_a, policy_b, rows)
+    return Validation(list(a), list(b), policy_a, policy_b, diverged_pct, rows)
 
 
 def _shifted(before: Mapping[str, float], ratios: Mapping[str, Mapping[str, float | None]], figure: str) -> list[float]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
+from rewake.analysis.simulated import MOST_DIVERGED
 from rewake.analysis.text import terminal
 from rewake.analysis.validation import Predicted, Validation
 
@@ -51,6 +52,10 @@ def table(v: Validation) -> str:
         Column(("direc-", "tion"), [right(r.sign_right) for r in rows]),
     ]
     lines += ["", *render(grid), ""]
+    if v.diverged_pct > MOST_DIVERGED:
+        lines += wrap(
+            f"Up to {v.diverged_pct:.0f} % of the windows of a simulation left the recording behind: do not rely on it."
+        )
     model, null = v.mean("model", "error"), v.mean("null", "error")
     assert model is not None
     assert null is not None

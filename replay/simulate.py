@@ -131,14 +131,18 @@ class Window:
     """Costs that it draws from: 0 all, 1 of even blocks of time, 2 of odd ones."""
 
 
-def plan(first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = SLACK) -> list[Window]:
-    """Windows of `length` ns over a recording, each after a warm-up; the rest at the end is left out."""
+def plan(
+    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = SLACK, end: int | None = None
+) -> list[Window]:
+    """Windows of `length` ns over a recording, each after a warm-up; the rest before `last` is left out. Scripts end
+    before `end`."""
+    end = last if end is None else end
     out = []
     for k in range((last - first) // length):
         begin = first + k * length
         measured = begin if k else begin + min(warm_up, length // 2)
         to = begin + length
-        out.append(Window(k, max(first, measured - warm_up), measured, to, min(last, to + min(slack, 4 * length))))
+        out.append(Window(k, max(first, measured - warm_up), measured, to, min(end, to + min(slack, 4 * length))))
     return out
 
 
@@ -192,10 +196,12 @@ class Simulator:
         self.options = self.loop.options | {"sync": False, "first_flips": [flips], "major": major, "minor": minor}
         self.options |= _tunables(recording)
         self.span = self._span()
-        length = min(settings.windows_ns, (self.span[1] - self.span[0]) // FEWEST_WINDOWS)
+        # The end of the recording is left to tasks that get ahead of it.
+        usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
+        length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)
         if length < MIN_WINDOW:
             raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
-        self.windows = plan(*self.span, length)
+        self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.costs = self._costs()
         self.survey = self._survey()
 

@@ -20,6 +20,7 @@ sys.path[:0] = [str(HERE.parent)]
 from _pages import Missing, Refused, head, main, rewake, table  # noqa: E402
 
 AT_ONCE = 2
+MOST_DIVERGED = 10.0
 NOTHING = "-"
 SETTINGS = ("--move-cost", "0", "--force", "--format", "json")
 FIGURES = {
@@ -91,6 +92,11 @@ def checks(found: dict[str, dict[str, Any]]) -> list[str]:
     return [line, "", *table(columns, rows)]
 
 
+def diverged(answer: dict[str, Any]) -> bool:
+    """More windows than rewake answers for without --force."""
+    return float(answer["diverged_pct"]) > MOST_DIVERGED
+
+
 def pair_rows(name: str, answer: dict[str, Any]) -> list[list[str]]:
     rows = []
     for r in answer["figures"]:
@@ -98,7 +104,7 @@ def pair_rows(name: str, answer: dict[str, Any]) -> list[list[str]]:
         step = NOTHING if r["one_step"] is None else f"{100 * r['one_step']['error']:.0f}"
         sign = {None: NOTHING, True: "right", False: "**wrong**"}[r["sign_right"]]
         span = "unbounded" if model["high"] is None else f"{amount(kind, model['low'])} - {amount(kind, model['high'])}"
-        repeats = f"{name} ({len(answer['a'])}/{len(answer['b'])})"
+        repeats = f"{name} ({len(answer['a'])}/{len(answer['b'])})" + (" †" if diverged(answer) else "")
         values = [amount(kind, x) for x in (r["a"], r["b"], model["value"])]
         errors = [f"{100 * r[which]['error']:.0f}" for which in ("model", "null")]
         covered = f"{100 * model['covered']:.0f} %"
@@ -119,7 +125,8 @@ def pairs(prose: dict[str, Any], found: dict[str, Path]) -> list[str]:
                 words += [option, path]
         answers[pair["name"]] = dict(rewake(*words, *SETTINGS))
     rows = [row for name, answer in answers.items() for row in pair_rows(name, answer)]
-    figures = [f for answer in answers.values() for f in answer["figures"]]
+    sound = {name: answer for name, answer in answers.items() if not diverged(answer)}
+    figures = [f for answer in sound.values() for f in answer["figures"]]
     columns = ["pair (repeats A/B)", "figure", "A", "B", "B predicted", "90 % interval", "covered", "error",
                "no change", "one step", "direction"]  # fmt: skip
     lines = table(columns, rows)
@@ -127,7 +134,7 @@ def pairs(prose: dict[str, Any], found: dict[str, Path]) -> list[str]:
         judged = [f["sign_right"] for f in figures if f["sign_right"] is not None]
         mean = {k: sum(f[k]["error"] for f in figures) / len(figures) for k in ("model", "null")}
         line = (
-            f"Over {len(figures)} figures of {len(answers)} pairs: mean error {100 * mean['model']:.0f} %, of no "
+            f"Over {len(figures)} figures of {len(sound)} pairs: mean error {100 * mean['model']:.0f} %, of no "
             f"change {100 * mean['null']:.0f} %. Direction right in {sum(judged)} of {len(judged)} figures "
             "that changed by more than repeats of A differ."
         )

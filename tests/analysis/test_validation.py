@@ -58,3 +58,11 @@ def test_one_recording_of_a_has_no_spread_and_no_ratio_no_row() -> None:
     text = table(one)
     assert "0.0..∞" in text and all(columns(line) <= 100 for line in text.splitlines())
     assert built(ratio=None).rows[0].figure == "moves_per_s"
+
+
+def test_diverged_simulations_are_said() -> None:
+    a = {"a": figures(1000)}
+    found = validation.build(a, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, "one", "other", 75.0)
+    assert found.plain()["diverged_pct"] == 75.0
+    assert "75 % of the windows of a simulation left the recording behind" in " ".join(table(found).split())
+    assert "left the recording" not in table(built())

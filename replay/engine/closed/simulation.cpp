@@ -21,6 +21,8 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
     ++x.sleeps;
     if (!waker) return;
     Task& m = tasks_[waker->v];
+    m.several = m.several || (m.answers > 0 && m.answered != t);
+    m.answered = t;
     ++m.answers;
     m.slept_on += m.woken_at > x.asleep_at + kOrder;
 }
@@ -28,7 +30,7 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
 std::vector<bool> Serving::servers() const {
     std::vector<bool> out;
     for (const Task& t : tasks_)
-        out.push_back(t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
+        out.push_back(t.several && t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
     return out;
 }
 
@@ -70,6 +72,7 @@ void Simulation::begin() {
         if (!t.script) continue;
         if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
         t.waits_for = t.script->first;
+        t.asleep_at = now_;
         if (!known || idle(id)) continue;
         switch (known->state) {
             case Machine::State::queued:
@@ -241,6 +244,12 @@ void Simulation::act(Cpu c) {
         const Op op = t.script->ops[t.pos++];
         t.passed += op.work;
         t.left = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
+        const bool over = op.kind == Op::Kind::end || (op.kind == Op::Kind::block && op.arg == kNone);
+        if (over && serves(id) && t.script->work() > 0) {  // its cycles are all alike: from the beginning
+            t.pos = 0;
+            t.left = t.script->ops.front().work;
+            continue;
+        }
         switch (op.kind) {
             case Op::Kind::wake: fire(op.arg, c, id); break;
             case Op::Kind::block:
@@ -261,11 +270,6 @@ void Simulation::act(Cpu c) {
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::exit: return sleep(c, kNone, kDead);
             case Op::Kind::end:
-                if (serves(id) && t.script->ops.size() > 2) {  // its cycles are all alike: from the beginning
-                    t.pos = 0;
-                    t.left = t.script->ops.front().work;
-                    break;
-                }
                 if (now_ < script_.to) ++out_.exhausted;
                 return sleep(c, kNone, kSleeps);
         }
@@ -474,8 +478,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still =
-        opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
+    const bool still = opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle

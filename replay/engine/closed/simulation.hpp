@@ -67,6 +67,8 @@ class Serving {
     struct Task {
         bool asleep = false;
         Ns asleep_at = 0, woken_at = 0;
+        TaskId answered{};
+        bool several = false;  ///< it answers more than one task; of two that only wait for each other none is a server
         int64_t answers = 0, sleeps = 0, slept_on = 0;
     };
     std::vector<Task> tasks_;

@@ -53,7 +53,7 @@ def command(
     A and B are recordings, raw traces, or directories of recordings (repeats). Of B only its kernel and features are
     looked at before the prediction stands. Beside it: "no change", and the ratio that one step of replay gives.
     """
-    from rewake.analysis import jsonout, validation, validation_table
+    from rewake.analysis import jsonout, simulated, validation, validation_table
     from rewake.analysis.quality import assess
     from rewake.replay.simulate import Settings
     from rewake.replay.spec import parse
@@ -71,6 +71,7 @@ def command(
     wakes = {(r.manifest.get("features") or {}).get("TTWU_QUEUE", True) for r in after.values()}
     if len(wakes) > 1:
         raise UsageError("the recordings of B differ in TTWU_QUEUE")
+    diverged = 0.0
     ratios: dict[str, dict[str, float | None]] = {}
     steps: dict[str, dict[str, float | None]] = {}
     for name, recording in before.items():
@@ -79,6 +80,8 @@ def command(
             recording, [spec_b], settings, name=name, out=None, auto=spec_a, queues_wakeups=wakes.copy().pop()
         )
         found = runs.simulation_of(run, name)
+        simulated.enforce(found, force)
+        diverged = max(diverged, *(p["diverged_pct"] or 0.0 for p in found.policies))
         by_kind = {p["kind"]: p for p in found.policies}
         base = by_kind["factual"]
         changed = by_kind.get("policy", base)  # the same column: the model says no change
@@ -88,7 +91,7 @@ def command(
     result = validation.build(
         {name: validation.measured(r) for name, r in before.items()},
         {name: validation.measured(r) for name, r in after.items()},
-        ratios, steps, policy_a, policy_b,
+        ratios, steps, policy_a, policy_b, diverged,
     )  # fmt: skip
     if format_ == "table":
         _answers.emit(validation_table.table(result))

@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import targets  # noqa: E402
 from _pages import Missing, head, jobs, main, table  # noqa: E402
-from measure import AUTO, BLIND, ZERO, Measured, measure, traces  # noqa: E402
+from measure import AUTO, BLIND, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
 
 AT_ONCE = 2
 NOTHING = "-"
@@ -90,11 +90,13 @@ def agreement(recordings: list[Measured]) -> Tables:
         f = found.fidelity[way]
         cells = [pct(f["agreement"]), pct(f["prev_agreement"]), num(f["skill"]), pct(f["moved_agreement"])]
         cells += [pct(f["moved_precision"]), num(llc_skill(found, way)), f"{f['inputs_assumed_pct']['any']:.1f} %"]
-        zero = found.fidelity[ZERO] if inputs_of(found, way) == "events" else None
-        cells += [pct(zero["agreement"]), num(zero["skill"])] if zero else [NOTHING, NOTHING]
+        for other in (CAUSAL, ZERO):
+            o = found.fidelity[other] if inputs_of(found, way) == "events" else None
+            cells += [pct(o["agreement"]), num(o["skill"])] if o else [NOTHING, NOTHING]
         rows.append([*names, *cells])
     names = ["recording", "inputs", "agreement", "A_prev", "skill", "moved: recall", "precision", "LLC skill"]
-    return table([*names, "on assumed inputs", "sync=0: agreement", "sync=0: skill"], rows)
+    names += ["on assumed inputs", "sync=causal: agreement", "sync=causal: skill"]
+    return table([*names, "sync=0: agreement", "sync=0: skill"], rows)
 
 
 def audits(recordings: list[Measured]) -> Tables:

@@ -17,10 +17,11 @@ sys.path.insert(0, str(HERE.parent))
 from _pages import Refused, asked, meta_of, rewake  # noqa: E402
 
 TRACES = (".dat", ".data", ".pftrace")
-AUTO, BLIND, ZERO = "auto", "blind", "zero"
+AUTO, BLIND, CAUSAL, ZERO = "auto", "blind", "causal", "zero"
 WAYS = {
     AUTO: ["--assume", "sync=auto"],
     BLIND: ["--assume", "sync=auto", "--ignore-probes"],
+    CAUSAL: ["--assume", "sync=causal", "--ignore-probes"],
     ZERO: ["--assume", "sync=0", "--ignore-probes"],
 }
 """How a recording is replayed. Without placement probes AUTO and BLIND are the same, and BLIND is left out."""
@@ -117,7 +118,8 @@ def _replay(found: Measured, trace: Path) -> None:
             run = Path(folder) / "page.run"
             report = rewake("replay", trace, *WAYS[BLIND], "--policy", "auto", "-o", run, "--format", "json")
             _figures(found, BLIND, report["fidelity"], run)
-    found.fidelity[ZERO] = rewake("fidelity", trace, *WAYS[ZERO], "--format", "json")
+    for way in (CAUSAL, ZERO):
+        found.fidelity[way] = rewake("fidelity", trace, *WAYS[way], "--format", "json")
 
 
 def _figures(found: Measured, way: str, fidelity: Figures, run: Path) -> list[Figures]:

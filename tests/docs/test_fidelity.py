@@ -163,12 +163,12 @@ def synthetic() -> list[Any]:
     load = {"workload": "schbench -m 1", "background": "a | b", "topology": "t"}
     one = measure.Measured(
         "one", "one/trace.dat", load, header=header, probed=True,
-        fidelity={"auto": fidelity, "blind": worse, "zero": worse}, budget={"auto": budget, "blind": proven},
+        fidelity={"auto": fidelity, "blind": worse, "causal": worse, "zero": worse}, budget={"auto": budget, "blind": proven},
         inputs=inputs, idle=measure.Idle([0.004, -0.02], 0.01, [0.001, 0.002]),
     )  # fmt: skip
     two = measure.Measured(
         "two", "two/trace.dat", load | {"background": ""}, header=header | {"llcs": 1},
-        fidelity={"auto": quiet, "zero": quiet}, budget={"auto": budget},
+        fidelity={"auto": quiet, "causal": quiet, "zero": quiet}, budget={"auto": budget},
     )  # fmt: skip
     return [one, two, measure.Measured("three", "three/trace.dat", {}, refused="too short | too quiet")]
 

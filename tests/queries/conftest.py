@@ -22,6 +22,10 @@ So the population is 0-5. Policies: `recorded`; `prev` (stays); `own` decides 0:
 
 Two blocks of a trial, 6 and 4 wakeups, of which 4 and 2 are telling and the kernel moved 3 and none. `right` is wrong
 once, where the kernel moved; `still` moves nothing; with sync=1 `right` also moves one that the kernel left.
+
+A simulation of two windows of 3 us and four arms: `own` is factual, `prev` a policy, `pinned` and `fifo` force the
+record. In window w of arm a wakeup i of 30 takes 1,000 (i + 1) + 100 a + 10 w ns, half of it on the run queue; every
+third goes to a busy CPU; the last of `prev` never ran, and its second window diverged.
 """
 
 from __future__ import annotations
@@ -142,6 +146,30 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
         for sync, found in (("0", blocks), ("1", blocks_sync), ("auto", blocks))
         for policy, both in found.items()
         for i, (agreed, moved_agreed, policy_moved) in enumerate(both)
+    ])  # fmt: skip
+    simulation(con)
+
+
+def simulation(con: duckdb.DuckDBPyConnection) -> None:
+    kinds = {"own": "factual", "prev": "policy", "pinned": "pinned", "fifo": "null"}
+    make(con, "arm", [{"arm": a, "policy": p, "kind": k, "replica": 0} for a, (p, k) in enumerate(kinds.items())])
+    counts = {c.name: 0 for c in TABLES["sim_window"].columns if c.type == "BIGINT"}
+    make(con, "sim_window", [
+        counts | {
+            "arm": a, "window_id": w, "from_ns": 3000 * w, "to_ns": 3000 * w + 3000, "diverged": (a, w) == (1, 1),
+            "wakeups": 30, "wake_moves": 3 * a, "newidle_moves": 6, "cross_llc": w, "cpu_ns": 6000, "preemptions": 3,
+            "llc_idle_ns": 300, "machine_idle_ns": 600, "machine_over_100us": 3,
+        }
+        for a in range(4) for w in range(2)
+    ])  # fmt: skip
+    make(con, "woken", [
+        {
+            "arm": a, "window_id": w, "decision_id": i, "ts_ns": 3000 * w, "task": 9, "prev_cpu": 0, "cpu": 1,
+            "idle_target": i % 3 != 0, "placed": True,
+            "latency_ns": None if (a, i) == (1, 29) else 1000 * (i + 1) + 100 * a + 10 * w,
+            "wait_ns": None if (a, i) == (1, 29) else 500 * (i + 1),
+        }
+        for a in range(4) for w in range(2) for i in range(30)
     ])  # fmt: skip
 
 

@@ -72,8 +72,11 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cp
         machine_.asked_load(p, prev);
         if (w.sync) machine_.asked_load(machine_.task(curr), waker);
     }
-    if (opt_.scan_ns > 0 && s.in_task && !idle(curr) && cpus_[waker.v].curr == curr && tasks_[curr.v].script)
-        tasks_[curr.v].left += opt_.scan_ns * d.scanned * topo_.cap_orig[waker.v];
+    if (opt_.scan_ns > 0 && s.in_task && !idle(curr) && cpus_[waker.v].curr == curr && tasks_[curr.v].script) {
+        const int64_t more = opt_.scan_ns * d.scanned * topo_.cap_orig[waker.v];
+        tasks_[curr.v].left += more;
+        added_ += more;
+    }
     placed = s.cls != DecisionClass::pinned;
     return d.cpu;
 }

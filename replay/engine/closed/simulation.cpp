@@ -187,7 +187,7 @@ over:
         lost += t.passed;
         if (t.pos < t.script->ops.size()) lost += t.script->ops[t.pos].work - t.left;
     }
-    if (opt_.move_factor == 0 && opt_.scan_ns == 0 && lost != out_.work) ++out_.broken;
+    if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;
     return std::move(out_);
 }
@@ -473,7 +473,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     if (opt_.move_factor > 0 && s.chosen_known) {  // the script has the cost of the recorded move in it
         const Ns more =
             move_cost(topo_, prev, chosen, opt_.move_factor) - move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
+        const int64_t before = t.left;
         t.left = std::max<int64_t>(0, t.left + more * topo_.cap_orig[chosen.v]);
+        added_ += t.left - before;
     }
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc

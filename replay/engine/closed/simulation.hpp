@@ -220,6 +220,7 @@ class Simulation {
     std::vector<CpuState> cpus_;
     std::vector<bool> fired_;
     std::vector<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
+    int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere
     std::vector<int32_t> waiting_llc_;  ///< of these, by LLC

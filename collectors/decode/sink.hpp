@@ -22,7 +22,7 @@ namespace rewake::decode {
 /// The first 16 bytes of a name, padded.
 [[nodiscard]] inline CommBytes comm_of(std::string_view s) {
     CommBytes out{};
-    std::memcpy(out.data(), s.data(), s.size() < out.size() ? s.size() : out.size());
+    s.copy(reinterpret_cast<char*>(out.data()), out.size());
     return out;
 }
 

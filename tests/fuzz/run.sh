@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 [ $# -ge 2 ] || { echo "usage: tests/fuzz/run.sh SECONDS TARGET...  (targets: fixtures/fuzz)" >&2; exit 2; }
 seconds=$1
 shift
-[ -n "${NO_BUILD:-}" ] || tests/fuzz/build.sh >&2
+[ -n "${NO_BUILD:-}" ] || tests/fuzz/build.sh "$@" >&2
 mkdir -p build/fuzz/findings
 for target; do
     mkdir -p "build/fuzz/corpus/$target"

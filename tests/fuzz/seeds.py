@@ -19,6 +19,8 @@ sys.path.insert(0, str(HERE.parent))
 
 import perfdata  # noqa: E402
 import tracedat  # noqa: E402
+from decode import perfetto_writer, printing  # noqa: E402
+from decode.test_text import records  # noqa: E402
 
 PAGE = 512
 """Bytes of a page in the seeds; pages.cpp has it too."""
@@ -91,9 +93,30 @@ def perf_data(seeds: Path, wanted: tuple[tracedat.Format, ...]) -> None:
     perfdata.write(seeds / "big-endian-32-bit.data", few, fmts=wanted, machine=big, layout=replace(plain, side=()))
 
 
+def text(seeds: Path) -> None:
+    some = records(rows(2))
+    for name, printed in printing.DIALECTS.items():
+        (seeds / name.replace(" ", "-").lower()).write_bytes(printed(some, {11: b"waker", 12: b"a b"}))
+    (seeds / "tracefs-us").write_bytes(printing.tracefs(some, digits=6))
+    (seeds / "report").write_bytes(
+        b"cpus=2\n           waker-11    [000] d..2.     1.000001000: sched_wakeup:         wakee:12 [120] CPU:001\n"
+        b"           waker-11    [001]     1.000003000: sched_switch:         waker:11 [120] S ==> wakee:12 [120]\n"
+        b"           wakee-12    [001]     1.000004000: sched_waking:  comm=waker pid=11 prio=120 target_cpu=000\n"
+        b"           wakee-12    [001]     1.000005000: sched_switch: prev_comm=0x77 prev_pid=0xc prev_state=0x1\n"
+        b"CPU:1 [9 EVENTS DROPPED]\n"
+    )
+
+
+def pftrace(seeds: Path) -> None:
+    some = records(rows(2))
+    perfetto_writer.write(seeds / "full", some)
+    perfetto_writer.write(seeds / "compact", some, compact=True, bundle=6, counters={0: 7})
+    perfetto_writer.write(seeds / "no-flags", some, flags=False)
+
+
 def main() -> None:
     wanted = tuple(f for f in tracedat.FORMATS if f.name in _WANTED)
-    for folder in ("tracedat", "pages", "heads", "perfdata"):
+    for folder in ("tracedat", "pages", "heads", "perfdata", "text", "pftrace"):
         (FIXTURES / folder).mkdir(parents=True, exist_ok=True)
     little, big = tracedat.Machine(2, page_size=PAGE), tracedat.Machine(2, 4, ">", page_size=PAGE, absolute=True)
     small: dict[str, Any] = {"fmts": wanted, "machine": little}
@@ -105,6 +128,8 @@ def main() -> None:
     options = ((1, b"0x1234\0"), (7, b"-5\0"), (14, struct.pack("<IIQ", 1 << 20, 21, 0)), (12, bytes(24)))
     tracedat.write(seeds / "v6-options.dat", rows(2)[:6], fmts=wanted, machine=replace(little, options=options))
     perf_data(FIXTURES / "perfdata", wanted)
+    text(FIXTURES / "text")
+    pftrace(FIXTURES / "pftrace")
     with tempfile.TemporaryDirectory() as temp:
         for name, machine in (("little", little), ("big", big)):
             path = Path(temp) / name

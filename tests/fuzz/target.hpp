@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A libFuzzer target is one line: REWAKE_FUZZ_TARGET(Decoder, bytes_to_file). `Decoder` is any of collectors/decode:
-// made from (path, events in a batch), next() until null, then what the Python module asks for at the end. Its Error is
-// an answer; everything else that comes out of it is a finding.
+// made from (path, events in a batch), next() until null, then what the Python module asks for at the end: of itself, or
+// of its sink(). Its Error is an answer; everything else that comes out of it is a finding.
 #pragma once
 
 #include <sys/mman.h>
@@ -44,15 +44,26 @@ class MemoryFile {
 inline void whole(Bytes input, MemoryFile& file) { file.append(input); }
 
 template <class Decoder>
+const auto& counts_of(const Decoder& decoder) {
+    if constexpr (requires { decoder.sink(); }) {
+        return decoder.sink();
+    } else {
+        return decoder;
+    }
+}
+
+template <class Decoder>
 void decode_everything(const std::string& path) {
     try {
         Decoder decoder(path, 200);  // small batches: their edges are met often
         while (decoder.next() != nullptr) {
         }
-        (void)decoder.counts(false);
-        (void)decoder.counts(true);
+        const auto& end = counts_of(decoder);
+        (void)end.counts(false);
+        (void)end.counts(true);
         (void)decoder.problems();
-        for (const std::string& name : decoder.tasks().comms().names()) {
+        (void)decoder.missing();
+        for (const std::string& name : end.tasks().comms().names()) {
             (void)decode::escape(name);
         }
     } catch (const decode::Error& e) {

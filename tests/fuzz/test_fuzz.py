@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A bounded run of every libFuzzer target: the seeds, every finding so far, and some hundred inputs made of them.
+"""The seeds and every finding so far through the decoders, and a bounded run of the libFuzzer targets over them.
 
-Hours are for tests/fuzz/run.sh; this keeps the targets building and the findings mended. Skips without clang.
+Hours are for tests/fuzz/run.sh; this keeps the targets building and the findings mended. One target is built in the
+ordinary suite, the others with --slow. Skips without clang.
 """
 
 from __future__ import annotations
@@ -11,19 +12,25 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rewake.collectors._decode import PerfData, Pftrace, Text, TraceDat
+from rewake.errors import TraceError
+
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = ROOT / "fixtures" / "fuzz"
-TARGETS = re.findall(r"^rewake_fuzz\((\w+)\)", (ROOT / "tests/fuzz/CMakeLists.txt").read_text(), re.M)
+TARGETS = re.findall(r"^rewake_fuzz\((\w+) ", (ROOT / "tests/fuzz/CMakeLists.txt").read_text(), re.M)
+QUICK = "text"
+READERS = {"tracedat": TraceDat, "perfdata": PerfData, "text": Text, "pftrace": Pftrace}
 RUNS = 500
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """build/fuzz, where one build after the other is quick."""
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Builds a target in build/fuzz, where one build after the other is quick."""
     compiler = next((c for c in ("clang++", "clang++-14") if shutil.which(c)), None)
     if compiler is None or shutil.which("cmake") is None or shutil.which("ninja") is None:
         pytest.skip("no clang++, cmake and ninja: the libFuzzer targets cannot be built")
@@ -35,11 +42,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"{compiler} has no libFuzzer or sanitizers")
     build = ROOT / "build" / "fuzz"
     build.mkdir(parents=True, exist_ok=True)
-    with (build / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # pytest-xdist: one worker builds, the others find it built
-        done = subprocess.run([ROOT / "tests/fuzz/build.sh"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return build / "tests" / "fuzz"
+
+    def built(target: str) -> Path:
+        with (build / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # pytest-xdist: one worker builds at a time
+            done = subprocess.run([ROOT / "tests/fuzz/build.sh", target], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return build / "tests" / "fuzz" / f"fuzz_{target}"
+
+    return built
 
 
 def test_every_target_has_seeds() -> None:
@@ -47,12 +58,28 @@ def test_every_target_has_seeds() -> None:
     assert all(any((SEEDS / t).iterdir()) for t in TARGETS)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_bounded_run(built: Path, tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize("target", READERS)
+def test_seeds(target: str) -> None:
+    """Read or refused, without sanitizers."""
+    read = 0
+    for path in sorted((SEEDS / target).iterdir()):
+        try:
+            reader = READERS[target](str(path), 200)
+            while reader.next_batch() is not None:
+                pass
+            reader.finish()
+            read += 1
+        except TraceError as error:
+            assert "\n" not in str(error) and path.name.startswith("found-")
+    assert read >= 3
+
+
+@pytest.mark.parametrize("target", [QUICK, *(pytest.param(t, marks=pytest.mark.slow) for t in TARGETS if t != QUICK)])
+def test_bounded_run(builder: Callable[[str], Path], tmp_path: Path, target: str) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     done = subprocess.run(
-        [built / f"fuzz_{target}", f"-runs={RUNS}", "-seed=1", "-rss_limit_mb=2048", "-timeout=10", "-max_len=20000",
+        [builder(target), f"-runs={RUNS}", "-seed=1", "-rss_limit_mb=2048", "-timeout=10", "-max_len=20000",
          "-artifact_prefix=" + str(tmp_path) + os.sep, corpus, SEEDS / target],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip

@@ -185,10 +185,25 @@ def test_beside(tmp_path: Path) -> None:
     assert beside(DEMO.with_name("trace.dat")) == DEMO
 
 
-@pytest.mark.parametrize("bad", ["pack:2 nonsense:3", "no/such/file", "core:0", "pack:99999999 core:99999 pu:9999"])
+@pytest.mark.parametrize("bad", ["pack:2 nonsense:3", "no/such/file", "core:0"])
 def test_neither_file_nor_synthetic(bad: str) -> None:
     with pytest.raises(TraceError, match="topology"):
         load(bad)
+
+
+@pytest.mark.parametrize(
+    "many", ["pack:99999999 core:99999 pu:9999", "core:0 pu:" + "9" * 200, "pack:4(indexes=1:2) core:2049 pu:1"]
+)
+def test_a_synthetic_machine_of_too_many_cpus(monkeypatch: pytest.MonkeyPatch, many: str) -> None:
+    """hwloc counts to any number, for a minute: it is not asked."""
+    monkeypatch.setattr(module.hwloc.subprocess, "run", None)
+    with pytest.raises(TraceError, match="more than 8192 CPUs"):
+        load(many)
+
+
+def test_notes_of_levels_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.hwloc, "_run", lambda *_: module.hwloc.Hardware())
+    load("pack:4(indexes=9:9) [numa(indexes=9:9)] core:2048 pu:1")
 
 
 def test_crash_of_the_parser_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

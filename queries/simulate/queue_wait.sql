@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: How long would tasks have waited on the run queues of busy CPUs?
--- Definition: Modelled (closed loop). Arrival on the run queue to the first switch-in, of simulated wakeups whose chosen
---   CPU was not idle. Nearest rank, NULL below 10/(1-q) samples.
+-- Definition: Modelled (closed loop). Arrival on the run queue to the first switch-in, of simulated wakeups whose
+--   chosen CPU was not idle. Nearest rank, NULL below 10/(1-q) samples.
 -- Units: ns; share of all wakeups in per cent.
 -- Requires: woken arm
 -- Columns:

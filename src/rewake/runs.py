@@ -208,18 +208,37 @@ def make_simulation(
 
 def simulation_of(run: Run, name: str | None = None) -> Simulated:
     """The figures of a closed-loop run and of the recording that it was made from."""
+    with _simulating(run, name) as (found, _):
+        return found
+
+
+def page_of_simulation(run: Run) -> str:
+    """A closed-loop run as one HTML file."""
+    from rewake.analysis import html
+
+    vega = _vega()
+    manifest = run.recording.manifest
+    with _simulating(run) as (found, con):
+        figures = html.gather_simulated(con, manifest.get("span_ns"))
+    return html.simulated_page(found, figures, vega, tool=__version__, recording=manifest.get("id"))
+
+
+@contextmanager
+def _simulating(run: Run, name: str | None = None) -> Iterator[tuple[Simulated, duckdb.DuckDBPyConnection]]:
+    """The figures, and the connection that they were made on."""
     from rewake.analysis import quality, simulated
 
     recording = run.recording
     con = run.connect()
     try:
-        return simulated.build(
+        found = simulated.build(
             con,
             run.manifest,
             name=name or str(run.manifest.get("name") or display_name(recording.path)),
             kernel=recording.manifest.get("kernel"),
             quality=quality.assess(recording),
         )
+        yield found, con
     finally:
         con.close()
 
@@ -273,14 +292,21 @@ def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
 
 def page_of(run: Run, max_exposure: float) -> tuple[str, Report]:
     """The report as one HTML file, and as figures."""
-    from rewake import cache
     from rewake.analysis import html
 
-    vega = cache.text(f"vega-{html.bundle_version()}.js", html.bundle)
+    vega = _vega()
     manifest = run.recording.manifest
     with _reporting(run, max_exposure) as (found, con):
         figures = html.gather(con, run.manifest, manifest.get("span_ns"))
     return html.page(found, figures, vega, tool=__version__, recording=manifest.get("id")), found
+
+
+def _vega() -> str:
+    """The script of the pages, through the cache."""
+    from rewake import cache
+    from rewake.analysis import html
+
+    return cache.text(f"vega-{html.bundle_version()}.js", html.bundle)
 
 
 @contextmanager

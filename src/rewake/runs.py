@@ -5,6 +5,7 @@ interface share."""
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,6 +174,29 @@ def make_run(
 def plugin_problems(run: Run) -> list[str]:
     """What went wrong with the plugins of a run."""
     return [f"{p['name']}: {text}" for p in run.manifest["policies"] for text in p.get("problems", ())]
+
+
+def duration(text: str) -> int:
+    """Nanoseconds of `1s`, `250ms`, `500us`; UsageError for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|ms|us)", text)
+    if match is None or not (ns := round(float(match[1]) * {"s": 1e9, "ms": 1e6, "us": 1e3}[match[2]])):
+        raise UsageError(f"{text}: expected a duration such as 1s or 250ms")
+    return ns
+
+
+def simulated_specs(recording: Recording, wanted: Sequence[PolicySpec]) -> tuple[PolicySpec | None, list[PolicySpec]]:
+    """The recorded kernel's column, None where it has none, and what to put in charge. FidelityError where `auto` was
+    asked for and there is none."""
+    from rewake.errors import FidelityError
+    from rewake.replay.spec import parse
+
+    auto = None
+    try:
+        auto = parse(recorded_column(recording, policies()).instance)[0]
+    except FidelityError:
+        if any(s.name == "auto" for s in wanted):
+            raise
+    return auto, [s for s in wanted if s.name != "auto"]
 
 
 def make_simulation(

@@ -103,7 +103,7 @@ def command(
         if (of := known.get(p.base.partition("@")[0])) and not p.reference and not of["reads_irq"]
     ]
     if over:  # what simulate takes: neither plugins nor policies that read the interrupt load
-        steps.insert(0, f"{me} simulate {source} --policy {shlex.quote(over[0])}")
+        steps.insert(1, f"{me} simulate {source} --policy {shlex.quote(over[0])}")
     _answers.print_report(report, opened, format_, steps)
     _answers.complain_of_plugins(run)
     fidelity.enforce(report.fidelity, report.refusal, min_skill)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rewake.analysis import table
-from rewake.analysis.grid import NOTHING, count, number, percent, share
+from rewake.analysis import simulated_table, table
+from rewake.analysis.grid import NOTHING, Column, count, number, percent, share
 from rewake.analysis.report import Report
+from rewake.analysis.simulated import Simulated
 from rewake.analysis.sql import Rows
 from rewake.analysis.text import markdown
 
@@ -51,6 +52,29 @@ def report(r: Report) -> str:
     ]
     lines += ["", *_grid(header, body), "", *(f"- {markdown(note.strip(), None)}" for note in table.notes(r))]
     return "\n".join(lines) + "\n"
+
+
+def simulation(s: Simulated) -> str:
+    """A closed-loop run: how far it reproduces the recording above; policies as rows; notes below."""
+    m = s.machine
+    lines = [f"### {markdown(m.recording)}", ""]
+    lines += [f"{m.cpus} CPUs, kernel {markdown(m.kernel or 'unknown')}; {markdown(s.quality.line(), None)}", ""]
+    lines += ["Does the model reproduce what was recorded? simulated / recorded, µs", ""]
+    lines += [*_table(simulated_table.checks(s)), "", f"**{simulated_table.verdict(s)}**", ""]
+    if s.in_charge:
+        for grid in simulated_table.policies(s, markdown):
+            lines += [*_table(grid), ""]
+    else:
+        lines += [simulated_table.NONE_IN_CHARGE, ""]
+    return "\n".join([*lines, *(f"- {markdown(note, None)}" for note in simulated_table.notes(s))]) + "\n"
+
+
+def _table(columns: Sequence[Column]) -> list[str]:
+    """A grid of the text tables."""
+    header = [" ".join(c.header).replace("- ", "") for c in columns]
+    return _grid(
+        header, [[" ".join(cell.split()) for cell in line] for line in zip(*(c.cells for c in columns), strict=True)]
+    )
 
 
 def rows(answer: Rows) -> str:

@@ -23,6 +23,15 @@ FACTUAL_WITHIN, MOVES_WITHIN = 0.20, 0.10
 MOST_DIVERGED = 10.0
 """Per cent of a policy's windows that may diverge before its figures are vetoed."""
 
+VERSUS = ("p50_ns", "p90_ns", "p99_ns", "cycles_per_s")
+"""Figures with a distance from the factual run, `_vs_factual_pct`."""
+RANGES = {
+    "p50_ns": ("p50_low_ns", "p50_high_ns"),
+    "p99_ns": ("p99_low_ns", "p99_high_ns"),
+    "cycles_per_s": ("cycles_low_per_s", "cycles_high_per_s"),
+}
+"""Figures with the smallest and the largest of a single window."""
+
 _BLOCKS, _RESAMPLES, _SEED, _LEVEL = 20, 200, 1, 0.90
 
 
@@ -54,6 +63,30 @@ class Simulated:
     policies: list[dict[str, Any]]
     broken: int
     """Conservation checks that failed (V5)."""
+    types: dict[str, str]
+    """DuckDB's, of the figures of `policies`."""
+
+    @property
+    def in_charge(self) -> list[dict[str, Any]]:
+        """The recorded kernel's column, then the policies: what can be compared."""
+        return [p for p in self.policies if p["kind"] in ("factual", "policy")]
+
+    @property
+    def factual(self) -> dict[str, Any] | None:
+        """What all others are compared with; None where the recorded kernel has no column."""
+        return next((p for p in self.policies if p["kind"] == "factual"), None)
+
+    def check(self, kind: str) -> Check | None:
+        """The check of that kind, where it was made."""
+        return next((c for c in self.checks if c.kind == kind), None)
+
+    def apart(self, policy: Mapping[str, Any], figure: str) -> bool:
+        """Whether no window of a policy reaches into the range of the factual run's windows."""
+        if self.factual is None or figure not in RANGES:
+            return False
+        low, high = RANGES[figure]
+        mine, other = (policy[low], policy[high]), (self.factual[low], self.factual[high])
+        return None not in (*mine, *other) and bool(mine[0] > other[1] or mine[1] < other[0])
 
     @property
     def diverged(self) -> list[dict[str, Any]]:
@@ -132,14 +165,17 @@ def build(con: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], *, name: 
     sql.prepare(con)
     parts = ("simulate/latency", "simulate/queue_wait", "simulate/migrations", "simulate/work")
     found: dict[str, dict[str, Any]] = {}
+    types: dict[str, str] = {}
     for part in parts:
-        prefix = "wait_" if part == "simulate/queue_wait" else ""
-        for row in sql.run(con, part).dicts():
-            into = found.setdefault(row["policy"], {"policy": row["policy"]})
-            into |= {k if k in ("policy", "queued", "queued_pct") else prefix + k: v for k, v in row.items()}
+        answer = sql.run(con, part)
+        wait = part == "simulate/queue_wait"
+        names = [f"wait_{c}" if wait and c.endswith("_ns") else c for c in answer.columns]
+        types |= dict(zip(names, answer.types or (), strict=False))
+        for row in answer.rows:
+            found.setdefault(row[0], {}).update(zip(names, row, strict=True))
     factual = next((p for p in found.values() if p["kind"] == "factual"), None)
     for p in found.values():
-        for figure in ("p50_ns", "p90_ns", "p99_ns", "cycles_per_s"):
+        for figure in VERSUS:
             base = None if factual is None else factual[figure]
             value = p[figure]
             p[f"{figure}_vs_factual_pct"] = None if not base or value is None else 100.0 * (value - base) / base
@@ -153,6 +189,17 @@ def build(con: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], *, name: 
         checks=[_check(row, half) for row in sql.run(con, "simulate/recorded").dicts()],
         policies=list(found.values()),
         broken=int(broken),
+        types=types | {f"{figure}_vs_factual_pct": "DOUBLE" for figure in VERSUS},
+    )
+
+
+def per_policy(s: Simulated) -> sql.Rows:
+    """The figures as one table, a row per arm; its columns do not depend on what the arms did."""
+    names = [name for name in s.types if name != "policy"]
+    return sql.Rows(
+        ("recording", "kernel", "policy", *names),
+        [(s.machine.recording, s.machine.kernel, p["policy"], *(p[name] for name in names)) for p in s.policies],
+        ("VARCHAR", "VARCHAR", "VARCHAR", *(s.types[name] for name in names)),
     )
 
 

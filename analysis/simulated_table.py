@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rewake.analysis.grid import NOTHING, Column, count, micros, number, percent, render, wrap
 from rewake.analysis.simulated import Check, Simulated
 from rewake.analysis.text import terminal
 
-_NAMES = {"pinned": "V3 pinned", "null": "null model", "factual": "V4 factual"}
+NAMES = {"pinned": "V3 pinned", "null": "null model", "factual": "V4 factual"}
+NONE_IN_CHARGE = "Only the recorded placement was simulated (--pin)."
 
 
 def table(s: Simulated, next_steps: Sequence[str] = ()) -> str:
@@ -24,76 +25,81 @@ def table(s: Simulated, next_steps: Sequence[str] = ()) -> str:
         "",
         *_policies(s),
         "",
-        *_footer(s),
+        *(line for note in notes(s) for line in wrap(terminal(note, None))),
     ]
     lines += [f"next: {step}" if i == 0 else f"      {step}" for i, step in enumerate(next_steps)]
     return "\n".join(lines) + "\n"
 
 
 def _trust(s: Simulated) -> list[str]:
-    lines = ["Does the model reproduce what was recorded?  simulated / recorded, µs"]
+    lines = ["Does the model reproduce what was recorded?  simulated / recorded, µs", *render(checks(s))]
+    return [*lines, *wrap(verdict(s))]
+
+
+def checks(s: Simulated) -> list[Column]:
+    """The arms that should reproduce the recording, beside it; what does not is marked."""
     rows = s.checks
 
     def pair(c: Check, name: str) -> str:
         mark = " !" if name in c.missed else ""
         return f"{micros(c.figures[f'{name}_ns'])} / {micros(c.figures[f'recorded_{name}_ns'])}{mark}"
 
-    def plain(c: Check, name: str) -> str:
-        return f"{micros(c.figures[f'{name}_ns'])} / {micros(c.figures[f'recorded_{name}_ns'])}"
-
     def per_s(c: Check, name: str) -> str:
         model, truth = c.figures[f"{name}_per_s"], c.figures[f"recorded_{name}_per_s"]
         mark = " !" if name in c.missed else ""
         return f"{number(model, 0)} / {number(truth, 0)}{mark}"
 
-    grid = [
-        Column(("",), [_NAMES[c.kind] for c in rows], left=True),
+    return [
+        Column(("",), [NAMES[c.kind] for c in rows], left=True),
         Column(("p50",), [pair(c, "p50") for c in rows]),
         Column(("p90",), [pair(c, "p90") for c in rows]),
         Column(("p99",), [pair(c, "p99") for c in rows]),
         Column(("KS",), [number(c.figures["ks"], 3) + (" !" if "ks" in c.missed else "") for c in rows]),
-        Column(("queue wait p90",), [plain(c, "wait_p90") for c in rows]),
+        Column(("queue wait p90",), [pair(c, "wait_p90") for c in rows]),
         Column(("KS",), [number(c.figures["wait_ks"], 3) for c in rows]),
         Column(("moves/s",), [per_s(c, "moves") for c in rows]),
     ]
-    lines += render(grid)
-    judged = [c for c in rows if c.kind != "null"]
-    failed = [f"{_NAMES[c.kind]}: {', '.join(c.missed)}" for c in judged if c.missed]
-    verdict = "holds" if not failed else "does NOT hold (!): " + "; ".join(failed)
+
+
+def verdict(s: Simulated) -> str:
+    """What the checks come to, in a sentence."""
+    failed = [f"{NAMES[c.kind]}: {', '.join(c.missed)}" for c in s.checks if c.kind != "null" and c.missed]
+    told = "holds" if not failed else "does NOT hold (!): " + "; ".join(failed)
     broken = "conservation checks: all hold" if not s.broken else f"{s.broken} conservation checks FAILED"
-    return [*lines, *wrap(f"validation {verdict}. {broken}.")]
+    return f"validation {told}. {broken}."
 
 
-def _versus(value: float | None) -> str:
-    return "" if value is None else f"({value:+.0f}%)"
+def versus(p: Mapping[str, Any], figure: str) -> str:
+    """Distance from the factual run; nothing for that run itself, or without one."""
+    value = p[f"{figure}_vs_factual_pct"]
+    return "" if value is None or p["kind"] == "factual" else f"{value:+.0f}%"
 
 
-def _range(low: int | None, high: int | None) -> str:
+def reach(low: int | None, high: int | None) -> str:
+    """Smallest and largest of a window, µs."""
     return NOTHING if low is None else f"{micros(low)}..{micros(high)}"
 
 
-def _policies(s: Simulated) -> list[str]:
-    shown = [p for p in s.policies if p["kind"] in ("factual", "policy")]
-    if not shown:
-        return ["Only the recorded placement was simulated (--pin)."]
+def policies(s: Simulated, escape: Callable[[str], str]) -> tuple[list[Column], list[Column]]:
+    """Latency, and what happens per second, with each policy in charge; names go through `escape`."""
+    shown = s.in_charge
 
     def with_versus(p: dict[str, Any], key: str, text: str) -> str:
-        return text if p["kind"] == "factual" else f"{text} {_versus(p[f'{key}_vs_factual_pct']):>7}"
+        told = versus(p, key)
+        return text if p["kind"] == "factual" else f"{text} {f'({told})' if told else '':>7}"
 
-    def named(p: dict[str, Any]) -> str:
-        return terminal(p["policy"]) + ("  (factual)" if p["kind"] == "factual" else "")
-
+    names = [escape(p["policy"]) + ("  (factual)" if p["kind"] == "factual" else "") for p in shown]
     first = [
-        Column(("modelled, latency µs",), [named(p) for p in shown], left=True),
+        Column(("modelled, latency µs",), names, left=True),
         Column(("p50",), [with_versus(p, "p50_ns", micros(p["p50_ns"])) for p in shown]),
         Column(("p90",), [with_versus(p, "p90_ns", micros(p["p90_ns"])) for p in shown]),
         Column(("p99",), [with_versus(p, "p99_ns", micros(p["p99_ns"])) for p in shown]),
-        Column(("p99, windows",), [_range(p["p99_low_ns"], p["p99_high_ns"]) for p in shown]),
+        Column(("p99, windows",), [reach(p["p99_low_ns"], p["p99_high_ns"]) for p in shown]),
         Column(("p99.9",), [micros(p["p999_ns"]) for p in shown]),
         Column(("queue", "wait p99"), [micros(p["wait_p99_ns"]) for p in shown]),
     ]
     second = [
-        Column(("modelled, per second",), [named(p) for p in shown], left=True),
+        Column(("modelled, per second",), names, left=True),
         Column(("wake", "cycles"), [with_versus(p, "cycles_per_s", number(p["cycles_per_s"], 0)) for p in shown]),
         Column(("moves:", "wakeup"), [number(p["wake_per_s"], 0) for p in shown]),
         Column(("new", "idle"), [number(p["newidle_per_s"], 0) for p in shown]),
@@ -103,27 +109,35 @@ def _policies(s: Simulated) -> list[str]:
         Column(("idle while", "waiting"), [percent(p["machine_idle_pct"]) for p in shown]),
         Column(("di-", "verged"), [percent(p["diverged_pct"], 0) for p in shown]),
     ]
+    return first, second
+
+
+def _policies(s: Simulated) -> list[str]:
+    if not s.in_charge:
+        return [NONE_IN_CHARGE]
+    first, second = policies(s, terminal)
     return [*render(first, spill=True), "", *render(second, spill=True)]
 
 
-def _footer(s: Simulated) -> list[str]:
+def notes(s: Simulated) -> list[str]:
+    """What the figures mean, and where they cannot be answered for. Names are as they are."""
     t = s.settings
-    windows = max((p["windows"] for p in s.policies if p["kind"] in ("factual", "policy")), default=0)
-    lines = wrap(
+    windows = max((p["windows"] for p in s.in_charge), default=0)
+    settings = (
         f"Closed loop, modelled throughout: {count(windows)} windows of at most {t.get('windows_ns', 0) / 1e9:g} s "
         f"({t.get('replicas', 1)} replica{'s' if t.get('replicas', 1) != 1 else ''}), each begun on the recorded "
         f"machine. Balancing: {t.get('balance')}. Costs of moving x{t.get('move_factor', 0):g}, per CPU searched "
         f"{t.get('scan_ns', 0)} ns, speed beside a busy sibling {t.get('smt', 1):g}. No cache, bandwidth, frequency or "
         "lock contention. Compare with the factual line, never with the record."
     )
-    for p in s.diverged:
-        lines += wrap(
-            f"{terminal(p['policy'])}: {percent(p['diverged_pct'], 0)} of its windows left the recording behind."
-        )
-    censored = [p for p in s.policies if p["kind"] in ("factual", "policy") and p["biased_from"] is not None]
-    for p in censored:
-        lines += wrap(
-            f"{terminal(p['policy'])}: {count(p['censored'])} wakeups had not run when their window stopped; "
-            f"percentiles from p{p['biased_from']:g} may be low (worst case p99 {micros(p['p99_worst_ns'])} µs)."
-        )
+    lines = [settings]
+    lines += [
+        f"{p['policy']}: {percent(p['diverged_pct'], 0)} of its windows left the recording behind." for p in s.diverged
+    ]
+    lines += [
+        f"{p['policy']}: {count(p['censored'])} wakeups had not run when their window stopped; percentiles from "
+        f"p{p['biased_from']:g} may be low (worst case p99 {micros(p['p99_worst_ns'])} µs)."
+        for p in s.in_charge
+        if p["biased_from"] is not None
+    ]
     return lines

@@ -3,6 +3,8 @@
 
 from rewake.analysis.html.figures import Figures as Figures
 from rewake.analysis.html.figures import gather as gather
-from rewake.analysis.html.page import bundle as bundle
-from rewake.analysis.html.page import bundle_version as bundle_version
 from rewake.analysis.html.page import page as page
+from rewake.analysis.html.simulated import gather_simulated as gather_simulated
+from rewake.analysis.html.simulated import simulated_page as simulated_page
+from rewake.analysis.html.template import bundle as bundle
+from rewake.analysis.html.template import bundle_version as bundle_version

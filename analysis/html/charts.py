@@ -23,6 +23,11 @@ KERNEL_CHOSE = (
     ("agreed", "the same CPU"), ("recorded_prev", "the previous CPU"), ("recorded_waker", "the waker's CPU"),
     ("recorded_same_llc", "another, same LLC"), ("recorded_elsewhere", "another LLC"),
 )  # fmt: skip
+CAUSES = (
+    ("wake", "wakeup", "same_llc"), ("newidle", "CPU that goes idle", "other_llc"),
+    ("periodic", "periodic balancing", "busy"), ("fork", "fork", "waker"),
+)  # fmt: skip
+"""Causes of simulated migrations: column, label, colour."""
 _FEW_PLACES = 8
 """A side of a heatmap up to which its cells carry their figures."""
 MOST_CELLS = 70
@@ -105,6 +110,28 @@ def flow(rows: Rows, policies: Sequence[str]) -> Spec:
     )  # fmt: skip
 
 
+_NINES = {"calculate": "-log(1 - datum.quantile) / LN10", "as": "nines"}
+"""Percentiles by the nines that they have, so that the tail has room."""
+_NINES_AXIS: Spec = {
+    "field": "nines", "type": "quantitative",
+    "axis": {
+        "title": "percentile", "values": [0.30103, 1, 2, 3, 4, 5], "labelOverlap": "greedy",
+        "labelExpr": "datum.value < 0.5 ? '50' : datum.value < 1.5 ? '90' : format(100 - pow(10, 2 - datum.value), "
+        "'.' + (datum.value - 2) + 'f')",
+    },
+    "scale": {"nice": False, "zero": True},
+}  # fmt: skip
+
+
+def _latency_axis(low: float, high: float) -> Spec:
+    """Axis of latencies from `low` to `high`, µs, by decades."""
+    return {
+        "title": None, "values": [us for us in _DECADES_US if low <= us <= high],
+        "labelExpr": "datum.value >= 1e6 ? datum.value / 1e6 + ' s' : datum.value >= 1e3 ? "
+        "datum.value / 1e3 + ' ms' : datum.value + ' µs'",
+    }  # fmt: skip
+
+
 def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[int, int]) -> Spec:
     """Latency over a percentile axis: the band between the lower and the upper bound of one policy, and the record.
 
@@ -115,21 +142,8 @@ def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[in
     y = {
         "type": "quantitative",
         "scale": {"type": "log", "domain": [low, high], "nice": False, "clamp": True},
-        "axis": {
-            "title": None, "values": [us for us in _DECADES_US if low <= us <= high],
-            "labelExpr": "datum.value >= 1e6 ? datum.value / 1e6 + ' s' : datum.value >= 1e3 ? "
-            "datum.value / 1e3 + ' ms' : datum.value + ' µs'",
-        },
-    }  # fmt: skip
-    x = {
-        "field": "nines", "type": "quantitative",
-        "axis": {
-            "title": "percentile", "values": [0.30103, 1, 2, 3, 4, 5], "labelOverlap": "greedy",
-            "labelExpr": "datum.value < 0.5 ? '50' : datum.value < 1.5 ? '90' : format(100 - pow(10, 2 - datum.value), "
-            "'.' + (datum.value - 2) + 'f')",
-        },
-        "scale": {"nice": False, "zero": True},
-    }  # fmt: skip
+        "axis": _latency_axis(low, high),
+    }
     tooltip = [
         _field("quantile", "quantile"), _field("lo_us", "lo, µs", ",.1f"), _field("hi_shown", "hi, µs"),
     ]  # fmt: skip
@@ -140,7 +154,7 @@ def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[in
         values,
         height=190,
         transform=[
-            {"calculate": "-log(1 - datum.quantile) / LN10", "as": "nines"},
+            _NINES,
             {"calculate": f"max(datum.lo_ns / 1000, {low!r})", "as": "lo_us"},
             {"calculate": f"datum.hi_ns === null ? {high!r} : max(datum.hi_ns / 1000, {low!r})", "as": "hi_us"},
             {"calculate": "datum.hi_ns === null ? 'unbounded' : format(datum.hi_ns / 1000, ',.1f')", "as": "hi_shown"},
@@ -168,7 +182,119 @@ def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[in
                 "encoding": {"y": {"field": "lo_us", **y}, "y2": {"field": "hi_us"}, "tooltip": tooltip},
             },
         ],
-        encoding={"x": x},
+        encoding={"x": _NINES_AXIS},
+    )  # fmt: skip
+
+
+def curves(rows: Rows, looks: Mapping[str, Look]) -> Spec:
+    """Modelled latency over a percentile axis, one line a policy. `rows`: simulate/curve."""
+    ends = [max(1, row["latency_ns"]) / 1000 for row in rows]
+    low, high = min(ends), max(ends)
+    scale = {"type": "log", "domain": [low, high], "nice": False, "clamp": True}
+    return _chart(
+        "curves",
+        rows,
+        height=340,
+        transform=[_NINES, {"calculate": f"max(datum.latency_ns / 1000, {low!r})", "as": "us"}],
+        mark={"type": "line", "strokeWidth": 1.8, "point": {"size": 8, "strokeWidth": 0}},
+        encoding={
+            "x": _NINES_AXIS,
+            "y": {"field": "us", "type": "quantitative", "scale": scale, "axis": _latency_axis(low, high)},
+            "color": _colour(looks),
+            "strokeDash": _dash(looks),
+            "opacity": _SHOWN,
+            "tooltip": [_field("policy", "policy"), _field("quantile", "quantile"), _field("us", "µs", ",.1f")],
+        },
+    )
+
+
+def spread(rows: Rows, looks: Mapping[str, Look], field: str, title: str, *, micros: bool = False) -> Spec:
+    """A stroke for each window, policies above each other. `rows`: simulate/windows; `micros`: the field is in ns."""
+    y = {"field": "policy", "type": "nominal", "sort": list(looks), "scale": {"domain": list(looks)},
+         "axis": _POLICY_AXIS}  # fmt: skip
+    x = {"field": "shown", "type": "quantitative", "title": title, "scale": {"zero": False},
+         "axis": {"tickCount": 5, "labelOverlap": "greedy", "labelSeparation": 6}}  # fmt: skip
+    tooltip = [
+        _field("policy", "policy"), _field("window_id", "window"), _field("replica", "replica"),
+        _field("shown", title, ",.1f"), _field("n", "wakeups", ","), _field("diverged", "diverged"),
+    ]  # fmt: skip
+    marks = (
+        ("strokes", False, {"type": "tick", "thickness": 2, "height": 16}),
+        ("circles", True, {"type": "point", "filled": False, "size": 40}),
+    )
+    both = {"x": x, "y": y, "color": _colour(looks), "opacity": _SHOWN, "tooltip": tooltip}
+    return _chart(
+        field,
+        rows,
+        height=_rows_high(len(looks), 26),
+        transform=[{"calculate": f"datum['{field}']" + (" / 1000" if micros else ""), "as": "shown"}],
+        layer=[
+            {"name": name, "transform": [{"filter": f"datum.diverged === {str(of).lower()}"}], "encoding": both,
+             "mark": mark}
+            for name, of, mark in marks if any(row["diverged"] is of for row in rows)
+        ],
+    )  # fmt: skip
+
+
+def waits(rows: Rows, looks: Mapping[str, Look]) -> Spec:
+    """Queue wait: a line from the median to p99, a point at each percentile. `rows`: figures of simulate/queue_wait."""
+    names = {"p50": "median", "p90": "p90", "p99": "p99"}
+    values = [
+        {"policy": row["policy"], "quantile": label, "ns": row[f"wait_{name}_ns"], "queued": row["queued"]}
+        for row in rows for name, label in names.items() if row[f"wait_{name}_ns"] is not None
+    ]  # fmt: skip
+    ends = [max(1, value["ns"]) / 1000 for value in values]
+    low, high = min(ends), max(ends)
+    axis = _latency_axis(low, high) | {"title": "median, p90 and p99"}
+    x = {"field": "us", "type": "quantitative", "axis": axis,
+         "scale": {"type": "log", "domain": [low, high], "nice": True}}  # fmt: skip
+    y = {"field": "policy", "type": "nominal", "sort": list(looks), "scale": {"domain": list(looks)},
+         "axis": _POLICY_AXIS}  # fmt: skip
+    same = {"y": y, "color": _colour(looks), "opacity": _SHOWN}
+    tooltip = [
+        _field("policy", "policy"), _field("quantile", "of the wait"), _field("us", "µs", ",.1f"),
+        _field("queued", "wakeups onto a busy CPU", ","),
+    ]  # fmt: skip
+    return _chart(
+        "waits",
+        values,
+        height=_rows_high(len(looks), 26),
+        transform=[{"calculate": "max(datum.ns, 1) / 1000", "as": "us"}],
+        layer=[
+            {"name": "lines", "mark": {"type": "line", "strokeWidth": 1.5}, "encoding": same | {"x": x}},
+            {"name": "points", "mark": {"type": "point", "filled": True, "size": 55},
+             "encoding": same | {
+                 "x": x, "tooltip": tooltip,
+                 "shape": {"field": "quantile", "type": "nominal", "legend": None,
+                           "scale": {"domain": list(names.values()), "range": ["circle", "diamond", "triangle-right"]}},
+             }},
+        ],
+    )  # fmt: skip
+
+
+def causes(rows: Rows, policies: Sequence[str]) -> Spec:
+    """Stacked bars: simulated migrations per second by cause. `rows`: figures of simulate/migrations."""
+    order = [name for name, _, _ in CAUSES]
+    values = [
+        {"policy": row["policy"], "cause": name, "by": label, "rank": rank, "per_s": row[f"{name}_per_s"]}
+        for row in rows for rank, (name, label, _) in enumerate(CAUSES) if row[f"{name}_per_s"]
+    ]  # fmt: skip
+    return _chart(
+        "causes",
+        values,
+        height=_rows_high(len(policies), 28),
+        mark={"type": "bar", "height": {"band": 0.74}, "stroke": "var(--paper)", "strokeWidth": 1},
+        encoding={
+            "y": {"field": "policy", "type": "nominal", "sort": list(policies), "scale": {"domain": list(policies)},
+                  "axis": _POLICY_AXIS},
+            "x": {"field": "per_s", "type": "quantitative", "stack": "zero", "title": "migrations per second",
+                  "axis": {"tickCount": 6}},
+            "color": {"field": "cause", "type": "nominal", "legend": None,
+                      "scale": {"domain": order, "range": [f"var(--flow-{colour})" for _, _, colour in CAUSES]}},
+            "order": {"field": "rank", "type": "quantitative"},
+            "opacity": _SHOWN,
+            "tooltip": [_field("policy", "policy"), _field("by", "cause"), _field("per_s", "per second", ",.0f")],
+        },
     )  # fmt: skip
 
 

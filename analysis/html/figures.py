@@ -30,8 +30,6 @@ class Heat:
 class Figures:
     """Rows of the queries by name; heatmaps as far as they fit."""
 
-    mode: str
-    """`open`: one-step figures of a replay; `closed`: a simulation."""
     span_ns: int | None
     flow: Dicts
     curve: Dicts
@@ -49,7 +47,6 @@ def gather(con: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], span_ns:
     sql.settle(con, "relocated")
     cpus = sql.run(con, "topology/cpus").dicts()
     return Figures(
-        mode=str(manifest.get("mode") or "open"),
         span_ns=span_ns,
         flow=sql.run(con, "placement/flow").dicts(),
         curve=sql.run(con, "latency/curve").dicts(),

@@ -1,88 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The page: which sections a run has, and the template filled. Figures are formatted here, never computed.
-
-Strings reach the template through `text.html`; rows of charts stand in a data block as JSON. The policy of the page
-(Content-Security-Policy) names its one script and its one style sheet by their hashes and allows nothing else.
-"""
+"""The page of a replay: which sections it has, and the template filled. Figures are formatted here, never computed."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
+from collections.abc import Mapping
 from typing import Any
 
-from rewake.analysis import grid, inputs, table, text
+from rewake.analysis import grid, inputs, table
 from rewake.analysis.html import charts
 from rewake.analysis.html.colours import Look, looks
 from rewake.analysis.html.figures import Figures, Heat
+from rewake.analysis.html.template import fill, tree
 from rewake.analysis.metrics import PolicyFigures
 from rewake.analysis.report import Report
-from rewake.errors import RewakeError
 
 MOST_PANELS = 12
 """Latency panels; more policies than that have their curves in latency/curve."""
 
-_MISSING = "a page needs the extra `report`: pip install 'rewake[report]'"
-
-
-def bundle_version() -> str:
-    """Which script `bundle` gives; RewakeError without the extra that makes it."""
-    try:
-        return version("vl-convert-python")
-    except PackageNotFoundError:
-        raise RewakeError(_MISSING) from None
-
-
-def bundle() -> str:
-    """Vega, Vega-Lite and their embedder as one script that defines vegaEmbed; takes two seconds to make."""
-    try:
-        import vl_convert
-    except ImportError:
-        raise RewakeError(_MISSING) from None
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return made.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _file(name: str) -> str:
-    return files("rewake.analysis.html").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(script: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
-
 
 def page(r: Report, f: Figures, vega: str, *, tool: str, recording: str | None) -> str:
     """The whole file. `vega` is `bundle`'s text, `tool` its version, `recording` the recording's hash."""
-    try:
-        import jinja2
-        from markupsafe import Markup
-    except ImportError:
-        raise RewakeError(_MISSING) from None
-
-    def harmless(value: Any) -> Any:
-        if not isinstance(value, str) or isinstance(value, Markup):
-            return value
-        return Markup(text.html(value).replace(" %", "\N{NO-BREAK SPACE}%"))
-
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=harmless,
-    )
-    environment.globals |= {
-        "count": grid.count, "percent": grid.percent, "share": grid.share, "number": grid.number,
-        "micros": grid.micros, "ratio": lambda x: grid.number(x, 2), "span": _span,
-    }  # fmt: skip
     seen = looks([p.policy for p in r.policies], r.auto)
     drawn = _charts(r, f, seen)
-    style, script = _file("style.css"), _file("page.js")
-    return environment.get_template("page.html").render(
+    return fill(
+        "page.html",
+        vega,
+        {"charts": drawn, "heats": [_cells(h, r) for h in f.heats]},
         r=r,
         f=f,
         looks=seen,
@@ -91,7 +34,7 @@ def page(r: Report, f: Figures, vega: str, *, tool: str, recording: str | None) 
         results=_results(r),
         panels=[n.removeprefix("curve-") for n in drawn if n.startswith("curve-")],
         panels_left=max(0, len(_alternatives(r)) - MOST_PANELS) if f.curve else 0,
-        machine=_tree(f.cpus),
+        machine=tree(f.cpus),
         known=_provenance(r, f),
         assumed=_assumed(r),
         targets=[t for t in charts.TARGETS if any(row["target"] == t[0] for row in f.flow)],
@@ -100,12 +43,6 @@ def page(r: Report, f: Figures, vega: str, *, tool: str, recording: str | None) 
         windows_ns=f.windows[0]["width_ns"] if f.windows else None,
         version=tool,
         recording=recording,
-        hashes=[_hash(vega), _hash(script)],
-        style_hash=_hash(style),
-        style=Markup(style),
-        vega=Markup(vega),
-        script=Markup(script),
-        data=Markup(text.json_in_script({"charts": drawn, "heats": [_cells(h, r) for h in f.heats]})),
     )
 
 
@@ -113,14 +50,8 @@ def _alternatives(r: Report) -> list[PolicyFigures]:
     return [p for p in r.policies if p.policy != "recorded"]
 
 
-def _span(ns: int | None) -> str:
-    if ns is None:
-        return "an unknown time"
-    return f"{ns / 1e9:.1f} s" if ns >= 1e9 else f"{ns / 1e6:.3g} ms"
-
-
 def _charts(r: Report, f: Figures, seen: Mapping[str, Look]) -> dict[str, Any]:
-    """What is drawn, by the id of its place in the page. A closed-loop run has no one-step exposure."""
+    """What is drawn, by the id of its place in the page."""
     names = list(seen)
     others = {name: look for name, look in seen.items() if name != "recorded"}
     out: dict[str, Any] = {}
@@ -140,7 +71,7 @@ def _charts(r: Report, f: Figures, seen: Mapping[str, Look]) -> dict[str, Any]:
     windows = [row for row in f.windows if row["policy"] != "recorded"]
     if windows:
         out["disagreed"] = charts.over_time(windows, others, "disagreed_pct", "another CPU than recorded, %")
-    if f.mode == "open" and windows:
+    if windows:
         out["exposed"] = charts.over_time(windows, others, "exposed_pct", "exposed, %")
         stacked = [row for row in f.stacked if row["policy"] != "recorded"]
         out["exposure-bars"] = charts.bars(stacked, others, "exposure_pct", "exposed decisions, %", r.max_exposure)
@@ -191,41 +122,6 @@ def _results(r: Report) -> dict[str, Any]:
         "as_columns": len(alternatives) <= table.MOST_COLUMNS,
         "figures": figures,
     }
-
-
-_LEVELS = (("package", "package"), ("node", "NUMA node"), ("llc", "LLC"), ("core", "core"))
-
-
-def _tree(cpus: Sequence[Mapping[str, Any]], level: int = 0) -> list[dict[str, Any]]:
-    """The machine as nested groups; a level that is unknown, or that only repeats the one above, is left out."""
-    if level == len(_LEVELS):
-        return []
-    key, title = _LEVELS[level]
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for cpu in cpus:
-        groups.setdefault(cpu[key], []).append(cpu)
-    if None in groups:
-        return _tree(cpus, level + 1)
-    return [
-        {
-            "kind": key,
-            "title": f"{title} {name}",
-            "cpus": _ranges([c["cpu"] for c in members]),
-            "inner": _tree(members, level + 1),
-        }
-        for name, members in groups.items()
-    ]
-
-
-def _ranges(cpus: Sequence[int]) -> str:
-    """`0-3,8`: the kernel's way to write a set of CPUs."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1][1:] = [cpu]
-        else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, p)) for p in parts)
 
 
 def _provenance(r: Report, f: Figures) -> list[dict[str, Any]]:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rewake.api import Recording as Recording
     from rewake.api import Run as Run
+    from rewake.api import Simulation as Simulation
     from rewake.api import open as open
     from rewake.api import open_run as open_run
 
 __version__ = "0.1.0"
-__all__ = ["Recording", "Run", "__version__", "open", "open_run"]
+__all__ = ["Recording", "Run", "Simulation", "__version__", "open", "open_run"]
 
 
 def __getattr__(name: str) -> Any:
     # The command line imports this package for --help: DuckDB and numpy have to wait.
-    if name in ("Recording", "Run", "open", "open_run"):
+    if name in ("Recording", "Run", "Simulation", "open", "open_run"):
         from rewake import api
 
         return getattr(api, name)

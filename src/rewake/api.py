@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rewake.analysis.quality import QualityCard
     from rewake.analysis.report import Report
+    from rewake.analysis.simulated import Simulated
 
 
 class _Asked:
@@ -139,6 +140,61 @@ class Recording(_Asked):
         )
         return Run(run)
 
+    def simulate(
+        self,
+        policies: Sequence[str] | str = (),
+        *,
+        windows: str = "1s",
+        replicas: int = 1,
+        balance: str = "recorded-rate",
+        move_cost: float = 1.0,
+        scan_cost: int = 0,
+        smt: float = 1.0,
+        timers: str = "relative",
+        seed: int = 0,
+        threads: int = 1,
+        out: Path | str | None = None,
+        force: bool = False,
+    ) -> Simulation:
+        """Re-runs the recording with each policy in charge (the closed loop). Modelled throughout.
+
+        The recorded kernel's column, the recorded placement and the null model are always simulated beside the
+        policies: what they come to says how far the rest can be trusted. `windows`: their length, "1s" or "250ms";
+        `balance`: "recorded-rate", "model" or "off"; `move_cost`, `scan_cost` (ns), `smt`, `timers` ("relative",
+        "absolute"): as `rewake simulate` has them. `out`: where the run goes; None: the cache. QualityVeto where the
+        quality card refuses the recording, or more windows diverge than can be answered for, unless `force`;
+        UsageError for what cannot be simulated.
+        """
+        from rewake.analysis import simulated
+        from rewake.replay.simulate import Settings
+
+        for name, value, known in (
+            ("balance", balance, ("recorded-rate", "model", "off")), ("timers", timers, ("relative", "absolute")),
+        ):  # fmt: skip
+            if value not in known:
+                raise UsageError(f"{name}={value!r}: {', '.join(map(repr, known))} expected")
+        if not 1 <= replicas <= 100 or not 0 < smt <= 1 or move_cost < 0 or scan_cost < 0 or seed < 0:
+            raise UsageError("replicas 1 to 100, smt above 0 to 1, no negative cost or seed expected")
+        settings = Settings(
+            windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
+            scan_ns=scan_cost, smt=smt, timers=timers,
+        )  # fmt: skip
+        wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
+        self.quality.enforce(force)
+        auto, specs = runs.simulated_specs(self._opened, wanted)
+        run = runs.make_simulation(
+            self._opened,
+            specs,
+            settings,
+            name=self.name,
+            out=None if out is None else Path(out),
+            auto=auto,
+            threads=threads,
+        )
+        found = Simulation(run)
+        simulated.enforce(found.report, force)
+        return found
+
     def _connect(self) -> duckdb.DuckDBPyConnection:
         from rewake.analysis import sql
 
@@ -207,6 +263,52 @@ class Run(_Asked):
         return notebook.report_html(self.report)
 
 
+class Simulation(_Asked):
+    """What the machine would have done with each policy in charge. Modelled."""
+
+    def __init__(self, opened: forms.Run) -> None:
+        self._opened = opened
+
+    @property
+    def path(self) -> Path:
+        """The run's directory."""
+        return self._opened.path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Arms, settings, seed."""
+        return self._opened.manifest
+
+    @property
+    def policies(self) -> list[str]:
+        """Who was in charge: the recorded kernel's column first."""
+        return [p["policy"] for p in self.report.in_charge]
+
+    @cached_property
+    def recording(self) -> Recording:
+        """What the simulation was made from."""
+        found = self._opened.recording
+        return Recording(found, str(self.manifest.get("name") or runs.display_name(found.path)))
+
+    @cached_property
+    def report(self) -> Simulated:
+        """How far the model reproduces the recording, and the figures of every policy; `.plain()` gives them as dicts
+        and lists."""
+        return runs.simulation_of(self._opened)
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        from rewake.analysis import sql
+
+        con = self._opened.connect()
+        sql.prepare(con)
+        return con
+
+    def __repr__(self) -> str:
+        from rewake.analysis import simulated_table
+
+        return simulated_table.table(self.report)
+
+
 def _max_exposure() -> float:
     from rewake.analysis.report import DEFAULT_MAX_EXPOSURE
 
@@ -229,6 +331,7 @@ def open(path: Path | str, topology: Path | str | None = None) -> Recording:
     return Recording(import_trace(given, topology), runs.display_name(given))
 
 
-def open_run(path: Path | str) -> Run:
-    """A run that `rewake replay -o` or `Recording.replay(out=...)` wrote."""
-    return Run(forms.Run(Path(path)))
+def open_run(path: Path | str) -> Run | Simulation:
+    """A run that `rewake replay -o` or `Recording.replay(out=...)` wrote, or one of `rewake simulate`."""
+    run = forms.Run(Path(path))
+    return Simulation(run) if run.manifest.get("mode") == "closed" else Run(run)

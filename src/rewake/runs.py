@@ -5,6 +5,7 @@ interface share."""
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,6 +176,29 @@ def plugin_problems(run: Run) -> list[str]:
     return [f"{p['name']}: {text}" for p in run.manifest["policies"] for text in p.get("problems", ())]
 
 
+def duration(text: str) -> int:
+    """Nanoseconds of `1s`, `250ms`, `500us`; UsageError for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|ms|us)", text)
+    if match is None or not (ns := round(float(match[1]) * {"s": 1e9, "ms": 1e6, "us": 1e3}[match[2]])):
+        raise UsageError(f"{text}: expected a duration such as 1s or 250ms")
+    return ns
+
+
+def simulated_specs(recording: Recording, wanted: Sequence[PolicySpec]) -> tuple[PolicySpec | None, list[PolicySpec]]:
+    """The recorded kernel's column, None where it has none, and what to put in charge. FidelityError where `auto` was
+    asked for and there is none."""
+    from rewake.errors import FidelityError
+    from rewake.replay.spec import parse
+
+    auto = None
+    try:
+        auto = parse(recorded_column(recording, policies()).instance)[0]
+    except FidelityError:
+        if any(s.name == "auto" for s in wanted):
+            raise
+    return auto, [s for s in wanted if s.name != "auto"]
+
+
 def make_simulation(
     recording: Recording,
     specs: Sequence[PolicySpec],
@@ -208,18 +232,37 @@ def make_simulation(
 
 def simulation_of(run: Run, name: str | None = None) -> Simulated:
     """The figures of a closed-loop run and of the recording that it was made from."""
+    with _simulating(run, name) as (found, _):
+        return found
+
+
+def page_of_simulation(run: Run) -> str:
+    """A closed-loop run as one HTML file."""
+    from rewake.analysis import html
+
+    vega = _vega()
+    manifest = run.recording.manifest
+    with _simulating(run) as (found, con):
+        figures = html.gather_simulated(con, manifest.get("span_ns"))
+    return html.simulated_page(found, figures, vega, tool=__version__, recording=manifest.get("id"))
+
+
+@contextmanager
+def _simulating(run: Run, name: str | None = None) -> Iterator[tuple[Simulated, duckdb.DuckDBPyConnection]]:
+    """The figures, and the connection that they were made on."""
     from rewake.analysis import quality, simulated
 
     recording = run.recording
     con = run.connect()
     try:
-        return simulated.build(
+        found = simulated.build(
             con,
             run.manifest,
             name=name or str(run.manifest.get("name") or display_name(recording.path)),
             kernel=recording.manifest.get("kernel"),
             quality=quality.assess(recording),
         )
+        yield found, con
     finally:
         con.close()
 
@@ -273,14 +316,21 @@ def report_of(run: Run, max_exposure: float, name: str | None = None) -> Report:
 
 def page_of(run: Run, max_exposure: float) -> tuple[str, Report]:
     """The report as one HTML file, and as figures."""
-    from rewake import cache
     from rewake.analysis import html
 
-    vega = cache.text(f"vega-{html.bundle_version()}.js", html.bundle)
+    vega = _vega()
     manifest = run.recording.manifest
     with _reporting(run, max_exposure) as (found, con):
         figures = html.gather(con, run.manifest, manifest.get("span_ns"))
     return html.page(found, figures, vega, tool=__version__, recording=manifest.get("id")), found
+
+
+def _vega() -> str:
+    """The script of the pages, through the cache."""
+    from rewake import cache
+    from rewake.analysis import html
+
+    return cache.text(f"vega-{html.bundle_version()}.js", html.bundle)
 
 
 @contextmanager

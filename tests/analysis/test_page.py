@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import re
 import shutil
@@ -12,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import bigrun
+import duckdb
 import pytest
+from command import told
 
 from rewake.analysis import sql
 from rewake.analysis.html import charts
@@ -273,18 +277,90 @@ def test_large_machines_fold(own_cache: None, tmp_path: Path) -> None:
     assert all(len(spec["data"]["values"]) <= 5000 for spec in data["charts"].values())
 
 
-def test_without_topology_and_in_the_closed_loop(own_cache: None, tmp_path: Path) -> None:
+def test_without_a_column_and_without_topology(own_cache: None, tmp_path: Path) -> None:
     recording = bigrun.recording(tmp_path / "r.rewake", 2000)
     bigrun.run(tmp_path / "p.run", recording, ["prev"])
-    page = written(tmp_path, mode="closed", auto=None, refusals={"auto": "no column for kernel 2.6"})
+    page = written(tmp_path, auto=None, refusals={"auto": "no column for kernel 2.6"})
     assert sections(page) >= {"trust", "reading", "results", "placement", "latency", "moves", "time", "machine"}
-    assert not sections(page) & {"exposure", "fidelity"}
-    text = page.read_text()
-    assert "no column for kernel 2.6" in text
-    assert "one-step" not in text.partition('id="results"')[0].partition("<body>")[2]
+    assert "fidelity" not in sections(page)
+    assert "no column for kernel 2.6" in page.read_text()
     (recording.path / "cpu.parquet").unlink()
     change(recording.path, rows=recording.manifest["rows"] | {"cpu": 0})
-    assert "no topology" in written(tmp_path, mode="open").read_text()
+    assert "no topology" in written(tmp_path).read_text()
+
+
+DEMO = Path(__file__).parents[2] / "fixtures/demo-split-llc-schbench/trace.dat"
+
+
+@pytest.fixture(scope="module")
+def simulated(own_cache: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
+    """A real simulation, of which one policy and the recording get hostile names, and its page."""
+    folder = tmp_path_factory.mktemp("simulated")
+    path = folder / "s.run"
+    assert main(["simulate", str(DEMO), "--policy", "prev", "--policy", "idle-thread-scan", "-o", str(path)]) == 0
+    change(path, name=HOSTILE[0])
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE arm AS FROM '{path / 'arm.parquet'}'")
+    con.execute("UPDATE arm SET policy = ? WHERE policy = 'prev'", [HOSTILE[1]])
+    con.execute(f"COPY arm TO '{path / 'arm.parquet'}' (FORMAT parquet)")
+    assert main(["report", str(path), "--html", str(folder / "s.html")]) == 0
+    return Run(path), folder / "s.html"
+
+
+def test_the_page_of_a_simulation(chromium: Any, simulated: tuple[Run, Path]) -> None:
+    run, file = simulated
+    shown = Browser(chromium.new_context(offline=True, viewport={"width": 1280, "height": 900}), file)
+    assert shown.said == []
+    assert shown.asked == [file.as_uri()]
+    assert shown.js("document.querySelectorAll('.chart').length") == int(
+        shown.js("document.documentElement.dataset.drawn")
+    )
+    assert shown.js("document.querySelectorAll('.chart:not(:has(svg))').length") == 0
+    con = run.connect()
+    sql.prepare(con)
+    windows = [row for row in sql.run(con, "simulate/windows").dicts() if row["kind"] in ("factual", "policy")]
+    assert shown.marks("windows-cycles", "strokes_marks") == len(windows) > 3
+    moves = [row for row in sql.run(con, "simulate/migrations").dicts() if row["policy"] not in ("pinned", "fifo")]
+    assert shown.marks("causes") == sum(bool(row[f"{name}_per_s"]) for row in moves for name, _, _ in charts.CAUSES)
+    titles = shown.page.locator("h2").all_inner_texts()
+    assert titles[0] == "Does the model reproduce what was recorded?"
+    unqualified = [title for title in titles if "modelled" not in title]
+    assert unqualified == [titles[0], "How to read it", "What was assumed", "The machine"]
+    assert shown.page.locator(".results thead th").nth(1).inner_text().split() == ["linux-6.1", "factual"]
+    shown.page.locator("[data-policy='idle-thread-scan']").click()
+    shown.page.wait_for_function("document.querySelectorAll('#cycles path[opacity=\"0.08\"]').length === 1")
+    assert shown.js("window.owned") is None
+    assert shown.page.locator("h1").inner_text() == HOSTILE[0]
+    assert shown.page.locator(".legend .name").filter(has_text=HOSTILE[1]).count() == 1
+    small = Browser(chromium.new_context(offline=True, viewport={"width": 400, "height": 800}), file)
+    assert small.js("document.documentElement.scrollWidth") == 400
+
+
+def test_a_simulation_says_where_it_does_not_hold(
+    simulated: tuple[Run, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run, file = simulated
+    assert sections(file) == {"trust", "reading", "results", "latency", "spread", "queues", "moves", "work", "idle",
+                              "settings", "machine"}  # fmt: skip
+    data = json.loads(told(capsys, "report", run.path, "--format", "json"))
+    missed = [c["policy"] for c in data["checks"] if c["kind"] != "null" and not c["holds"]]
+    tiles = re.findall(r'<div class="tile bad"><dt>([^<]*)</dt><dd class="big">([^<]*)<', file.read_text())
+    names = {"pinned": "V3 pinned", "linux-6.1": "V4 factual"}
+    assert tiles == [(names[policy], "does not hold") for policy in missed]
+    assert main(["simulate", str(DEMO), "--pin", "-o", str(tmp_path / "pin.run")]) == 0
+    assert main(["report", str(tmp_path / "pin.run"), "--html", str(tmp_path / "pin.html")]) == 0
+    assert "Only the recorded placement was simulated" in (tmp_path / "pin.html").read_text()
+    assert not rows(tmp_path / "pin.html")["charts"]
+
+
+def test_a_simulation_as_markdown_and_csv(simulated: tuple[Run, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(capsys, "report", simulated[0].path, "--format", "markdown")
+    assert "| V3 pinned |" in text and "| linux-6.1 (factual) |" in text
+    assert "<img" not in text and "<script" not in text
+    table = list(csv.DictReader(io.StringIO(told(capsys, "report", simulated[0].path, "--format", "csv"))))
+    data = json.loads(told(capsys, "report", simulated[0].path, "--format", "json"))
+    assert [row["kind"] for row in table] == ["pinned", "null", "factual", "policy", "policy"]
+    assert [int(row["p50_ns"]) for row in table] == [p["p50_ns"] for p in data["policies"]]
 
 
 @pytest.mark.slow

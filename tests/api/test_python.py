@@ -51,6 +51,19 @@ def test_examples_of_the_page(page: dict[str, Any]) -> None:
     assert policy == "idle-thread-scan" and chosen != cpu
 
 
+def test_a_simulation(page: dict[str, Any], tmp_path: Path) -> None:
+    simulation = page["simulation"]
+    assert simulation.policies == ["linux-6.1", "prev"] == list(page["versus"])
+    assert set(page["holds"]) == {"pinned", "null", "factual"}
+    assert page["versus"]["linux-6.1"] == 0
+    assert {row[1] for row in page["per_window"]} == {"pinned", "null", "factual", "policy"}
+    assert "Does the model reproduce what was recorded?" in repr(simulation)
+    again = rewake.open_run(simulation.path)
+    assert isinstance(again, rewake.Simulation)
+    assert again.report.plain() == simulation.report.plain()
+    assert again.recording.path == page["recording"].path
+
+
 def test_relations_convert(page: dict[str, Any]) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("polars")
@@ -95,6 +108,9 @@ def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.Monke
     [
         (lambda r: r.replay("linux-6.1x"), "linux-6.1x"),
         (lambda r: r.replay("prev", sync="2"), "sync='2'"),
+        (lambda r: r.simulate("irq-aware"), "not simulated"),
+        (lambda r: r.simulate("prev", windows="soon"), "soon"),
+        (lambda r: r.simulate("prev", balance="none"), "balance='none'"),
         (lambda r: r.sql("SELECT nothing FROM decision"), "nothing"),
         (lambda r: r.query("latency/none"), "latency/recorded"),
         (lambda r: r.table("wakeups"), "docs/columns.md"),
@@ -126,5 +142,5 @@ def test_the_package_loads_nothing_heavy() -> None:
     code = "import rewake, sys; print(*({'duckdb', 'numpy'} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []
-    assert set(rewake.__all__) <= {*dir(rewake), "open", "open_run", "Recording", "Run"}
+    assert set(rewake.__all__) <= {*dir(rewake), "open", "open_run", "Recording", "Run", "Simulation"}
     assert runs.display_name(Path("a/trace.dat")) == "a"

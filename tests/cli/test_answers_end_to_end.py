@@ -37,6 +37,7 @@ def test_a_trace_alone_is_the_product(capsys: pytest.CaptureFixture[str]) -> Non
         assert any(line.startswith(policy + " ") for line in lines), policy
     assert "Not counted, by class: " in text
     assert "next: rewake fidelity " in text
+    assert re.search(r"^      rewake simulate \S+ --policy idle-thread-scan$", text, re.M), "exposed above the limit"
     assert "one-step" in text
     assert told(capsys, "replay", DEMO) == text, "the same bytes from the cache"
 

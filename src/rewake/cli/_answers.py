@@ -110,13 +110,21 @@ def rules_of(file: Path | None) -> Rules | None:
 
 
 def print_simulation(found: Simulated, recording: Recording, form: str, next_steps: Sequence[str] = ()) -> None:
-    """Prints a closed-loop run as table or JSON."""
-    from rewake.analysis import jsonout, simulated_table
+    """Prints a closed-loop run in the form that was asked for."""
+    from rewake.analysis import csvout, jsonout, markdownout, parquetout, simulated_table
+    from rewake.analysis.simulated import per_policy
 
-    if form == "table":
-        emit(simulated_table.table(found, next_steps))
-    else:
-        emit(jsonout.dumps(document("simulation", found.plain(), recording, found.quality.as_dict())))
+    match form:
+        case "table":
+            emit(simulated_table.table(found, next_steps))
+        case "markdown":
+            emit(markdownout.simulation(found))
+        case "csv":
+            emit(csvout.rows(per_policy(found)))
+        case "parquet":
+            emit_bytes(parquetout.rows(per_policy(found)))
+        case _:
+            emit(jsonout.dumps(document("simulation", found.plain(), recording, found.quality.as_dict())))
 
 
 def complain_of_plugins(run: Run) -> None:

@@ -10,7 +10,6 @@ import click
 from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import format_option
-from rewake.errors import UsageError
 
 
 def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -42,19 +41,23 @@ def command(run: Path, page: Path | None, max_exposure: float, min_skill: float 
 
     opened = Run(run)
     if opened.manifest.get("mode") == "closed":
-        if page is not None or format_ not in ("table", "json"):
-            form = "a page" if page is not None else format_
-            raise UsageError(f"{run}: a simulation, which has no {form}; rewake query {run} simulate/latency")
-        _answers.print_simulation(runs.simulation_of(opened), opened.recording, format_)
+        if page is not None:
+            _write(page, runs.page_of_simulation(opened))
+        else:
+            _answers.print_simulation(runs.simulation_of(opened), opened.recording, format_)
         return
     if page is not None:
-        from rewake.whole import whole
-
         text, found = runs.page_of(opened, max_exposure)
-        with whole(page) as out:
-            out.write(text.encode())
-        click.echo(page)
+        _write(page, text)
     else:
         found = runs.report_of(opened, max_exposure)
         _answers.print_report(found, opened.recording, format_)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)
+
+
+def _write(page: Path, text: str) -> None:
+    from rewake.whole import whole
+
+    with whole(page) as out:
+        out.write(text.encode())
+    click.echo(page)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
@@ -11,15 +10,7 @@ import click
 from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
-from rewake.errors import FidelityError, UsageError
-
-
-def duration(text: str) -> int:
-    """Nanoseconds of `1s`, `250ms`, `500us`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|ms|us)", text)
-    if match is None or not (ns := round(float(match[1]) * {"s": 1e9, "ms": 1e6, "us": 1e3}[match[2]])):
-        raise UsageError(f"{text}: expected a duration such as 1s or 250ms")
-    return ns
+from rewake.errors import UsageError
 
 
 @click.command(short_help="Re-run the machine with other policies in charge (modelled).")
@@ -120,10 +111,9 @@ def command(
     from rewake.analysis import simulated
     from rewake.analysis.quality import assess
     from rewake.replay.simulate import Settings
-    from rewake.replay.spec import parse
 
     settings = Settings(
-        windows_ns=duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
+        windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
         scan_ns=scan_cost, smt=smt, timers=timers, pin=pin,
     )  # fmt: skip
     if not asked and not pin:
@@ -131,13 +121,7 @@ def command(
     wanted = runs.parse_policies(asked)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
-    auto = None
-    try:
-        auto = parse(runs.recorded_column(opened, runs.policies()).instance)[0]
-    except FidelityError:
-        if any(s.name == "auto" for s in wanted):
-            raise
-    specs = [s for s in wanted if s.name != "auto"]
+    auto, specs = runs.simulated_specs(opened, wanted)
     name = runs.display_name(recording)
     run = runs.make_simulation(
         opened,
@@ -151,6 +135,10 @@ def command(
     )
     found = runs.simulation_of(run, name)
     shown, me = _answers.path_shown(run.path), _answers.program()
-    steps = [f"{me} query {shown} simulate/latency", f"{me} replay {_answers.path_shown(recording)}"]
+    steps = [
+        f"{me} report {shown} --html report.html",
+        f"{me} query {shown} simulate/latency",
+        f"{me} replay {_answers.path_shown(recording)}",
+    ]
     _answers.print_simulation(found, opened, format_, steps)
     simulated.enforce(found, force)

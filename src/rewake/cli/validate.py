@@ -12,7 +12,6 @@ import click
 from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording
-from rewake.cli.simulate import duration
 from rewake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def command(
     from rewake.replay.simulate import Settings
     from rewake.replay.spec import parse
 
-    settings = Settings(windows_ns=duration(windows), seed=seed, balance=balance, move_factor=move_cost)
+    settings = Settings(windows_ns=runs.duration(windows), seed=seed, balance=balance, move_factor=move_cost)
     before, after = _open([a, *more_a]), _open([b, *more_b])
     if shared := {str(r.manifest.get("id")) for r in before.values()} & {
         str(r.manifest.get("id")) for r in after.values()

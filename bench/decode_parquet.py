@@ -9,7 +9,7 @@ from rewake.collectors._decode import TraceDat
 from rewake.forms import BATCH_EVENTS, RecordingWriter
 
 reader = TraceDat(sys.argv[1], BATCH_EVENTS)
-with RecordingWriter(sys.argv[2]) as writer:
+with RecordingWriter(sys.argv[2], keep=0) as writer:
     part = 0
     while batch := reader.next_batch():
         for table, columns in batch.items():

@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # Else each process that a test starts compiles numpy, scipy and altair anew: seconds of cpu apiece.
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(Path(__file__).parents[1] / "build" / "pycache")
+    sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -51,16 +51,24 @@ def loss(rows: int) -> Columns:
     return {"id": i, "ts_ns": i, "cpu": i.astype(np.uint16), "lost": (i, i == 1)}
 
 
-def test_the_oldest_parts_go_first_and_a_new_version_replaces_the_old_one() -> None:
+def test_a_new_version_replaces_the_old_one_and_what_does_not_fit_is_not_kept() -> None:
     recent = RecentParts(limit=3 * 10 * (8 + 8 + 2 + 8 + 1))
-    for index in range(5):
+    for index in range(3):
         recent.put(LOSS, index, loss(10))
-    assert [recent.get(LOSS, i, None) is not None for i in range(5)] == [False, False, True, True, True]
     recent.put(LOSS, 2, {k: v for k, v in loss(4).items() if k != "lost"})
     found = recent.get(LOSS, 2, ("id", "lost"))
     assert found is not None
     assert list(found) == ["id", "lost"]
     assert len(found["id"]) == 4
     assert found["lost"][1].all(), "a column that was not given is NULL"
-    recent.put(LOSS, 5, loss(100))
-    assert all(recent.get(LOSS, i, None) is None for i in range(6)), "too large to keep, and then nothing else is older"
+    recent.put(LOSS, 3, loss(6))
+    assert [recent.get(LOSS, i, None) is not None for i in range(5)] == [True] * 4 + [False]
+    recent.put(LOSS, 4, loss(1))
+    recent.put(LOSS, 5, loss(1))
+    assert all(recent.get(LOSS, i, None) is None for i in range(6)), "the first ones are read first, and would be gone"
+
+
+def test_nothing_is_kept_without_a_budget() -> None:
+    recent = RecentParts(limit=0)
+    recent.put(LOSS, 0, loss(1))
+    assert recent.get(LOSS, 0, None) is None

@@ -16,16 +16,22 @@ LEDGER_BYTES = 256 << 20
 
 
 class RecentParts:
-    """The parts written last. Columns are kept as they were given, not copied: nobody may change them afterwards."""
+    """The parts of a recording while all of them fit; from the first on that does not, none.
 
-    def __init__(self, limit: int = RECENT_BYTES) -> None:
+    A recording is read from its first part on: of one that does not fit, the parts written last would take memory and
+    be gone before their turn. Columns are kept as they were given, not copied: nobody may change them afterwards.
+    """
+
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: dict[tuple[str, int], tuple[Columns, int]] = {}
         self._bytes = 0
 
     def put(self, table: Table, index: int, columns: Columns) -> None:
-        """Keeps a part, in place of an earlier one of its number; the oldest parts go when the budget is used up."""
+        """Keeps a part, in place of an earlier one of its number."""
         self._drop((table.name, index))
+        if self._limit == 0:
+            return
         arrays, _, rows = checked(table, columns)
         part: Columns = {}
         size = 0
@@ -40,8 +46,9 @@ class RecentParts:
             size += rows * (dtype_of(column).itemsize + column.nullable)
         self._parts[table.name, index] = part, size
         self._bytes += size
-        while self._bytes > self._limit:
-            self._drop(next(iter(self._parts)))
+        if self._bytes > self._limit:
+            self._parts.clear()
+            self._limit = self._bytes = 0
 
     def get(self, table: Table, index: int, names: Sequence[str] | None) -> Columns | None:
         """The part, or None where it is no longer here."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewake.errors import TraceError
 from rewake.forms.directory import Writer, read_manifest
-from rewake.forms.kept import RecentParts
+from rewake.forms.kept import RECENT_BYTES, RecentParts
 from rewake.forms.parquet import Columns, connect, copy_out, create_view, empty, fetch, select, source_of, threads_for
 from rewake.forms.tables import RECORDING_TABLES, SCHEMA_VERSION, Table
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 class RecordingWriter(Writer):
     """Writes a recording: tables with parts batch by batch, the others once.
 
-    `manifest` is the caller's; `format`, `schema_version`, `n_parts`, `rows` and `columns` are filled in here.
+    `manifest` is the caller's; `format`, `schema_version`, `n_parts`, `rows` and `columns` are filled in here. `keep`:
+    bytes of a recording whose parts stay in memory to be read; 0 for a writer that nobody reads from.
     """
 
     kind = "recording"
 
-    def __init__(self, path: Path | str, threads: int = 1) -> None:
+    def __init__(self, path: Path | str, threads: int = 1, keep: int = RECENT_BYTES) -> None:
         super().__init__(path, threads)
         self._parts: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}
-        self.recent = RecentParts()
+        self.recent = RecentParts(keep)
 
     def write_part(self, table: str, index: int, columns: Columns) -> None:
         """Part `index` (the batch's number) of an event table or of `decision`; a second write replaces the first.

@@ -163,7 +163,8 @@ def synthetic() -> list[Any]:
     load = {"workload": "schbench -m 1", "background": "a | b", "topology": "t"}
     one = measure.Measured(
         "one", "one/trace.dat", load, header=header, probed=True,
-        fidelity={"auto": fidelity, "blind": worse, "causal": worse, "zero": worse}, budget={"auto": budget, "blind": proven},
+        fidelity={"auto": fidelity, "blind": worse, "causal": worse, "zero": worse},
+        budget={"auto": budget, "blind": proven},
         inputs=inputs, idle=measure.Idle([0.004, -0.02], 0.01, [0.001, 0.002]),
     )  # fmt: skip
     two = measure.Measured(

@@ -99,10 +99,10 @@ def _tools() -> Iterator[Finding]:
         yield Finding("trace-cmd", MISSING, "not installed", trace_cmd.ADVICE)
     else:
         yield Finding("trace-cmd", OK, ".".join(map(str, version)))
-    for tool, package in (("perf", "linux-perf"), ("traced", "perfetto")):
+    for tool, package in (("perf", "linux-perf"), ("perfetto", "perfetto")):
         where = shutil.which(tool)
         if where is None:
-            yield Finding(tool, LIMITED, f"not installed: no --tool {'perfetto' if tool == 'traced' else tool}",
+            yield Finding(tool, LIMITED, f"not installed: no --tool {tool}",
                           f"apt install {package}")  # fmt: skip
         else:
             yield Finding(tool, OK, _first_line([tool, "--version"]) or where)

@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The back end Perfetto: the configuration that traced is given, as text.
+"""The back end Perfetto: the configuration that traced is given, as text, and the client that hands it over.
 
-linux.process_stats is left out: it would put every command line of the machine into the trace.
+linux.process_stats is left out: it would put every command line of the machine into the trace. traced and traced_probes
+have to be running; the client records until it is told to stop.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from rewake.collectors.capture.process import Tool
+from rewake.collectors.capture.session import FINISH_SECONDS, READY_SECONDS, Request
+from rewake.collectors.capture.tracefs import Instance
+from rewake.errors import RewakeError
+
+CONNECTED = "Connected to the Perfetto traced service"
+"""What the client says once traced has its configuration."""
 DRAIN_MS = 250
 """How often traced empties the kernel's buffers."""
 
@@ -39,3 +50,55 @@ def config(o: Options) -> str:
         "} } }",
     ]
     return "\n".join(lines) + "\n"
+
+
+def arguments(config_file: Path, output: Path) -> list[str]:
+    """The command line of one recording; it records until SIGINT."""
+    return ["perfetto", "--txt", "--config", str(config_file), "--out", str(output)]
+
+
+class Perfetto:
+    """A recording of the whole machine by traced. Its ring-buffer reader is the kernel's main one: no other tracer may
+    use that meanwhile."""
+
+    name = "perfetto"
+    mode = "perfetto"
+    tick_s = 1.0
+
+    def __init__(self, request: Request) -> None:
+        if request.cpus is not None:
+            raise RewakeError("--tool perfetto: traced records all CPUs; leave out --cpus, or use trace-cmd")
+        self.trace = request.directory / "trace.pftrace"
+        self._tool: Tool | None = None
+
+    def start(self, instance: Instance, request: Request, clock: str) -> None:
+        file = request.directory / "perfetto.cfg"
+        file.write_text(config(Options(request.events, request.buffer_kb)))
+        self._tool = Tool(arguments(file, self.trace), request.directory / "perfetto.log")
+        limit = time.monotonic() + READY_SECONDS
+        while CONNECTED not in self._tool.said():
+            if not self._tool.running:
+                raise RewakeError(f"perfetto ended before it recorded anything: {self._tool.said()}")
+            if time.monotonic() > limit:
+                raise RewakeError(f"traced did not answer within {READY_SECONDS:.0f} s: {self._tool.said()}")
+            time.sleep(0.05)
+
+    def pids(self) -> Sequence[int]:
+        return [self._tool.pid] if self._tool is not None else []
+
+    def written(self) -> int:
+        return self.trace.stat().st_size if self.trace.exists() else 0
+
+    def poll(self) -> str | None:
+        return None if self._tool is not None and self._tool.running else "tool"
+
+    def finish(self) -> None:
+        assert self._tool is not None
+        self._tool.stop(FINISH_SECONDS)
+
+    def notes(self) -> dict[str, object]:
+        return {}
+
+    def abort(self) -> None:
+        if self._tool is not None:
+            self._tool.kill()

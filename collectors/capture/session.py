@@ -66,6 +66,10 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
+OWN_BUFFERS = ("perf", "perfetto")
+"""Modes of the back ends that do not record into the tracing instance."""
+
+
 class BackEnd(Protocol):
     """How events get from the instance into a file."""
 
@@ -112,7 +116,7 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
         elif not tracefs.live():
             probes.remove(tracefs)
         instance = stack.enter_context(Instance(tracefs))
-        if back_end.mode != "perf":  # which has buffers of its own
+        if back_end.mode not in OWN_BUFFERS:
             instance.set_buffer(request.buffer_kb, len(instance.stats()))
         instance.write("trace_clock", clock)
         if request.cpus is not None:
@@ -129,7 +133,7 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
         except BaseException:
             back_end.abort()
             raise
-        texts, stats = (instance.stats_text(), instance.stats()) if back_end.mode != "perf" else ({}, {})
+        texts, stats = (instance.stats_text(), instance.stats()) if back_end.mode not in OWN_BUFFERS else ({}, {})
     page_bytes = tracefs.page_bytes()
     for cpu, text in texts.items():
         (topology / "stats").mkdir(exist_ok=True)

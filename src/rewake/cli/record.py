@@ -100,6 +100,8 @@ def command(
         _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
     _refuse_tool(tool, flight_recorder)
+    if probes and tool == "perfetto":
+        raise UsageError("--probes: traced cannot record them; use trace-cmd")
     if measure_overhead and not cmd:
         raise UsageError("--measure-overhead needs a CMD to run")
     if cmd and shutil.which(cmd[0]) is None:
@@ -241,21 +243,20 @@ def _refuse_tool(tool: str, flight: bool) -> None:
         return
     if flight:
         raise UsageError(f"--tool {tool}: not with --flight-recorder, which uses the kernel's own files")
-    program = {"perf": "perf", "perfetto": "traced"}[tool]
-    if shutil.which(program) is None:
-        raise RewakeError(f"--tool {tool}: {program} is not installed: see rewake doctor")
-    if tool == "perfetto":
-        raise RewakeError("--tool perfetto: rewake does not run traced; --emit-script prints the configuration for it")
+    if shutil.which(tool) is None:
+        raise RewakeError(f"--tool {tool}: {tool} is not installed: see rewake doctor")
 
 
 def _back_end(tracefs: Tracefs, request: Request, kind: str, stop_ns: int | None) -> Callable[[], BackEnd]:
     from rewake.collectors.capture.flight import Flight
     from rewake.collectors.capture.perf import Perf
+    from rewake.collectors.capture.perfetto import Perfetto
     from rewake.collectors.capture.stream import Stream
 
     makers: dict[str, Callable[[], BackEnd]] = {
         "trace-cmd": lambda: Stream(request),
         "perf": lambda: Perf(request),
+        "perfetto": lambda: Perfetto(request),
         "flight": lambda: Flight(tracefs, request, stop_ns),
     }
     return makers[kind]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rewake.analysis.text import columns
-from rewake.cli import main
+from rewake.cli import _answers, main
 from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording, RecordingWriter, RunWriter
 
 HOSTILE = ["</script><script>x", "\x1b[2Jgone", "=cmd()", "a|b", "\\xff\\xfe", "two\nlines", "+1", "@sum", "宽" * 80]
@@ -280,3 +280,16 @@ def test_usage(recording: Path, run: Path, capsys: pytest.CaptureFixture[str]) -
     told(capsys, "policies", "show", "nosuch", code=2)
     told(capsys, "report", recording, code=1)
     told(capsys, "report", run / "none", code=1)
+
+
+def test_progress_tells_the_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    monkeypatch.setattr(_answers.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_answers.sys.stderr, "isatty", lambda: True, raising=False)
+    show = _answers.progress("replay")
+    assert show is not None
+    now[0] = 5.0
+    show(1, 4)
+    assert capsys.readouterr().err == "\r\x1b[Kreplay 1/4, about 15 s left"
+    show(4, 4)
+    assert capsys.readouterr().err.endswith("\r\x1b[K")

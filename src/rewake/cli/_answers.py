@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,13 +42,15 @@ min_skill_option = click.option(
 
 
 def progress(what: str) -> Callable[[int, int], None] | None:
-    """Progress by parts on stderr, on a terminal only."""
+    """Progress by parts on stderr with the time that is left, on a terminal only."""
     if not sys.stderr.isatty():
         return None
+    began = time.monotonic()
 
     def show(done: int, of: int) -> None:
-        end = "\r\x1b[K" if done >= of else ""
-        print(f"\r\x1b[K{what} {done}/{of}{end}", end="", file=sys.stderr, flush=True)
+        left = (time.monotonic() - began) / done * (of - done) if done else 0.0
+        told = f"{what} {done}/{of}" + (f", about {left:.0f} s left" if left >= 2 else "")
+        print(f"\r\x1b[K{told}" + ("\r\x1b[K" if done >= of else ""), end="", file=sys.stderr, flush=True)
 
     return show
 

@@ -23,9 +23,16 @@ So the population is 0-5. Policies: `recorded`; `prev` (stays); `own` decides 0:
 Two blocks of a trial, 6 and 4 wakeups, of which 4 and 2 are telling and the kernel moved 3 and none. `right` is wrong
 once, where the kernel moved; `still` moves nothing; with sync=1 `right` also moves one that the kernel left.
 
-A simulation of two windows of 3 us and four arms: `own` is factual, `prev` a policy, `pinned` and `fifo` force the
-record. In window w of arm a wakeup i of 30 takes 1,000 (i + 1) + 100 a + 10 w ns, half of it on the run queue; every
-third goes to a busy CPU; the last of `prev` never ran, and its second window diverged.
+A closed loop over the same 10 us: `pinned` in two windows; `fifo`, which diverged after 5 us; `own` as the recorded
+kernel, in two replicas; `prev` in two windows of which the second diverged. Latencies of simulated wakeups, us:
+
+    pinned   10 20 .. 60 and one that had not run
+    fifo     40 40
+    own      replica 0: 1 2 .. 20 in the first window, 21 22 in the second, both onto a busy CPU after 1 us
+             replica 1: 2 4 .. 40, and two that had not run, one of them onto a busy CPU
+    prev     1 2 .. 100 in the first window, above 80 onto a busy CPU after 1 us
+
+Beside it the recorded decisions 1 and 3 were to busy CPUs, and reached their run queues after 5 and 10 us.
 """
 
 from __future__ import annotations
@@ -73,6 +80,36 @@ DECISIONS = [
     ("exec", "stayed", 1, 1, 1, 90_000),
 ]  # fmt: skip
 
+BUSY = {1: 5_000, 3: 10_000}
+"""Decisions to a busy CPU: ns to its run queue."""
+
+ARMS = (("pinned", "pinned", 0), ("fifo", "null", 0), ("own", "factual", 0), ("own", "factual", 1),
+        ("prev", "policy", 0))  # fmt: skip
+
+WINDOWS: list[dict[str, Any]] = [
+    {"arm": 0, "window_id": 0, "from_ns": 0, "to_ns": 6_000, "wakeups": 5, "wake_moves": 2, "forced_moves": 1},
+    {"arm": 0, "window_id": 1, "from_ns": 6_000, "to_ns": 10_000, "wakeups": 2, "wake_moves": 1, "missed_moves": 1},
+    {"arm": 1, "window_id": 0, "from_ns": 0, "to_ns": 5_000, "wakeups": 2, "diverged": True, "why": "runnable"},
+    {"arm": 2, "window_id": 0, "from_ns": 0, "to_ns": 4_000, "wakeups": 20, "wake_moves": 3, "cross_llc": 2,
+     "fork_moves": 1, "cpu_ns": 8_000, "preemptions": 1, "llc_idle_ns": 400, "machine_idle_ns": 800,
+     "machine_over_100us": 1},
+    {"arm": 2, "window_id": 1, "from_ns": 4_000, "to_ns": 10_000, "wakeups": 2, "wake_moves": 1, "newidle_moves": 2,
+     "cpu_ns": 12_000, "machine_idle_ns": 200},
+    {"arm": 3, "window_id": 0, "from_ns": 0, "to_ns": 10_000, "wakeups": 22, "wake_moves": 4, "periodic_moves": 1,
+     "cross_llc": 4, "cross_node": 4, "cpu_ns": 20_000, "preemptions": 3, "llc_idle_ns": 1_600, "llc_over_100us": 1,
+     "machine_idle_ns": 3_000, "machine_over_100us": 1},
+    {"arm": 4, "window_id": 0, "from_ns": 0, "to_ns": 5_000, "wakeups": 100, "cpu_ns": 9_000},
+    {"arm": 4, "window_id": 1, "from_ns": 5_000, "to_ns": 6_000, "wakeups": 1, "diverged": True, "why": "early"},
+]  # fmt: skip
+
+WOKEN = [  # arm, window, us to the switch-in, whether the chosen CPU was idle
+    *((0, i // 5, us, True) for i, us in enumerate((10, 20, 30, 40, 50, 60, None))),
+    *((1, 0, 40, True) for _ in range(2)),
+    *((2, 0, us, True) for us in range(1, 21)), (2, 1, 21, False), (2, 1, 22, False),
+    *((3, 0, us, True) for us in range(2, 41, 2)), (3, 0, None, True), (3, 0, None, False),
+    *((4, 0, us, us <= 80) for us in range(1, 101)),
+]  # fmt: skip
+
 OWN = [
     # cpu, branch, lo, hi, outcome, inputs
     (1, 0, 10_000, 10_000, ("target_idle",), ()),
@@ -111,7 +148,7 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
         {
             "decision_id": i, "event_id": i, "ts_ns": 1000 * i, "kind": kind(k), "class": klass(c), "task": 9,
             "waker_cpu": w, "prio": 120, "prev_cpu": p, "chosen_cpu": x, "latency_ns": ns, "censored": ns is None,
-            "low_confidence": i == 5,
+            "low_confidence": i == 5, "chosen_idle": i not in BUSY, "wakeup_ns": BUSY.get(i, 1_000),
         }
         for i, (k, c, w, p, x, ns) in enumerate(DECISIONS)
     ])  # fmt: skip
@@ -147,29 +184,21 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
         for policy, both in found.items()
         for i, (agreed, moved_agreed, policy_moved) in enumerate(both)
     ])  # fmt: skip
-    simulation(con)
+    fill_closed(con)
 
 
-def simulation(con: duckdb.DuckDBPyConnection) -> None:
-    kinds = {"own": "factual", "prev": "policy", "pinned": "pinned", "fifo": "null"}
-    make(con, "arm", [{"arm": a, "policy": p, "kind": k, "replica": 0} for a, (p, k) in enumerate(kinds.items())])
-    counts = {c.name: 0 for c in TABLES["sim_window"].columns if c.type == "BIGINT"}
-    make(con, "sim_window", [
-        counts | {
-            "arm": a, "window_id": w, "from_ns": 3000 * w, "to_ns": 3000 * w + 3000, "diverged": (a, w) == (1, 1),
-            "wakeups": 30, "wake_moves": 3 * a, "newidle_moves": 6, "cross_llc": w, "cpu_ns": 6000, "preemptions": 3,
-            "llc_idle_ns": 300, "machine_idle_ns": 600, "machine_over_100us": 3,
-        }
-        for a in range(4) for w in range(2)
-    ])  # fmt: skip
+def fill_closed(con: duckdb.DuckDBPyConnection) -> None:
+    make(
+        con, "arm", [dict(zip(("arm", "policy", "kind", "replica"), (i, *a), strict=True)) for i, a in enumerate(ARMS)]
+    )
+    nothing = {c.name: 0 for c in TABLES["sim_window"].columns if c.type == "BIGINT"} | {"diverged": False}
+    make(con, "sim_window", [nothing | w for w in WINDOWS])
     make(con, "woken", [
         {
-            "arm": a, "window_id": w, "decision_id": i, "ts_ns": 3000 * w, "task": 9, "prev_cpu": 0, "cpu": 1,
-            "idle_target": i % 3 != 0, "placed": True,
-            "latency_ns": None if (a, i) == (1, 29) else 1000 * (i + 1) + 100 * a + 10 * w,
-            "wait_ns": None if (a, i) == (1, 29) else 500 * (i + 1),
+            "arm": arm, "window_id": window, "ts_ns": 0, "task": 9, "prev_cpu": 0, "cpu": 0, "idle_target": idle,
+            "placed": True, "latency_ns": us and 1000 * us, "wait_ns": us and 1000 * (us - 1),
         }
-        for a in range(4) for w in range(2) for i in range(30)
+        for arm, window, us, idle in WOKEN
     ])  # fmt: skip
 
 

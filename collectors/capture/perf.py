@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rewake.collectors.capture.process import Tool
-from rewake.collectors.capture.session import FINISH_SECONDS, READY_SECONDS, Request
+from rewake.collectors.capture.session import READY_SECONDS, Request
+from rewake.collectors.capture.tool import ToolBackEnd
 from rewake.collectors.capture.tracefs import Instance
 from rewake.collectors.snapshot.cpulist import format_list
 from rewake.errors import RewakeError
@@ -45,16 +45,14 @@ def arguments(o: Options) -> list[str]:
     ]  # fmt: skip
 
 
-class Perf:
+class Perf(ToolBackEnd):
     """`perf record` of the whole machine."""
 
     name = "perf"
     mode = "perf"
-    tick_s = 1.0
 
     def __init__(self, request: Request) -> None:
-        self.trace = request.directory / "perf.data"
-        self._tool: Tool | None = None
+        super().__init__(request.directory / "perf.data")
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:
         control, ack = (request.directory / name for name in ("control", "ack"))
@@ -75,23 +73,3 @@ class Perf:
         finally:
             os.close(order)
             os.close(answer)
-
-    def pids(self) -> Sequence[int]:
-        return [self._tool.pid] if self._tool is not None else []
-
-    def written(self) -> int:
-        return self.trace.stat().st_size if self.trace.exists() else 0
-
-    def poll(self) -> str | None:
-        return None if self._tool is not None and self._tool.running else "tool"
-
-    def finish(self) -> None:
-        assert self._tool is not None
-        self._tool.stop(FINISH_SECONDS)
-
-    def notes(self) -> dict[str, object]:
-        return {}
-
-    def abort(self) -> None:
-        if self._tool is not None:
-            self._tool.kill()

@@ -8,12 +8,12 @@ have to be running; the client records until it is told to stop.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rewake.collectors.capture.process import Tool
-from rewake.collectors.capture.session import FINISH_SECONDS, READY_SECONDS, Request
+from rewake.collectors.capture.session import READY_SECONDS, Request
+from rewake.collectors.capture.tool import ToolBackEnd
 from rewake.collectors.capture.tracefs import Instance
 from rewake.errors import RewakeError
 
@@ -57,19 +57,17 @@ def arguments(config_file: Path, output: Path) -> list[str]:
     return ["perfetto", "--txt", "--config", str(config_file), "--out", str(output)]
 
 
-class Perfetto:
+class Perfetto(ToolBackEnd):
     """A recording of the whole machine by traced. Its ring-buffer reader is the kernel's main one: no other tracer may
     use that meanwhile."""
 
     name = "perfetto"
     mode = "perfetto"
-    tick_s = 1.0
 
     def __init__(self, request: Request) -> None:
         if request.cpus is not None:
             raise RewakeError("--tool perfetto: traced records all CPUs; leave out --cpus, or use trace-cmd")
-        self.trace = request.directory / "trace.pftrace"
-        self._tool: Tool | None = None
+        super().__init__(request.directory / "trace.pftrace")
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:
         file = request.directory / "perfetto.cfg"
@@ -82,23 +80,3 @@ class Perfetto:
             if time.monotonic() > limit:
                 raise RewakeError(f"traced did not answer within {READY_SECONDS:.0f} s: {self._tool.said()}")
             time.sleep(0.05)
-
-    def pids(self) -> Sequence[int]:
-        return [self._tool.pid] if self._tool is not None else []
-
-    def written(self) -> int:
-        return self.trace.stat().st_size if self.trace.exists() else 0
-
-    def poll(self) -> str | None:
-        return None if self._tool is not None and self._tool.running else "tool"
-
-    def finish(self) -> None:
-        assert self._tool is not None
-        self._tool.stop(FINISH_SECONDS)
-
-    def notes(self) -> dict[str, object]:
-        return {}
-
-    def abort(self) -> None:
-        if self._tool is not None:
-            self._tool.kill()

@@ -11,6 +11,7 @@ What `sql` and `query` return are DuckDB relations: `.fetchall()`, `.df()` (pand
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from rewake.analysis.simulated import Simulated
 
 
-class _Asked:
+class _Asked(ABC):
     """What can be asked in SQL."""
 
+    @abstractmethod
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        raise NotImplementedError
+        """A prepared connection with the views of the form."""
 
     @cached_property
     def _con(self) -> duckdb.DuckDBPyConnection:

@@ -215,8 +215,8 @@ class Recording(_Asked):
         return notebook.recording_html(self.name, self.manifest, self.quality)
 
 
-class Run(_Asked):
-    """What each policy would have chosen: a ledger per policy instance over a recording."""
+class _Made(_Asked):
+    """What was made from a recording."""
 
     def __init__(self, opened: forms.Run) -> None:
         self._opened = opened
@@ -228,19 +228,23 @@ class Run(_Asked):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Policies with their parameters and labels, assumptions, seed."""
+        """Policies or arms with their settings, assumptions, seed."""
         return self._opened.manifest
+
+    @cached_property
+    def recording(self) -> Recording:
+        """What it was made from."""
+        found = self._opened.recording
+        return Recording(found, str(self.manifest.get("name") or runs.display_name(found.path)))
+
+
+class Run(_Made):
+    """What each policy would have chosen: a ledger per policy instance over a recording."""
 
     @property
     def policies(self) -> list[str]:
         """Policy instances, in the order in which they were asked for."""
         return self._opened.policies
-
-    @cached_property
-    def recording(self) -> Recording:
-        """What the run was made from."""
-        found = self._opened.recording
-        return Recording(found, str(self.manifest.get("name") or runs.display_name(found.path)))
 
     @cached_property
     def report(self) -> Report:
@@ -265,32 +269,13 @@ class Run(_Asked):
         return notebook.report_html(self.report)
 
 
-class Simulation(_Asked):
+class Simulation(_Made):
     """What the machine would have done with each policy in charge. Modelled."""
-
-    def __init__(self, opened: forms.Run) -> None:
-        self._opened = opened
-
-    @property
-    def path(self) -> Path:
-        """The run's directory."""
-        return self._opened.path
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """Arms, settings, seed."""
-        return self._opened.manifest
 
     @property
     def policies(self) -> list[str]:
         """Who was in charge: the recorded kernel's column first."""
         return [p["policy"] for p in self.report.in_charge]
-
-    @cached_property
-    def recording(self) -> Recording:
-        """What the simulation was made from."""
-        found = self._opened.recording
-        return Recording(found, str(self.manifest.get("name") or runs.display_name(found.path)))
 
     @cached_property
     def report(self) -> Simulated:

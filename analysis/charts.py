@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The charts of the dashboard as Vega-Lite specifications, made by Altair, and the library that draws them.
+"""The charts of the dashboard as Vega-Lite specifications, made by Altair.
 
 A specification names its data sets; the page fills them. The style of a mark names a colour of the page, which
 analysis/site/charts.js puts in, so that a chart follows light and dark; what they mean is also said by shape and text.
@@ -81,15 +81,3 @@ def _plain(chart: Any) -> dict[str, Any]:
     spec: dict[str, Any] = chart.to_dict(validate=True)
     spec.pop("config", None)
     return spec
-
-
-def bundle_name() -> str:
-    """File name of the script that draws: it changes with the library."""
-    vl_convert = extra("vl_convert", "report", "a dashboard")
-    return f"vega-{vl_convert.__version__}-{vl_convert.get_vega_version()}.js"
-
-
-def bundle() -> str:
-    """Vega, Vega-Lite and vega-embed as one script. Takes seconds to make."""
-    text: str = extra("vl_convert", "report", "a dashboard").javascript_bundle()
-    return text

@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from rewake.analysis import charts, text
+from rewake.analysis import charts, html, text
 from rewake.analysis.grid import count, percent, share
 from rewake.analysis.measures import MEASURES, Measure
 from rewake.analysis.stats import extra
@@ -61,14 +61,11 @@ class Written:
     unchanged: int = 0
 
 
-def build(con: duckdb.DuckDBPyConnection, trend: Trend, out: Path, title: str) -> Written:
-    """Builds the site of a store into `out`; `con` is `Store.connect()`'s."""
+def build(con: duckdb.DuckDBPyConnection, trend: Trend, out: Path, title: str, vega: str) -> Written:
+    """Builds the site of a store into `out`; `con` is `Store.connect()`'s, `vega` is `html.bundle`'s text."""
     done = Written()
-    bundle = out / "assets" / charts.bundle_name()
-    if bundle.exists():
-        done.unchanged += 1
-    else:
-        _write(bundle, charts.bundle(), done)
+    bundle = out / "assets" / f"vega-{html.bundle_version()}.js"
+    _write(bundle, vega, done)
     for name in ASSETS:
         _write(out / "assets" / name, _site(name), done)
     scripts = f"assets/{bundle.name}"

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a notebook shows for a recording and for a run: small HTML tables without style or script of their own."""
+"""What a notebook shows of recordings, runs and simulations: small HTML tables without style or script of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewake.analysis.grid import NOTHING, bounds, count, micros, number, percent, share
+from rewake.analysis import simulated_table
+from rewake.analysis.grid import NOTHING, Column, bounds, count, micros, number, percent, share
 from rewake.analysis.quality import QualityCard
 from rewake.analysis.report import Report
+from rewake.analysis.simulated import Simulated
 from rewake.analysis.text import html, terminal
 
 
@@ -59,6 +61,31 @@ def report_html(report: Report) -> str:
         exposure = NOTHING if recorded else number(p["exposure_pct"])
         rows.append([terminal(p.policy), *map(number, rates), p99, number(p["known_pct"]), exposure])
     return "<p>" + "<br>".join(map(html, head)) + "</p>" + _table(header, rows)
+
+
+def simulation_html(found: Simulated) -> str:
+    """Whether the model reproduces the recording, then its figures with each policy in charge."""
+    machine = found.machine
+    head = [
+        f"{machine.recording}  {machine.cpus} CPUs  {count(machine.llcs)} LLCs  kernel {machine.kernel or 'unknown'}",
+        found.quality.line(),
+        simulated_table.verdict(found),
+        "first table: simulated / recorded, µs",
+    ]
+    grids = [simulated_table.checks(found)]
+    if found.in_charge:
+        grids += simulated_table.policies(found, terminal)
+    notes = simulated_table.notes(found) if found.in_charge else [simulated_table.NONE_IN_CHARGE]
+    return "".join([_lined(head), *map(_grid, grids), _lined(notes)])
+
+
+def _lined(lines: Sequence[str]) -> str:
+    return "<p>" + "<br>".join(html(terminal(line, None)) for line in lines) + "</p>"
+
+
+def _grid(columns: Sequence[Column]) -> str:
+    header = [" ".join(column.header).replace("- ", "") for column in columns]
+    return _table(header, list(zip(*(column.cells for column in columns), strict=True)))
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -295,6 +295,11 @@ class Simulation(_Made):
 
         return simulated_table.table(self.report)
 
+    def _repr_html_(self) -> str:
+        from rewake.analysis import notebook
+
+        return notebook.simulation_html(self.report)
+
 
 def _max_exposure() -> float:
     from rewake.analysis.report import DEFAULT_MAX_EXPOSURE

@@ -7,7 +7,6 @@ import functools
 import html
 import http.server
 import json
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -19,11 +18,14 @@ import history
 import numpy as np
 import pytest
 
-from rewake.analysis import charts, dashboard, trend
+from rewake import runs
+from rewake.analysis import dashboard, trend
 from rewake.forms import Store
 
 for _module in ("altair", "vl_convert", "jinja2", "otava.analysis"):
     pytest.importorskip(_module)
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
@@ -34,27 +36,9 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J\u202e{{7*7}}"
 def build(store: Store, out: Path, title: str = "nightly") -> dashboard.Written:
     con = store.connect()
     try:
-        return dashboard.build(con, trend.watch(trend.read(con), 2.0), out, title)
+        return dashboard.build(con, trend.watch(trend.read(con), 2.0), out, title, runs.vega())
     finally:
         con.close()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_bundle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The script that draws takes seconds to make: once for all tests and all their processes."""
-    kept = tmp_path_factory.getbasetemp().parent / "vega.js"
-    make = charts.bundle
-
-    def bundle() -> str:
-        if not kept.exists():
-            part = kept.with_suffix(f".{os.getpid()}")
-            part.write_text(make(), encoding="utf-8")
-            part.replace(kept)
-        return kept.read_text(encoding="utf-8")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(charts, "bundle", bundle)
-        yield
 
 
 @pytest.fixture(scope="module")

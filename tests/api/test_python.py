@@ -86,6 +86,15 @@ def test_what_is_shown(page: dict[str, Any]) -> None:
     assert recording.name in recording._repr_html_()
 
 
+def test_what_is_shown_of_a_simulation(page: dict[str, Any]) -> None:
+    simulation = page["simulation"]
+    shown = simulation._repr_html_()
+    assert shown.count("<table>") == 3 and shown.count("<tr>") == 3 + len(simulation.report.checks) + 2 * len(
+        simulation.policies
+    )
+    assert shown.index("quality ok") < shown.index("validation") < shown.index("<table>") < shown.index("periodic")
+
+
 def test_a_run_opened_again(page: dict[str, Any], tmp_path: Path) -> None:
     run = page["recording"].replay("prev", sync="0", out=tmp_path / "a.run")
     again = rewake.open_run(run.path)

@@ -33,11 +33,12 @@ def command(
     """
     from rewake.analysis import dashboard, jsonout, text
     from rewake.forms import Store
+    from rewake.runs import vega
 
     found = _runs.watched(store, suites, policies, metrics, floor)
     con = Store(store).connect()
     try:
-        done = dashboard.build(con, found, output, title)
+        done = dashboard.build(con, found, output, title, vega())
     finally:
         con.close()
     if format_ == "json":

@@ -7,6 +7,10 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rewake.forms import Recording
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -80,15 +84,21 @@ def make_long_trace(folder: Path, events: int, times: int, cpus: int = 16) -> Pa
     return path
 
 
+def imported(trace: Path, topology: str | None, folder: Path) -> Recording:
+    """The recording of a trace, in `folder`."""
+    from rewake import importing
+
+    return importing.import_trace(trace, topology, folder / f"{trace.stem}.rewake")
+
+
 class Replays:
     """The open loop in this process, over one recording held in memory."""
 
-    def __init__(self, trace: Path, topology: str | None, folder: Path) -> None:
-        from rewake import importing
+    def __init__(self, recording: Recording) -> None:
         from rewake.replay import recorded
         from rewake.replay.loop import DECISION_COLUMNS, Loop
 
-        self.recording = importing.import_trace(trace, topology, folder / f"{trace.stem}.rewake")
+        self.recording = recording
         self.batches = [recorded.batch(self.recording, k) for k in range(self.recording.n_parts)]
         self.decisions = [
             self.recording.read_part("decision", k, DECISION_COLUMNS) for k in range(self.recording.n_parts)
@@ -122,4 +132,5 @@ class Replays:
 
 def generated(folder: Path, events: int, cpus: int, *, forks: bool = True) -> Replays:
     """About `events` events of a toy schedule on that machine. A fork looks at every CPU, as in the kernel."""
-    return Replays(make_trace(folder, events, "none", cpus, forks=forks), MACHINES[cpus].topology, folder)
+    trace = make_trace(folder, events, "none", cpus, forks=forks)
+    return Replays(imported(trace, MACHINES[cpus].topology, folder))

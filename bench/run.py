@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from measuring import Row, cpu_seconds, measure, peak_mb
-from replays import MACHINES, ROOT, Replays, generated, make_long_trace, make_perf_data, make_trace
+from replays import MACHINES, ROOT, Replays, generated, imported, make_long_trace, make_perf_data, make_trace
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
 POLICIES = (
@@ -184,7 +184,7 @@ def main() -> int:
                 for file in (trace, long)
             }
             long.unlink()
-        replays = Replays(trace, topology, folder)
+        replays = Replays(imported(trace, topology, folder))
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
             lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip
         row("6d", "8 policies / linux-6.1 alone, in process", 2.5, 1.7, lambda: replays.seconds(*POLICIES),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import statistics
 import subprocess
@@ -39,14 +38,21 @@ def cpu_seconds(argv: list[str], env: dict[str, str] | None = None) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+_WATCH = """import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status) != 0)"""
+"""A new process is charged with the memory of the one that it was forked from: this one is small."""
+
+
 def peak_mb(argv: list[str], env: dict[str, str] | None = None) -> float:
     """Most resident memory of a command."""
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=env)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"bench: {' '.join(argv)} failed")
-    return usage.ru_maxrss * 1024 / 1e6
+    watch = [sys.executable, "-S", "-c", _WATCH, *argv]
+    done = subprocess.run(watch, capture_output=True, text=True, env=env, check=False)
+    if done.returncode:
+        sys.exit(f"bench: {' '.join(argv)} failed: {done.stderr.strip()[-400:]}")
+    return int(done.stdout) * 1024 / 1e6
 
 
 def paired(pairs: int, a: Callable[[], float], b: Callable[[], float]) -> tuple[float, float, float]:

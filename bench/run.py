@@ -22,13 +22,12 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+import growth
 from measuring import Row, cpu_seconds, measure, peak_mb
 from replays import MACHINES, ROOT, Replays, generated, imported, make_long_trace, make_perf_data, make_trace
+from stages import POLICIES
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
-POLICIES = (
-    "recorded", "prev", "waker", "random-idle", "oracle-idle", "linux-6.1", "linux-4.5", "idle-thread-scan",
-)  # fmt: skip
 CPUS = 16
 SPEED_CPUS = (16, 40, 256)
 """Machines on which each policy's decisions per second are given."""
@@ -177,13 +176,11 @@ def main() -> int:
         if args.trace is None:
             long = make_long_trace(folder, args.events, LONGER)
             rows += memory_rows(peak(to_parquet, str(long)), peak(to_parquet, str(trace)), long.stat().st_size / size)
-            memory = {
-                f"rewake import, decisions too, peak MB, {file.stat().st_size / 1e6:.0f} MB": peak(
-                    *whole_import, str(file), "-o"
-                )
-                for file in (trace, long)
-            }
+            imported_mb = peak(*whole_import, str(long), "-o")
+            memory = {f"rewake import of {long.stat().st_size / 1e6:.0f} MB, peak MB": imported_mb}
             long.unlink()
+            rows += growth.decoding(PROGRAMS / "decode_columns", folder, args.events, args.pairs)
+            memory |= {f"{stage}, peak MB": mb for stage, mb in growth.memory(folder, trace, topology, python).items()}
         replays = Replays(imported(trace, topology, folder))
         row("6c", "8 policies / sum of each alone", 1.2, 1.05, lambda: replays.seconds(*POLICIES),
             lambda: sum(replays.seconds(p) for p in POLICIES))  # fmt: skip

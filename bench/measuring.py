@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import statistics
 import subprocess
@@ -39,14 +38,19 @@ def cpu_seconds(argv: list[str], env: dict[str, str] | None = None) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+_PEAK = """import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
+print(usage.ru_maxrss)
+sys.exit(status != 0)"""
+
+
 def peak_mb(argv: list[str], env: dict[str, str] | None = None) -> float:
-    """Most resident memory of a command."""
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=env)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"bench: {' '.join(argv)} failed")
-    return usage.ru_maxrss * 1024 / 1e6
+    """Most resident memory of a command, through a small process: what a parent held before exec counts for a child."""
+    done = subprocess.run([sys.executable, "-IS", "-c", _PEAK, *argv], capture_output=True, env=env, check=False)
+    if done.returncode:
+        sys.exit(f"bench: {' '.join(argv)} failed: {done.stderr.decode(errors='replace').strip()[-400:]}")
+    return int(done.stdout) * 1024 / 1e6
 
 
 def paired(pairs: int, a: Callable[[], float], b: Callable[[], float]) -> tuple[float, float, float]:

@@ -38,20 +38,18 @@ def cpu_seconds(argv: list[str], env: dict[str, str] | None = None) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-_WATCH = """import os, subprocess, sys
-process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-_, status, usage = os.wait4(process.pid, 0)
+_PEAK = """import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
 print(usage.ru_maxrss)
-sys.exit(os.waitstatus_to_exitcode(status) != 0)"""
-"""A new process is charged with the memory of the one that it was forked from: this one is small."""
+sys.exit(status != 0)"""
 
 
 def peak_mb(argv: list[str], env: dict[str, str] | None = None) -> float:
-    """Most resident memory of a command."""
-    watch = [sys.executable, "-S", "-c", _WATCH, *argv]
-    done = subprocess.run(watch, capture_output=True, text=True, env=env, check=False)
+    """Most resident memory of a command, through a small process: what a parent held before exec counts for a child."""
+    done = subprocess.run([sys.executable, "-IS", "-c", _PEAK, *argv], capture_output=True, env=env, check=False)
     if done.returncode:
-        sys.exit(f"bench: {' '.join(argv)} failed: {done.stderr.strip()[-400:]}")
+        sys.exit(f"bench: {' '.join(argv)} failed: {done.stderr.decode(errors='replace').strip()[-400:]}")
     return int(done.stdout) * 1024 / 1e6
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,12 +36,14 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """`sniff` judges the first HEAD_BYTES bytes. `holds_snapshot`: the file is a snapshot of the machine as well."""
+    """`sniff` judges the first HEAD_BYTES bytes. `holds_snapshot`: the file is a snapshot of the machine as well.
+    `packed`: what the file is packed with as a whole, which `open` undoes."""
 
     name: str
     sniff: Callable[[bytes], bool]
     open: Callable[[Path], AbstractContextManager[Reader]]
     holds_snapshot: bool = False
+    packed: str | None = None
 
 
 def _trace_dat(path: Path) -> AbstractContextManager[Reader]:
@@ -75,8 +77,8 @@ def _text(path: Path) -> AbstractContextManager[Reader]:
 def _atrace(path: Path) -> Iterator[Reader]:
     from rewake.collectors import unpack
 
-    with unpack.atrace(path) as text, _text(text) as reader:
-        yield reader
+    with unpack.atrace(path) as found, _text(found.path) as reader:
+        yield _Damaged(reader, found.damage)
 
 
 @contextmanager
@@ -84,9 +86,43 @@ def _pftrace(path: Path) -> Iterator[Reader]:
     from rewake.collectors import unpack
     from rewake.collectors._decode import Pftrace
 
-    packed = Pftrace.compressed(str(path))
-    with unpack.pftrace(path) if packed else nullcontext(path) as plain:
-        yield Pftrace(str(plain), BATCH_EVENTS)
+    if not Pftrace.compressed(str(path)):
+        yield Pftrace(str(path), BATCH_EVENTS)
+        return
+    with unpack.pftrace(path) as found:
+        yield _Damaged(Pftrace(str(found.path), BATCH_EVENTS), found.damage)
+
+
+def in_gzip(inner: Format) -> Format:
+    """The format of such a file packed with gzip."""
+
+    @contextmanager
+    def opened(path: Path) -> Iterator[Reader]:
+        from rewake.collectors import unpack
+
+        with unpack.gzip(path) as found, inner.open(found.path) as reader:
+            yield _Damaged(reader, found.damage)
+
+    # A capture is a tar: both its readers unpack it themselves.
+    return replace(inner, packed="gzip", open=inner.open if inner.holds_snapshot else opened)
+
+
+class _Damaged:
+    """A Reader of what was unpacked, which tells what could not be."""
+
+    def __init__(self, reader: Reader, damage: list[str]) -> None:
+        self._reader, self._damage = reader, damage
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return self._reader.header
+
+    def next_batch(self) -> dict[str, Columns] | None:
+        return self._reader.next_batch()
+
+    def finish(self) -> dict[str, Any]:
+        end = self._reader.finish()
+        return {**end, "problems": [*self._damage, *end["problems"]]}
 
 
 FORMATS = (

@@ -6,10 +6,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rewake.collectors import unpack
 from rewake.errors import TraceError
-from rewake.formats import FORMATS, HEAD_BYTES, Format
+from rewake.formats import FORMATS, HEAD_BYTES, Format, in_gzip
 
-_PACKED = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"))
+_PACKED_HEAD = 1 << 16  # of a packed file, in which the first HEAD_BYTES of its contents are
+_PACKED = (
+    (b"\x1f\x8b", "gzip", "gzip -d"), (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"), (b"\xfd7zXZ\0", "xz", "xz -d"),
+    (b"BZh", "bzip2", "bzip2 -d"), (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
+)  # fmt: skip
 
 
 def identify(path: Path) -> Format:
@@ -23,24 +28,34 @@ def identify(path: Path) -> Format:
             what = "not a regular file" if path.exists() else "no such file"
             raise TraceError(f"{path}: {what}")
         with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
+            start = file.read(_PACKED_HEAD)
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from error
-    for known in FORMATS:
-        if known.sniff(head):
-            return known
+    head = start[:HEAD_BYTES]
+    if known := _known(head):
+        return known
     if size == 0:
         raise TraceError(f"{path}: empty: the recording was not finished, or the disk was full; record again")
-    what, advice = _looks_like(head)
-    raise TraceError(f"{path}: {what}; {advice}")
+    inside = unpack.gzip_head(start, HEAD_BYTES)
+    if inside is None:
+        what, advice = _looks_like(head)
+        raise TraceError(f"{path}: {what}; {advice}")
+    if known := _known(inside):
+        return in_gzip(known)
+    what, advice = _looks_like(inside) if inside else ("nothing", "pack it again")
+    raise TraceError(f"{path}: compressed with gzip, in it: {what}; {advice}")
+
+
+def _known(head: bytes) -> Format | None:
+    return next((f for f in FORMATS if f.sniff(head)), None)
 
 
 def _looks_like(head: bytes) -> tuple[str, str]:
     record = "record with trace-cmd record"
-    for magic, packer in _PACKED:
+    for magic, packer, command in _PACKED:
         if head.startswith(magic):
-            return f"compressed with {packer}", "unpack it and give the trace.dat inside"
+            return f"compressed with {packer}", f"unpack it first: {command}"
     if head[257:262] == b"ustar" or head.startswith(b"PK\3\4"):
         return "an archive", "unpack it and give the trace.dat inside"
     if head.startswith((b"\xc1\x1f\xfc\xc1", b"\xc1\xfc\x1f\xc1")):

@@ -160,7 +160,8 @@ def _write(
         "tool": {"name": "rewake", "version": __version__},
         "source": {
             "name": trace.name, "format": kind.name, "version": header.get("version"),
-            "compression": header.get("compression"), "bytes": trace.stat().st_size, "sha256": digest,
+            "compression": header.get("compression"), "packed": kind.packed, "bytes": trace.stat().st_size,
+            "sha256": digest,
         },
         "snapshot": {
             "sources": machine.sources, "threads": len(machine.threads), "clock": machine.trace_clock,

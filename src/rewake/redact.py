@@ -143,7 +143,7 @@ class Redactor:
             "id": self.digest("id", str(manifest.get("id")), 64),
             "redacted": {"key": self.digest("key", "", 8), "by": "BLAKE2b"},
             "source": {
-                **{k: source.get(k) for k in ("format", "version", "compression", "bytes")},
+                **{k: source.get(k) for k in ("format", "version", "compression", "packed", "bytes")},
                 "name": "f" + self.digest("file", str(source.get("name"))),
                 "sha256": self.digest("file", str(source.get("sha256")), 64),
             },

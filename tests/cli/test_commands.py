@@ -229,7 +229,7 @@ BAD: list[tuple[bytes, str]] = [
     (b"hello\nworld\n", "a text file, no trace"),
     (b"cpus=2\nnothing\n", "text, but no line of it is an event of ftrace"),
     (b"PERFILE2" + bytes(90), "header of 0 bytes (16 and 104 are known)"),
-    (b"\x1f\x8b\x08" + bytes(90), "compressed with gzip; unpack it"),
+    (b"\x1f\x8b\x08" + bytes(90), "compressed with gzip; unpack it first: gzip -d"),
     (b"\x28\xb5\x2f\xfd" + bytes(90), "compressed with zstd"),
     (b"\x0a\x06\x40\x01\x50\x02\x58\x03" * 20, "a Perfetto trace without ftrace events"),
     (b'{"traceEvents": []}', "JSON"),

@@ -8,7 +8,6 @@ always.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -16,13 +15,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tracedat
+from capturing import capture
 
 from rewake.forms import EVENT_TABLES
 
@@ -33,28 +31,6 @@ BYTES = 2 << 30
 PAGE = 4096
 COPIES = 50
 DEMO = ROOT / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
-
-
-def capture(path: Path) -> None:
-    """A tar as the script of --emit-script leaves it, of raw pages."""
-    m = tracedat.Machine(3)
-    members = {"capture": b"tool=raw\nmode=raw\nbyte_order=little\n", "uname": b"Linux box 6.1.0 x86_64\n",
-               "formats/header_page": m.header_page(), "formats/header_event": b"# header\n"}  # fmt: skip
-    for f in tracedat.FORMATS:
-        members[f"formats/{f.system}/{f.name}/format"] = f.text(8).encode()
-    for cpu, data in enumerate(tracedat.pages(tracedat.schedule(4000, 3), tracedat.FORMATS, m)):
-        members[f"raw/cpu{cpu}"] = data
-    with tarfile.open(DEMO.with_name("topology.tar.gz")) as topology:
-        for member in topology:
-            if member.isreg() and "/devices/system/" in member.name:
-                source = topology.extractfile(member)
-                assert source is not None
-                members[member.name.removeprefix("./")] = source.read()
-    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
 
 
 def real(kind: str, folder: Path) -> Path:

@@ -46,7 +46,7 @@ PUBLISHED: dict[str, tuple[str, int, int] | str] = {
     "catapult/compressed_atrace_data.txt": ("atrace -z", 1042, 1042),
     "schedviz/test.tar.gz": ("schedviz", 28922, 0),
     "schedviz/test_no_metadata.tar.gz": ("schedviz", 28922, 0),
-    "schedviz/ebpf_trace.tar.gz": "compressed with gzip; unpack it",
+    "schedviz/ebpf_trace.tar.gz": "compressed with gzip, in it: an archive; unpack it",
     "schedviz/rawpage-cpu0-64bit": "unknown format, no trace.dat",
     "schedviz/rawpage-cpu0-32bit": "unknown format, no trace.dat",
     "tracecompass-test-traces/perf-taskset2/metadata": "a text file, no trace",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import struct
 import subprocess
@@ -24,16 +25,22 @@ def dist() -> Path | None:
 
 def query(trace: Path, *queries: str) -> list[list[tuple[Any, ...]]]:
     """Rows of each query over the trace."""
+    return load(trace, *queries)[0]
+
+
+def load(trace: Path, *queries: str, raw: bool = True) -> tuple[list[list[tuple[Any, ...]]], resource.struct_rusage]:
+    """The same, and what node used. `raw`: False leaves out the table of raw ftrace events, as --no-ftrace-raw does."""
     from google.protobuf import message_factory  # type: ignore[import-untyped]
     from perfetto.trace_processor.platform import PlatformDelegate  # type: ignore[import-untyped]
     from perfetto.trace_processor.protos import ProtoFactory  # type: ignore[import-untyped]
 
     pool = ProtoFactory(PlatformDelegate()).descriptor_pool
     stream = message_factory.GetMessageClass(pool.FindMessageTypeByName("perfetto.protos.TraceProcessorRpcStream"))
-    append, finalize, ask = 1, 2, 3  # TraceProcessorRpc.TraceProcessorMethod
+    append, finalize, ask, reset = 1, 2, 3, 11  # TraceProcessorRpc.TraceProcessorMethod
     requests = []
+    first = [] if raw else [(reset, None)]
     for number, (method, data) in enumerate(
-        [(append, trace.read_bytes()), (finalize, None), *((ask, q) for q in queries)]
+        [*first, (append, trace.read_bytes()), (finalize, None), *((ask, q) for q in queries)]
     ):
         message = stream()
         rpc = message.msg.add()
@@ -42,6 +49,8 @@ def query(trace: Path, *queries: str) -> list[list[tuple[Any, ...]]]:
             rpc.append_trace_data = data
         elif method == ask:
             rpc.query_args.sql_query = data
+        elif method == reset:
+            rpc.reset_trace_processor_args.ingest_ftrace_in_raw_table = False
         requests.append(message.SerializeToString())
     node = subprocess.Popen(
         ["node", _BRIDGE, str(dist())], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -51,10 +60,13 @@ def query(trace: Path, *queries: str) -> list[list[tuple[Any, ...]]]:
         for r in requests:
             node.stdin.write(struct.pack("<I", len(r)) + r)
         node.stdin.flush()
-        return _answers(node.stdout, stream, len(queries), ask)
+        rows = _answers(node.stdout, stream, len(queries), ask)
     finally:
         node.kill()
+        _, status, usage = os.wait4(node.pid, 0)
+        node.returncode = os.waitstatus_to_exitcode(status)
         node.communicate()
+    return rows, usage
 
 
 def _answers(out: IO[bytes], stream: Any, wanted: int, ask: int) -> list[list[tuple[Any, ...]]]:

@@ -53,7 +53,8 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
 
 
 def _format(source: dict[str, Any]) -> str:
-    """`trace.dat v7 zstd`, `text, trace-cmd report`: what is known of the file's format."""
+    """`trace.dat v7 zstd`, `text, trace-cmd report, in gzip`: what is known of the file's format."""
     version = str(source["version"] or "")
     version = f" v{version}" if version[:1].isdigit() else f", {version}" if version else ""
-    return f"{source['format']}{version}" + (f" {source['compression']}" if source["compression"] else "")
+    compression = f" {source['compression']}" if source["compression"] else ""
+    return f"{source['format']}{version}{compression}" + (f", in {source['packed']}" if source.get("packed") else "")

@@ -140,6 +140,19 @@ def _hints(where: str, value: object) -> tuple[str, ...]:
     return tuple(name for name in HINTS if name in value)
 
 
+def check_followed(rules: Rules, policies: Sequence[tuple[str, int]]) -> None:
+    """UsageError where none of the policies, given with the bits that it follows, follows hints, or one that does
+    cannot follow all of these."""
+    followers = [(name, follows) for name, follows in policies if follows]
+    if not followers:
+        raise UsageError(f"{rules.name}: none of these policies follows hints; add --policy userspace-hints")
+    for name, follows in followers:
+        lost = [hint for hint, bit in HINTS.items() if rules.used & bit & ~follows]
+        if lost:
+            shown = name.partition(":")[0]
+            raise UsageError(f"{rules.name}: {name} cannot follow {', '.join(lost)}; rewake policies show {shown}")
+
+
 @dataclass(frozen=True)
 class _Segments:
     """What a task has from each time on: number of the rule, or NO_RULE, and whether by its fork."""

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
+from rewake.replay.driver import machine_notes
+from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import kernel_version, tables
 from rewake.replay.spec import PolicySpec
@@ -268,7 +270,7 @@ class Simulator:
         except ValueError as error:
             raise UsageError(str(error)) from error
 
-    def _parts(self) -> Iterator[tuple[dict[str, Columns], dict[str, Any]]]:
+    def _parts(self, hints: TaskHints | None = None) -> Iterator[tuple[dict[str, Columns], dict[str, Any]]]:
         first = 0
         for k in range(self.recording.n_parts):
             decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
@@ -278,6 +280,8 @@ class Simulator:
                 decisions["sync"] = self.unseen.sync[first : first + n]
                 if self.unseen.scan is not None:
                     decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
+            if hints is not None:
+                decisions["hint"] = hints.of(decisions)
             first += n
             yield tables(self.recording, k, _TABLES), decisions
 
@@ -306,12 +310,13 @@ class Simulator:
         windows: Sequence[Window] | None = None,
         threads: int = 1,
         progress: Callable[[int, int], None] | None = None,
+        hints: TaskHints | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Simulated windows, in order; each of all arms."""
+        """Simulated windows, in order; each of all arms. `hints`: for the arms whose policy follows them."""
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads)
-        for k, (batch, decisions) in enumerate(self._parts()):
+        for k, (batch, decisions) in enumerate(self._parts(hints)):
             engine.run(batch, decisions)
             yield from engine.take()
             if progress is not None:
@@ -365,18 +370,19 @@ def simulate(
     auto: PolicySpec | None,
     threads: int = 1,
     queues_wakeups: bool | None = None,
+    hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Re-runs `recording` with each policy in charge and fills `writer` (arm, window, woken, manifest).
 
     The recorded kernel's column `auto` is simulated beside them, and so are the recorded placement and the null model:
-    what they come to is what can be trusted of the rest. UsageError for a policy that cannot be simulated.
+    what they come to is what can be trusted of the rest. `hints` are for the policies that follow them. UsageError for
+    a policy that cannot be simulated, and for hints that none of the policies follows.
     """
-    for spec in specs:
-        if spec.is_plugin:
-            raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
-        if _engine.policy(spec.policy)["reads_irq"]:
-            raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
+    check_simulated(specs)
+    if hints is not None:
+        check_followed(hints, [(str(s), int(_engine.policy(s.policy)["hints"])) for s in specs])
+    given = None if hints is None else TaskHints(recording, hints)
     simulator = Simulator(recording, settings, auto)
     plans: list[tuple[list[Arm], list[Window]]] = [(pinned_arms(simulator), simulator.anchored())]
     if not settings.pin:
@@ -384,7 +390,8 @@ def simulate(
     arms: list[Arm] = []
     rows: list[dict[str, Any]] = []
     for group, windows in plans:
-        for result in simulator.run(group, windows, threads, progress):
+        about = given if group[0].kind != "pinned" else None
+        for result in simulator.run(group, windows, threads, progress, about):
             arm, woken = result.pop("arm") + len(arms), result.pop("woken")
             n = len(woken["ts_ns"])
             writer.append("woken", woken | {
@@ -402,7 +409,18 @@ def simulate(
         "windows": len(simulator.windows),
         "options": simulator.options,
         "first_flips": simulator.first_flips,
+        "hints": None if given is None else given.summary(),
+        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
     }
+
+
+def check_simulated(specs: Sequence[PolicySpec]) -> None:
+    """UsageError for a policy that cannot be put in charge."""
+    for spec in specs:
+        if spec.is_plugin:
+            raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
+        if _engine.policy(spec.policy)["reads_irq"]:
+            raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
 
 
 def _write_small(writer: RunWriter, arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> None:

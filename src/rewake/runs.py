@@ -166,9 +166,10 @@ def make_run(
     if out is not None:
         build(out)
         return Run(out)
-    given = "" if hints is None else f"{hints.name} {hints.digest}"
     objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
-    return _cached(recording, [str(seed), sync, str(use_probes), given, str(auto), *map(str, specs), *objects], build)
+    return _cached(
+        recording, [str(seed), sync, str(use_probes), _hints_key(hints), str(auto), *map(str, specs), *objects], build
+    )
 
 
 def plugin_problems(run: Run) -> list[str]:
@@ -209,6 +210,7 @@ def make_simulation(
     auto: PolicySpec | None,
     threads: int = 1,
     queues_wakeups: bool | None = None,
+    hints: Rules | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
@@ -220,14 +222,15 @@ def make_simulation(
             writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
             simulate(
                 recording, specs, writer, settings,
-                auto=auto, threads=threads, queues_wakeups=queues_wakeups, progress=progress,
+                auto=auto, threads=threads, queues_wakeups=queues_wakeups, hints=hints, progress=progress,
             )  # fmt: skip
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
-    return _cached(recording, ["simulate", repr(settings), str(auto), str(queues_wakeups), *map(str, specs)], build)
+    made_from = ["simulate", repr(settings), str(auto), str(queues_wakeups), _hints_key(hints), *map(str, specs)]
+    return _cached(recording, made_from, build)
 
 
 def simulation_of(run: Run, name: str | None = None) -> Simulated:
@@ -295,6 +298,10 @@ def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Pat
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, check)[0])
+
+
+def _hints_key(hints: Rules | None) -> str:
+    return "" if hints is None else f"{hints.name} {hints.digest}"
 
 
 def _engine_digest() -> str:

@@ -159,8 +159,8 @@ def _tunables(recording: Recording) -> dict[str, int]:
     return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()}
 
 
-def _luck(columns: Mapping[str, npt.NDArray[Any]], n: int) -> dict[str, npt.NDArray[np.float32]]:
-    """By decision: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
+def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
+    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
     luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
     for path in PATHS:
         chosen = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_))
@@ -174,7 +174,7 @@ def _luck(columns: Mapping[str, npt.NDArray[Any]], n: int) -> dict[str, npt.NDAr
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         sizes = np.diff(np.append(starts, len(order)))
         rank = np.arange(len(order)) - np.repeat(starts, sizes)
-        into[columns["decision_id"][chosen[order]]] = (rank + 0.5) / np.repeat(sizes, sizes)
+        into[columns["decision_id"][chosen[order]] - first] = (rank + 0.5) / np.repeat(sizes, sizes)
     return luck
 
 
@@ -232,8 +232,8 @@ class Simulator:
         finally:
             con.close()
         columns = {k: np.ma.getdata(v) for k, v in rows.items()}
-        self.luck = _luck(columns, sum(len(self.recording.read_part("decision", k, ("event_id",))["event_id"])
-                                       for k in range(self.recording.n_parts)))  # fmt: skip
+        decisions = (self.recording.read_part("decision", k, ("event_id",)) for k in range(self.recording.n_parts))
+        self.luck = _luck(columns, self.recording.first_decision, sum(len(d["event_id"]) for d in decisions))
         ts = columns["ts_ns"]
         at = self._block(ts)
         out = []
@@ -318,11 +318,17 @@ class Simulator:
         engine.begin_with(self.leads)
         for k, (batch, decisions) in enumerate(self._parts(hints)):
             engine.run(batch, decisions)
-            yield from engine.take()
+            yield from map(self._numbered, engine.take())
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)
         engine.finish()
-        yield from engine.take()
+        yield from map(self._numbered, engine.take())
+
+    def _numbered(self, result: dict[str, Any]) -> dict[str, Any]:
+        """A slice's decisions keep the numbers of the whole; the engine counts from 0."""
+        decision, none = result["woken"]["decision_id"]
+        result["woken"]["decision_id"] = (decision + self.recording.first_decision, none)
+        return result
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
@@ -392,14 +398,12 @@ def simulate(
     for group, windows in plans:
         about = given if group[0].kind != "pinned" else None
         for result in simulator.run(group, windows, threads, progress, about):
-            arm, woken = result.pop("arm") + len(arms), result.pop("woken")
-            n = len(woken["ts_ns"])
-            writer.append("woken", woken | {
-                "arm": np.full(n, arm, np.uint16), "window_id": np.full(n, result["window_id"], np.uint32)
-            })  # fmt: skip
+            arm = result["arm"] + len(arms)
+            writer.append("woken", _woken(result, arm))
             rows.append(result | {"arm": arm})
         arms += group
-    _write_small(writer, arms, rows)
+    for name, columns in _small(arms, rows).items():
+        writer.write(name, columns)
     writer.manifest |= {
         "mode": "closed",
         "settings": asdict(settings),
@@ -423,14 +427,36 @@ def check_simulated(specs: Sequence[PolicySpec]) -> None:
             raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
 
 
-def _write_small(writer: RunWriter, arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> None:
-    writer.write("arm", {
-        "arm": np.arange(len(arms), dtype=np.uint16),
-        "policy": np.array([a.name for a in arms], object),
-        "kind": np.array([a.kind for a in arms], object),
-        "replica": np.array([a.replica for a in arms], np.uint16),
-    })  # fmt: skip
-    columns: dict[str, Any] = {}
+def kept(
+    simulator: Simulator, arms: Sequence[Arm], windows: Sequence[Window], hints: TaskHints | None, threads: int = 1
+) -> dict[str, Columns]:
+    """The tables `arm`, `sim_window` and `woken` of these arms, in memory."""
+    rows, parts = [], []
+    for result in simulator.run(arms, windows, threads, hints=hints):
+        parts.append(_woken(result, result["arm"]))
+        rows.append(result)
+    if not parts:
+        raise TraceError(f"{simulator.recording.path}: no window of it could be simulated")
+    woken: Columns = {}
+    for name in RUN_TABLES["woken"].names:
+        columns = [part[name] for part in parts]
+        if columns and isinstance(columns[0], tuple):
+            woken[name] = tuple(np.concatenate(list(x)) for x in zip(*columns, strict=True))  # type: ignore[assignment]
+        else:
+            woken[name] = np.concatenate(columns)
+    return {**_small(arms, rows), "woken": woken}
+
+
+def _woken(result: dict[str, Any], arm: int) -> Columns:
+    """Takes the simulated wakeups out of a window."""
+    woken: Columns = result.pop("woken")
+    n = len(woken["ts_ns"])
+    window = np.full(n, result["window_id"], np.uint32)
+    return woken | {"arm": np.full(n, arm, np.uint16), "window_id": window}
+
+
+def _small(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
+    columns: Columns = {}
     for column in RUN_TABLES["sim_window"].columns:
         values = [row[column.name] for row in rows]
         if column.name == "why":
@@ -438,4 +464,12 @@ def _write_small(writer: RunWriter, arms: Sequence[Arm], rows: Sequence[Mapping[
         else:
             kinds = {"USMALLINT": np.uint16, "UINTEGER": np.uint32, "BOOLEAN": np.bool_, "BIGINT": np.int64}
             columns[column.name] = np.array(values, kinds[column.type])
-    writer.write("sim_window", columns)
+    return {
+        "arm": {
+            "arm": np.arange(len(arms), dtype=np.uint16),
+            "policy": np.array([a.name for a in arms], object),
+            "kind": np.array([a.kind for a in arms], object),
+            "replica": np.array([a.replica for a in arms], np.uint16),
+        },
+        "sim_window": columns,
+    }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,27 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
     return column_of(
         manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=placed_by_ext(recording)
     )
+
+
+def shared_column(recordings: Iterable[Recording]) -> str:
+    """The column of all of them; UsageError where they differ."""
+    known = policies()
+    columns = {recorded_column(r, known).instance for r in recordings}
+    if len(columns) != 1:
+        raise UsageError(f"not repeats of one arm: their kernels or features differ ({', '.join(sorted(columns))})")
+    return columns.pop()
+
+
+def part_of(recording: Recording, from_ns: int, until_ns: int) -> Recording:
+    """A window of a recording, as a recording in the cache; ns after its start."""
+    from rewake import cache
+    from rewake.forms import Recording
+    from rewake.slicing import slice_recording
+
+    parts = ["slice", str(recording.path.resolve()), str(recording.manifest.get("id")), str(from_ns), str(until_ns)]
+    key = hashlib.sha256("\0".join([*parts, __version__]).encode()).hexdigest()[:32]
+    build = lambda out: slice_recording(recording, out, (from_ns, until_ns))  # noqa: E731
+    return Recording(cache.fetch(f"{key}.rewake", build, Recording)[0])
 
 
 def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:

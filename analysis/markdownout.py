@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rewake.analysis import simulated_table, table
+from rewake.analysis import advice_table, simulated_table, table
+from rewake.analysis.advice import Advice
 from rewake.analysis.grid import NOTHING, Column, count, number, percent, share
 from rewake.analysis.report import Report
 from rewake.analysis.simulated import Simulated
@@ -67,6 +68,21 @@ def simulation(s: Simulated) -> str:
     else:
         lines += [simulated_table.NONE_IN_CHARGE, ""]
     return "\n".join([*lines, *(f"- {markdown(note, None)}" for note in simulated_table.notes(s))]) + "\n"
+
+
+def advice(a: Advice) -> str:
+    """The verdict, what it rests on, every trial."""
+
+    def whole(text: str) -> str:
+        return markdown(text, None)
+
+    lines = [f"### {advice_table.headline(a, whole)}", "", advice_table.about(a, whole), ""]
+    if a.judged is not None:
+        lines += [advice_table.judged_title(a), "", *_table(advice_table.judged(a.judged, markdown)), ""]
+        lines += [markdown(advice_table.verdict(a.judged), None), ""]
+    if a.trials:
+        lines += [advice_table.trials_title(a), "", *_table(advice_table.trials(a, markdown)), ""]
+    return "\n".join([*lines, *(f"- {note}" for note in advice_table.notes(a, whole))]) + "\n"
 
 
 def _table(columns: Sequence[Column]) -> list[str]:

@@ -65,6 +65,10 @@ class Simulated:
     """Conservation checks that failed (V5)."""
     types: dict[str, str]
     """DuckDB's, of the figures of `policies`."""
+    hints: dict[str, Any] | None = None
+    """What the rules of --hints came to."""
+    remarks: tuple[str, ...] = ()
+    """What the policies cannot show on this machine."""
 
     @property
     def in_charge(self) -> list[dict[str, Any]]:
@@ -104,6 +108,8 @@ class Simulated:
             "checks": [asdict(c) | {"holds": c.holds} for c in self.checks],
             "conservation_broken": self.broken,
             "policies": self.policies,
+            "hints": self.hints,
+            "notes": self.remarks,
         }
 
 
@@ -190,6 +196,8 @@ def build(con: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], *, name: 
         policies=list(found.values()),
         broken=int(broken),
         types=types | {f"{figure}_vs_factual_pct": "DOUBLE" for figure in VERSUS},
+        hints=manifest.get("hints"),
+        remarks=tuple(manifest.get("notes") or ()),
     )
 
 

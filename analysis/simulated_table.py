@@ -8,6 +8,7 @@ from typing import Any
 
 from rewake.analysis.grid import NOTHING, Column, count, micros, number, percent, render, wrap
 from rewake.analysis.simulated import Check, Simulated
+from rewake.analysis.table import hints
 from rewake.analysis.text import terminal
 
 NAMES = {"pinned": "V3 pinned", "null": "null model", "factual": "V4 factual"}
@@ -140,4 +141,4 @@ def notes(s: Simulated) -> list[str]:
         for p in s.in_charge
         if p["biased_from"] is not None
     ]
-    return lines
+    return [*lines, *(f"{note}." for note in s.remarks), *hints(s.hints)]

@@ -180,7 +180,7 @@ def notes(r: Report) -> list[str]:
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         out.append("A p99 needs 1,000 samples.")
-    out += _inputs(r) + _sync(r) + _machine(r) + _hints(r) + _energy(r)
+    out += _inputs(r) + _sync(r) + _machine(r) + hints(r.run.get("hints")) + _energy(r)
     if any(p.base == "oracle-idle" for p in r.policies):
         out.append("oracle-idle sees every CPU at no cost: an unreachable bound, not a policy to ship.")
     for name, meaning in LABELS.items():
@@ -241,9 +241,8 @@ def _machine(r: Report) -> list[str]:
     return out + [f"{terminal(str(note), None)}." for note in r.run.get("notes") or ()]
 
 
-def _hints(r: Report) -> list[str]:
-    """What the rules of --hints came to, rule by rule."""
-    given = r.run.get("hints")
+def hints(given: object) -> list[str]:
+    """What the rules of --hints came to, rule by rule; `given`: the run's word on it, if any."""
     if not isinstance(given, dict):
         return []
     out = [f"Hints of {terminal(str(given['file']), _NAME)}, by rule:"]

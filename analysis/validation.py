@@ -111,18 +111,19 @@ def measured(recording: Recording) -> dict[str, float | None]:
         con.close()
 
 
-def _t(n: int) -> float:
+def student95(n: int) -> float:
+    """Student's t, 95th percentile, for the mean of n values; infinite for one."""
     return math.inf if n < 2 else _T95[n - 2] if n - 2 < len(_T95) else _NORMAL95
 
 
-def _half_width(logs: Sequence[float]) -> float:
+def half_width(logs: Sequence[float]) -> float:
     """Half the width of the 90 % interval of one more repeat; infinite for a single one."""
     n = len(logs)
-    return math.inf if n < 2 else _t(n) * stdev(logs) * math.sqrt(1 + 1 / n)
+    return math.inf if n < 2 else student95(n) * stdev(logs) * math.sqrt(1 + 1 / n)
 
 
 def _predicted(logs: Sequence[float], truth: Sequence[float]) -> Predicted:
-    middle, half = fmean(logs), _half_width(logs)
+    middle, half = fmean(logs), half_width(logs)
     low, high = middle - half, middle + half
     miss = [max(low - b, 0.0) + max(b - high, 0.0) for b in truth]
     alpha = 1 - LEVEL
@@ -162,7 +163,7 @@ def build(
                 figure=figure,
                 a=math.exp(fmean(null)),
                 b=math.exp(fmean(truth)),
-                null_spread=_half_width(null),
+                null_spread=half_width(null),
                 changed=fmean(truth) - fmean(null),
                 model=_predicted(shifted, truth),
                 null=_predicted(null, truth),

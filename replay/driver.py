@@ -14,7 +14,7 @@ import rewake.replay._engine as _engine
 from rewake.errors import UsageError
 from rewake.forms import ENUMS, Recording, RunWriter
 from rewake.replay import plugins
-from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints
+from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints, check_followed
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import rows_of
 from rewake.replay.spec import PolicySpec
@@ -33,18 +33,6 @@ def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:
         return "hybrid"
     fixed = {p["name"]: p["value"] for p in about["params"] if p["constant"]}
     return "variant" if any(spec.params.get(name, value) != value for name, value in fixed.items()) else "faithful"
-
-
-def _check_hints(rules: Rules, specs: Sequence[PolicySpec], info: Sequence[Mapping[str, Any]]) -> None:
-    followers = [(spec, int(about["hints"])) for spec, about in zip(specs, info, strict=True) if about["hints"]]
-    if not followers:
-        raise UsageError(f"{rules.name}: none of these policies follows hints; add --policy userspace-hints")
-    for spec, follows in followers:
-        lost = [name for name, bit in HINTS.items() if rules.used & bit & ~follows]
-        if lost:
-            raise UsageError(
-                f"{rules.name}: {spec} cannot follow {', '.join(lost)}; rewake policies show {spec.policy}"
-            )
 
 
 def machine_notes(recording: Recording, specs: Sequence[PolicySpec], hints: int = 0) -> list[str]:
@@ -148,7 +136,7 @@ def replay(
     if sync in MODES and auto is not None and auto.is_plugin:
         raise UsageError(f"--assume sync={sync} asks a column of rewake's own, and {auto} is a plugin")
     if hints is not None:
-        _check_hints(hints, specs, info)
+        check_followed(hints, [(str(s), int(about["hints"])) for s, about in zip(specs, info, strict=True)])
     given = None if hints is None else TaskHints(recording, hints)
     loop.engine([spec for spec in specs if not spec.is_plugin], False)  # a wrong parameter is told at once
     unseen = loop.infer(auto, sync) if sync in MODES and auto is not None else None

@@ -8,6 +8,7 @@ when it forked it.
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from rewake.replay import _engine
 HINTS: dict[str, int] = _engine.HINTS
 """Name -> bit, as prctl of the posting takes them; WAKE_WIDE is only described there."""
 PROPOSED = ("WAKE_WIDE",)
-_PAIRS = (("FORK_AFFINE", "FORK_SPREAD"), ("WAKE_AFFINE", "WAKE_HOLD"))
+HINT_PAIRS = (("FORK_AFFINE", "FORK_SPREAD"), ("WAKE_AFFINE", "WAKE_HOLD"))
 _WORDS, _NUMBERS = ("comm", "cgroup"), ("tgid", "tid")
 _KEYS = (*_WORDS, *_NUMBERS, "from", "to", "hints")
 _COUNTED = tuple(ENUMS["decision_class"].index(c) for c in ("moved", "stayed"))
@@ -77,6 +78,44 @@ class Rules:
         return bits
 
 
+def rules_of(name: str, rules: Sequence[Rule]) -> Rules:
+    """Rules that no file holds yet."""
+    return Rules(name, _digest(tuple(rules)), tuple(rules))
+
+
+def exactly(name: str) -> str:
+    """The pattern that matches a task's or cgroup's name and nothing else."""
+    return re.sub(r"[*?[]", r"[\g<0>]", name)
+
+
+def dump(rules: Sequence[Rule]) -> str:
+    """The text of a rules file; `load` reads the same rules from it."""
+    out = []
+    for rule in rules:
+        lines = ["[[rule]]"]
+        for key in (*_WORDS, *_NUMBERS):
+            if values := getattr(rule, key):
+                lines.append(f"{key} = {_toml(values[0] if len(values) == 1 else list(values))}")
+        for key in ("from", "to"):
+            if (ns := getattr(rule, f"{key}_ns")) is not None:
+                lines.append(f"{key} = {ns // 10**9}.{ns % 10**9:09d}")
+        out.append("\n".join([*lines, f"hints = {_toml(list(rule.hints))}"]) + "\n")
+    return "\n".join(out)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, int):
+        return str(value)
+    plain = (c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in value)
+    return '"' + "".join(plain) + '"'
+
+
+def _digest(rules: tuple[Rule, ...]) -> str:
+    return hashlib.sha256(repr(rules).encode()).hexdigest()
+
+
 def load(path: Path) -> Rules:
     """Reads a rules file. UsageError names file and rule, and what is allowed."""
     try:
@@ -92,7 +131,7 @@ def load(path: Path) -> Rules:
     if set(document) != {"rule"} or not isinstance(rules, list) or not rules:
         raise UsageError(f"{path}: [[rule]] tables expected, at least one and nothing else")
     found = tuple(_rule(f"{path}: rule {i}", rule) for i, rule in enumerate(rules, 1))
-    return Rules(path.name, hashlib.sha256(repr(found).encode()).hexdigest(), found)
+    return Rules(path.name, _digest(found), found)
 
 
 def _rule(where: str, given: object) -> Rule:
@@ -134,10 +173,23 @@ def _hints(where: str, value: object) -> tuple[str, ...]:
         raise UsageError(
             f"{where}: hints={value!r}: {allowed}" if value is not None else f"{where}: no hints: {allowed}"
         )
-    for pair in _PAIRS:
+    for pair in HINT_PAIRS:
         if all(name in value for name in pair):
             raise UsageError(f"{where}: {' and '.join(pair)} exclude each other; {allowed}")
     return tuple(name for name in HINTS if name in value)
+
+
+def check_followed(rules: Rules, policies: Sequence[tuple[str, int]]) -> None:
+    """UsageError where none of the policies, given with the bits that it follows, follows hints, or one that does
+    cannot follow all of these."""
+    followers = [(name, follows) for name, follows in policies if follows]
+    if not followers:
+        raise UsageError(f"{rules.name}: none of these policies follows hints; add --policy userspace-hints")
+    for name, follows in followers:
+        lost = [hint for hint, bit in HINTS.items() if rules.used & bit & ~follows]
+        if lost:
+            shown = name.partition(":")[0]
+            raise UsageError(f"{rules.name}: {name} cannot follow {', '.join(lost)}; rewake policies show {shown}")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
+from rewake.replay.driver import machine_notes
+from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import kernel_version, tables
 from rewake.replay.spec import PolicySpec
@@ -157,8 +159,8 @@ def _tunables(recording: Recording) -> dict[str, int]:
     return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()}
 
 
-def _luck(columns: Mapping[str, npt.NDArray[Any]], n: int) -> dict[str, npt.NDArray[np.float32]]:
-    """By decision: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
+def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
+    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
     luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
     for path in PATHS:
         chosen = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_))
@@ -172,7 +174,7 @@ def _luck(columns: Mapping[str, npt.NDArray[Any]], n: int) -> dict[str, npt.NDAr
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         sizes = np.diff(np.append(starts, len(order)))
         rank = np.arange(len(order)) - np.repeat(starts, sizes)
-        into[columns["decision_id"][chosen[order]]] = (rank + 0.5) / np.repeat(sizes, sizes)
+        into[columns["decision_id"][chosen[order]] - first] = (rank + 0.5) / np.repeat(sizes, sizes)
     return luck
 
 
@@ -230,8 +232,8 @@ class Simulator:
         finally:
             con.close()
         columns = {k: np.ma.getdata(v) for k, v in rows.items()}
-        self.luck = _luck(columns, sum(len(self.recording.read_part("decision", k, ("event_id",))["event_id"])
-                                       for k in range(self.recording.n_parts)))  # fmt: skip
+        decisions = (self.recording.read_part("decision", k, ("event_id",)) for k in range(self.recording.n_parts))
+        self.luck = _luck(columns, self.recording.first_decision, sum(len(d["event_id"]) for d in decisions))
         ts = columns["ts_ns"]
         at = self._block(ts)
         out = []
@@ -268,7 +270,7 @@ class Simulator:
         except ValueError as error:
             raise UsageError(str(error)) from error
 
-    def _parts(self) -> Iterator[tuple[dict[str, Columns], dict[str, Any]]]:
+    def _parts(self, hints: TaskHints | None = None) -> Iterator[tuple[dict[str, Columns], dict[str, Any]]]:
         first = 0
         for k in range(self.recording.n_parts):
             decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
@@ -278,6 +280,8 @@ class Simulator:
                 decisions["sync"] = self.unseen.sync[first : first + n]
                 if self.unseen.scan is not None:
                     decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
+            if hints is not None:
+                decisions["hint"] = hints.of(decisions)
             first += n
             yield tables(self.recording, k, _TABLES), decisions
 
@@ -306,18 +310,25 @@ class Simulator:
         windows: Sequence[Window] | None = None,
         threads: int = 1,
         progress: Callable[[int, int], None] | None = None,
+        hints: TaskHints | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Simulated windows, in order; each of all arms."""
+        """Simulated windows, in order; each of all arms. `hints`: for the arms whose policy follows them."""
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads)
-        for k, (batch, decisions) in enumerate(self._parts()):
+        for k, (batch, decisions) in enumerate(self._parts(hints)):
             engine.run(batch, decisions)
-            yield from engine.take()
+            yield from map(self._numbered, engine.take())
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)
         engine.finish()
-        yield from engine.take()
+        yield from map(self._numbered, engine.take())
+
+    def _numbered(self, result: dict[str, Any]) -> dict[str, Any]:
+        """A slice's decisions keep the numbers of the whole; the engine counts from 0."""
+        decision, none = result["woken"]["decision_id"]
+        result["woken"]["decision_id"] = (decision + self.recording.first_decision, none)
+        return result
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
@@ -365,18 +376,19 @@ def simulate(
     auto: PolicySpec | None,
     threads: int = 1,
     queues_wakeups: bool | None = None,
+    hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Re-runs `recording` with each policy in charge and fills `writer` (arm, window, woken, manifest).
 
     The recorded kernel's column `auto` is simulated beside them, and so are the recorded placement and the null model:
-    what they come to is what can be trusted of the rest. UsageError for a policy that cannot be simulated.
+    what they come to is what can be trusted of the rest. `hints` are for the policies that follow them. UsageError for
+    a policy that cannot be simulated, and for hints that none of the policies follows.
     """
-    for spec in specs:
-        if spec.is_plugin:
-            raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
-        if _engine.policy(spec.policy)["reads_irq"]:
-            raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
+    check_simulated(specs)
+    if hints is not None:
+        check_followed(hints, [(str(s), int(_engine.policy(s.policy)["hints"])) for s in specs])
+    given = None if hints is None else TaskHints(recording, hints)
     simulator = Simulator(recording, settings, auto)
     plans: list[tuple[list[Arm], list[Window]]] = [(pinned_arms(simulator), simulator.anchored())]
     if not settings.pin:
@@ -384,15 +396,14 @@ def simulate(
     arms: list[Arm] = []
     rows: list[dict[str, Any]] = []
     for group, windows in plans:
-        for result in simulator.run(group, windows, threads, progress):
-            arm, woken = result.pop("arm") + len(arms), result.pop("woken")
-            n = len(woken["ts_ns"])
-            writer.append("woken", woken | {
-                "arm": np.full(n, arm, np.uint16), "window_id": np.full(n, result["window_id"], np.uint32)
-            })  # fmt: skip
+        about = given if group[0].kind != "pinned" else None
+        for result in simulator.run(group, windows, threads, progress, about):
+            arm = result["arm"] + len(arms)
+            writer.append("woken", _woken(result, arm))
             rows.append(result | {"arm": arm})
         arms += group
-    _write_small(writer, arms, rows)
+    for name, columns in _small(arms, rows).items():
+        writer.write(name, columns)
     writer.manifest |= {
         "mode": "closed",
         "settings": asdict(settings),
@@ -402,17 +413,50 @@ def simulate(
         "windows": len(simulator.windows),
         "options": simulator.options,
         "first_flips": simulator.first_flips,
+        "hints": None if given is None else given.summary(),
+        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
     }
 
 
-def _write_small(writer: RunWriter, arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> None:
-    writer.write("arm", {
-        "arm": np.arange(len(arms), dtype=np.uint16),
-        "policy": np.array([a.name for a in arms], object),
-        "kind": np.array([a.kind for a in arms], object),
-        "replica": np.array([a.replica for a in arms], np.uint16),
-    })  # fmt: skip
-    columns: dict[str, Any] = {}
+def check_simulated(specs: Sequence[PolicySpec]) -> None:
+    """UsageError for a policy that cannot be put in charge."""
+    for spec in specs:
+        if spec.is_plugin:
+            raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
+        if _engine.policy(spec.policy)["reads_irq"]:
+            raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
+
+
+def kept(
+    simulator: Simulator, arms: Sequence[Arm], windows: Sequence[Window], hints: TaskHints | None, threads: int = 1
+) -> dict[str, Columns]:
+    """The tables `arm`, `sim_window` and `woken` of these arms, in memory."""
+    rows, parts = [], []
+    for result in simulator.run(arms, windows, threads, hints=hints):
+        parts.append(_woken(result, result["arm"]))
+        rows.append(result)
+    if not parts:
+        raise TraceError(f"{simulator.recording.path}: no window of it could be simulated")
+    woken: Columns = {}
+    for name in RUN_TABLES["woken"].names:
+        columns = [part[name] for part in parts]
+        if columns and isinstance(columns[0], tuple):
+            woken[name] = tuple(np.concatenate(list(x)) for x in zip(*columns, strict=True))  # type: ignore[assignment]
+        else:
+            woken[name] = np.concatenate(columns)
+    return {**_small(arms, rows), "woken": woken}
+
+
+def _woken(result: dict[str, Any], arm: int) -> Columns:
+    """Takes the simulated wakeups out of a window."""
+    woken: Columns = result.pop("woken")
+    n = len(woken["ts_ns"])
+    window = np.full(n, result["window_id"], np.uint32)
+    return woken | {"arm": np.full(n, arm, np.uint16), "window_id": window}
+
+
+def _small(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
+    columns: Columns = {}
     for column in RUN_TABLES["sim_window"].columns:
         values = [row[column.name] for row in rows]
         if column.name == "why":
@@ -420,4 +464,12 @@ def _write_small(writer: RunWriter, arms: Sequence[Arm], rows: Sequence[Mapping[
         else:
             kinds = {"USMALLINT": np.uint16, "UINTEGER": np.uint32, "BOOLEAN": np.bool_, "BIGINT": np.int64}
             columns[column.name] = np.array(values, kinds[column.type])
-    writer.write("sim_window", columns)
+    return {
+        "arm": {
+            "arm": np.arange(len(arms), dtype=np.uint16),
+            "policy": np.array([a.name for a in arms], object),
+            "kind": np.array([a.kind for a in arms], object),
+            "replica": np.array([a.replica for a in arms], np.uint16),
+        },
+        "sim_window": columns,
+    }

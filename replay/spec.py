@@ -76,3 +76,19 @@ def parse(text: str) -> list[PolicySpec]:
     if len(combinations) > MOST_INSTANCES:
         raise UsageError(f"--policy {text}: stands for {len(combinations)} instances, at most {MOST_INSTANCES}")
     return [PolicySpec(name, dict(zip(choices, values, strict=True)), column or None) for values in combinations]
+
+
+def parse_sweep(text: str) -> list[PolicySpec]:
+    """As `parse`, and a key may have several values: `NAME:key=a,b,c`."""
+    head, colon, tail = text.partition(":")
+    choices: list[list[str]] = []
+    for item in tail.split(",") if colon else ():
+        key, equals, _ = item.partition("=")
+        if equals or not choices:
+            choices.append([item])
+        else:
+            choices[-1].append(f"{choices[-1][0].partition('=')[0]}={key}")
+    found = [spec for values in product(*choices) for spec in parse(head + colon + ",".join(values))]
+    if len(found) > MOST_INSTANCES:
+        raise UsageError(f"{text}: stands for {len(found)} instances, at most {MOST_INSTANCES}")
+    return found

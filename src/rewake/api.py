@@ -153,6 +153,7 @@ class Recording(_Asked):
         scan_cost: int = 0,
         smt: float = 1.0,
         timers: str = "relative",
+        hints: Path | str | None = None,
         seed: int = 0,
         threads: int = 1,
         out: Path | str | None = None,
@@ -163,11 +164,12 @@ class Recording(_Asked):
         The recorded kernel's column, the recorded placement and the null model are always simulated beside the
         policies: what they come to says how far the rest can be trusted. `windows`: their length, "1s" or "250ms";
         `balance`: "recorded-rate", "model" or "off"; `move_cost`, `scan_cost` (ns), `smt`, `timers` ("relative",
-        "absolute"): as `rewake simulate` has them. `out`: where the run goes; None: the cache. QualityVeto where the
-        quality card refuses the recording, or more windows diverge than can be answered for, unless `force`;
-        UsageError for what cannot be simulated.
+        "absolute"): as `rewake simulate` has them. `hints`: a rules file for the policies that follow one. `out`: where
+        the run goes; None: the cache. QualityVeto where the quality card refuses the recording, or more windows diverge
+        than can be answered for, unless `force`; UsageError for what cannot be simulated.
         """
         from rewake.analysis import simulated
+        from rewake.replay.hints import load
         from rewake.replay.simulate import Settings
 
         for name, value, known in (
@@ -182,6 +184,7 @@ class Recording(_Asked):
             scan_ns=scan_cost, smt=smt, timers=timers,
         )  # fmt: skip
         wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
+        rules = None if hints is None else load(Path(hints))
         self.quality.enforce(force)
         auto, specs = runs.simulated_specs(self._opened, wanted)
         run = runs.make_simulation(
@@ -192,6 +195,7 @@ class Recording(_Asked):
             out=None if out is None else Path(out),
             auto=auto,
             threads=threads,
+            hints=rules,
         )
         found = Simulation(run)
         simulated.enforce(found.report, force)

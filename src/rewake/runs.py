@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,27 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
     return column_of(
         manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=placed_by_ext(recording)
     )
+
+
+def shared_column(recordings: Iterable[Recording]) -> str:
+    """The column of all of them; UsageError where they differ."""
+    known = policies()
+    columns = {recorded_column(r, known).instance for r in recordings}
+    if len(columns) != 1:
+        raise UsageError(f"not repeats of one arm: their kernels or features differ ({', '.join(sorted(columns))})")
+    return columns.pop()
+
+
+def part_of(recording: Recording, from_ns: int, until_ns: int) -> Recording:
+    """A window of a recording, as a recording in the cache; ns after its start."""
+    from rewake import cache
+    from rewake.forms import Recording
+    from rewake.slicing import slice_recording
+
+    parts = ["slice", str(recording.path.resolve()), str(recording.manifest.get("id")), str(from_ns), str(until_ns)]
+    key = hashlib.sha256("\0".join([*parts, __version__]).encode()).hexdigest()[:32]
+    build = lambda out: slice_recording(recording, out, (from_ns, until_ns))  # noqa: E731
+    return Recording(cache.fetch(f"{key}.rewake", build, Recording)[0])
 
 
 def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -166,9 +187,10 @@ def make_run(
     if out is not None:
         build(out)
         return Run(out)
-    given = "" if hints is None else f"{hints.name} {hints.digest}"
     objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
-    return _cached(recording, [str(seed), sync, str(use_probes), given, str(auto), *map(str, specs), *objects], build)
+    return _cached(
+        recording, [str(seed), sync, str(use_probes), _hints_key(hints), str(auto), *map(str, specs), *objects], build
+    )
 
 
 def plugin_problems(run: Run) -> list[str]:
@@ -209,6 +231,7 @@ def make_simulation(
     auto: PolicySpec | None,
     threads: int = 1,
     queues_wakeups: bool | None = None,
+    hints: Rules | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
@@ -220,14 +243,15 @@ def make_simulation(
             writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "name": name}
             simulate(
                 recording, specs, writer, settings,
-                auto=auto, threads=threads, queues_wakeups=queues_wakeups, progress=progress,
+                auto=auto, threads=threads, queues_wakeups=queues_wakeups, hints=hints, progress=progress,
             )  # fmt: skip
             writer.commit()
 
     if out is not None:
         build(out)
         return Run(out)
-    return _cached(recording, ["simulate", repr(settings), str(auto), str(queues_wakeups), *map(str, specs)], build)
+    made_from = ["simulate", repr(settings), str(auto), str(queues_wakeups), _hints_key(hints), *map(str, specs)]
+    return _cached(recording, made_from, build)
 
 
 def simulation_of(run: Run, name: str | None = None) -> Simulated:
@@ -295,6 +319,10 @@ def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Pat
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, check)[0])
+
+
+def _hints_key(hints: Rules | None) -> str:
+    return "" if hints is None else f"{hints.name} {hints.digest}"
 
 
 def _engine_digest() -> str:

@@ -62,6 +62,25 @@ def test_what_cannot_be_simulated_is_said(
     assert said in capsys.readouterr().err
 
 
+def test_hints_of_a_file_are_followed_by_those_that_follow_any(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ncomm = "*"\nhints = ["WAKE_AFFINE"]\n')
+    asked = ("--policy", "userspace-hints@linux-6.1", "--policy", "userspace-hints@linux-6.1:hint=4")
+    given = ("simulate", DEMO, *asked, "--hints", rules, "--windows", "50ms")
+    data = json.loads(told(capsys, *given, "--format", "json"))
+    base, by_file, by_parameter = (p for p in data["policies"] if p["kind"] in ("factual", "policy"))
+    figures = ("n", "p50_ns", "p99_ns", "wake_per_s", "cross_llc_per_s", "cycles_per_s")
+    assert [by_file[f] for f in figures] == [by_parameter[f] for f in figures] != [base[f] for f in figures]
+    assert data["hints"]["rules"][0]["decisions"] > 100
+    assert "  1  WAKE_AFFINE: " in told(capsys, *given)
+    assert told(capsys, "simulate", DEMO, "--policy", "prev", "--hints", rules, code=2).endswith(
+        "none of these policies follows hints; add --policy userspace-hints\n"
+    )
+    assert "--hints says nothing with --pin" in told(capsys, "simulate", DEMO, "--pin", "--hints", rules, code=2)
+
+
 def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["validate", str(DEMO), str(DEMO)]) == 2
     assert "the same recording is in A and in B" in capsys.readouterr().err

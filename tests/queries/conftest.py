@@ -17,6 +17,8 @@ Ten decisions (w = waker, p = prev, c = chosen by the kernel):
     8  wake rt           0 1 1  80 us     not the fair class
     9  exec stayed       1 1 1  90 us     no policy has a path
 
+Decision 5 is of a kernel thread, all others are of one task, named `first` and, from decision 4 on, `then`.
+
 So the population is 0-5. Policies: `recorded`; `prev` (stays); `own` decides 0:1 1:0 2:0 3:2 4:0 5:2, latency known for
 0 and 1, else [5, 100] us for 2, [7, unbounded) for 3, no estimate for 4, [9, 9] us for 5.
 
@@ -146,11 +148,22 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
     ])  # fmt: skip
     make(con, "decision", [
         {
-            "decision_id": i, "event_id": i, "ts_ns": 1000 * i, "kind": kind(k), "class": klass(c), "task": 9,
-            "waker_cpu": w, "prio": 120, "prev_cpu": p, "chosen_cpu": x, "latency_ns": ns, "censored": ns is None,
-            "low_confidence": i == 5, "chosen_idle": i not in BUSY, "wakeup_ns": BUSY.get(i, 1_000),
+            "decision_id": i, "event_id": i, "ts_ns": 1000 * i, "kind": kind(k), "class": klass(c),
+            "task": 8 if i == 5 else 9, "waker_cpu": w, "prio": 120, "prev_cpu": p, "chosen_cpu": x,
+            "latency_ns": ns, "censored": ns is None, "low_confidence": i == 5, "chosen_idle": i not in BUSY,
+            "wakeup_ns": BUSY.get(i, 1_000),
         }
         for i, (k, c, w, p, x, ns) in enumerate(DECISIONS)
+    ])  # fmt: skip
+    make(con, "task", [
+        {"task_id": 8, "tid": 80, "generation": 0, "kthread": True, "source": 0},
+        {"task_id": 9, "tid": 90, "generation": 0, "kthread": False, "source": 0},
+    ])  # fmt: skip
+    make(con, "comm", [{"id": 0, "name": "first"}, {"id": 1, "name": "then"}, {"id": 2, "name": "kernel"}])
+    make(con, "task_attr", [
+        {"task_id": 8, "comm": 2, "source": 0},
+        {"task_id": 9, "to_ns": 4000, "comm": 0, "source": 0},
+        {"task_id": 9, "from_ns": 4000, "comm": 1, "source": 0},
     ])  # fmt: skip
     ledger: list[dict[str, Any]] = []
     for i, (k, c, _, p, x, ns) in enumerate(DECISIONS):

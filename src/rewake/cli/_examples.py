@@ -6,6 +6,12 @@ from __future__ import annotations
 import click
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "advise": (
+        ("rewake advise a.rewake b.rewake --judge c.rewake -o rules.toml", "hints that lower the p99"),
+        ("rewake advise runs/ --objective cross-llc --guard p99+5%", "the later half of runs/ judges"),
+        ("rewake advise a.rewake b.rewake --trials 0 --sweep features", "scheduler features, no hints"),
+        ("rewake advise a.rewake b.rewake --trials 0 --sweep wakeup-buddy@linux-6.1:ref=1,4,16", "a parameter"),
+    ),
     "compare": (
         ("rewake compare before/ after/", "runs of the same recordings, what changed"),
         ("rewake compare before/ after/ --fail-on p99+5%", "a gate: exit 3 only on that"),

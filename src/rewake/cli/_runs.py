@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rewake import __version__, runs
+from rewake.cli._shared import open_recording
 from rewake.errors import UsageError
 
 if TYPE_CHECKING:
     from rewake.analysis.subjects import Subject, Unit
     from rewake.analysis.trend import Trend
-    from rewake.forms import Run
+    from rewake.forms import Recording, Run
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -32,6 +33,23 @@ def runs_in(path: Path) -> list[Run]:
     if not found:
         raise UsageError(f"{path}: neither a run nor a directory of runs (rewake replay -o makes one)")
     return [Run(p) for p in found]
+
+
+def recordings_in(paths: Sequence[Path]) -> dict[str, Recording]:
+    """Recordings by name; a directory that is none stands for those in it."""
+    found: dict[str, Recording] = {}
+    for path in paths:
+        inside = [path]
+        if path.is_dir() and not (path / "manifest.json").is_file():
+            inside = sorted(p for p in path.iterdir() if (p / "manifest.json").is_file())
+            if not inside:
+                raise UsageError(f"{path}: a directory without recordings")
+        for each in inside:
+            name = runs.display_name(each)
+            while name in found:
+                name += "'"
+            found[name] = open_recording(each)
+    return found
 
 
 def name_of(run: Run) -> str:

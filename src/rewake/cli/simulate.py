@@ -23,6 +23,7 @@ from rewake.errors import UsageError
     metavar="NAME[@COLUMN][:key=value,...]",
     help="Policy to put in charge; repeat it. The recorded kernel's column (auto) is always simulated, too.",
 )
+@_answers.hints_option
 @click.option("--pin", is_flag=True, help="Only force what was recorded: does the machine model reproduce it?")
 @click.option(
     "--windows",
@@ -89,6 +90,7 @@ def command(
     recording: Path,
     topology: str | None,
     asked: tuple[str, ...],
+    hints: Path | None,
     pin: bool,
     windows: str,
     replicas: int,
@@ -116,9 +118,12 @@ def command(
         windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
         scan_ns=scan_cost, smt=smt, timers=timers, pin=pin,
     )  # fmt: skip
+    if hints is not None and pin:
+        raise UsageError("--hints says nothing with --pin: what was recorded is forced")
     if not asked and not pin:
         raise UsageError("--policy is missing: what shall be in charge? (rewake policies list)")
     wanted = runs.parse_policies(asked)
+    rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
     auto, specs = runs.simulated_specs(opened, wanted)
@@ -131,6 +136,7 @@ def command(
         out=output,
         auto=auto,
         threads=threads,
+        hints=rules,
         progress=_answers.progress("simulate"),
     )
     found = runs.simulation_of(run, name)

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rewake import runs
 from rewake.cli import _answers
-from rewake.cli._shared import force_option, format_option, open_recording
+from rewake.cli._runs import recordings_in
+from rewake.cli._shared import force_option, format_option
 from rewake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,15 +58,14 @@ def command(
     from rewake.replay.spec import parse
 
     settings = Settings(windows_ns=runs.duration(windows), seed=seed, balance=balance, move_factor=move_cost)
-    before, after = _open([a, *more_a]), _open([b, *more_b])
+    before, after = recordings_in([a, *more_a]), recordings_in([b, *more_b])
     if shared := {str(r.manifest.get("id")) for r in before.values()} & {
         str(r.manifest.get("id")) for r in after.values()
     }:
         raise UsageError(f"the same recording is in A and in B: {', '.join(sorted(shared))}")
     for recording in (*before.values(), *after.values()):
         assess(recording).enforce(force)
-    known = runs.policies()
-    policy_a, policy_b = _column(before, known), _column(after, known)
+    policy_a, policy_b = (runs.shared_column(r.values()) for r in (before, after))
     wakes = {(r.manifest.get("features") or {}).get("TTWU_QUEUE", True) for r in after.values()}
     if len(wakes) > 1:
         raise UsageError("the recordings of B differ in TTWU_QUEUE")
@@ -98,31 +97,6 @@ def command(
         first = next(iter(before.values()))
         card = assess(first).as_dict()
         _answers.emit(jsonout.dumps(_answers.document("validation", result.plain(), first, card)))
-
-
-def _open(paths: Sequence[Path]) -> dict[str, Recording]:
-    """Recordings by name; a directory that is none stands for those in it."""
-    found: dict[str, Recording] = {}
-    for path in paths:
-        inside = [path]
-        if path.is_dir() and not (path / "manifest.json").is_file():
-            inside = sorted(p for p in path.iterdir() if (p / "manifest.json").is_file())
-            if not inside:
-                raise UsageError(f"{path}: a directory without recordings")
-        for each in inside:
-            name = runs.display_name(each)
-            while name in found:
-                name += "'"
-            found[name] = open_recording(each)
-    return found
-
-
-def _column(recordings: dict[str, Recording], known: dict[str, dict[str, Any]]) -> str:
-    """The column of all of them; UsageError where they differ."""
-    columns = {runs.recorded_column(r, known).instance for r in recordings.values()}
-    if len(columns) != 1:
-        raise UsageError(f"not repeats of one arm: their kernels or features differ ({', '.join(sorted(columns))})")
-    return columns.pop()
 
 
 def _one_step(recording: Recording, name: str, policy_a: str, policy_b: str, seed: int) -> dict[str, float | None]:

@@ -13,6 +13,7 @@ from rewake.forms.recording import Recording as Recording
 from rewake.forms.recording import RecordingWriter as RecordingWriter
 from rewake.forms.run import Run as Run
 from rewake.forms.run import RunWriter as RunWriter
+from rewake.forms.run import in_memory as in_memory
 from rewake.forms.store import Store as Store
 from rewake.forms.tables import BATCH_EVENTS as BATCH_EVENTS
 from rewake.forms.tables import DECISION as DECISION

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from rewake.forms.directory import Writer, read_manifest
 from rewake.forms.kept import GrowingColumns
 from rewake.forms.parquet import (
     Columns,
+    checked,
     connect,
     copy_out,
     create_view,
@@ -95,6 +96,17 @@ class RunWriter(Writer):
             "columns": {t.name: list(t.names) for t in RUN_TABLES.values()},
         }
         self._finish()
+
+
+def in_memory(tables: Mapping[str, Columns]) -> duckdb.DuckDBPyConnection:
+    """A new connection with tables of a run that nobody keeps."""
+    con = connect()
+    for name, columns in tables.items():
+        arrays, exprs, _ = checked(RUN_TABLES[name], columns)
+        con.register("given", arrays)
+        con.execute(f"CREATE TEMP TABLE {name} AS SELECT {', '.join(exprs)} FROM given").fetchall()
+        con.unregister("given")
+    return con
 
 
 def _file_name(policy: str, taken: set[str]) -> str:

@@ -33,7 +33,7 @@ UNDECIDED = {
     "unclosed": "no event tells where the task was put",
     "waker_lost": "the waker is not to be seen in the events (wake list, kernels before 4.3)",
     "observer": "a task of the recording tool itself",
-    "unrecorded": "placement looks at CPUs whose events were not captured (--cpus)",
+    "unrecorded": "events of CPUs that placement looks at were not captured, or not at that time",
 }
 """Why no policy is asked about a decision of these classes."""
 

@@ -7,7 +7,7 @@ Every threshold is printed with its value, whether it holds or not. A value that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,16 +113,15 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
     blind = max((c.get("blind_ns") or 0 for c in losses), default=0)
     resync = (manifest.get("replay") or {}).get("resync")
     decisions = sum(classes.values()) - classes.get("unrecorded", 0)
-    missing = [] if switches else ["sched_switch"]
-    if not any(events.get(e) for e in ("sched_waking", "sched_wakeup")):
-        missing += ["sched_waking", "sched_wakeup"]
+    missing = _missing(events)
 
     def at_most(name: str, meaning: str, value: float | None, limit: float, unit: str, advice: str) -> Check:
         return Check(name, meaning, value, "<=", limit, unit, None if value is None else value <= limit, advice)
 
     checks = (
         at_most(
-            "missing_events", "needed events missing (sched_switch, and one of sched_waking and sched_wakeup)",
+            "missing_events",
+            "needed events missing (sched_switch; sched_wakeup, or sched_waking with sched_migrate_task)",
             len(missing), 0, "", "record with " + " ".join(f"-e {e}" for e in missing),
         ),
         at_most(
@@ -138,7 +137,8 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         ),
         at_most(
             "resync", "state corrected against the events, per 1000 switches",
-            resync * 1000 / switches if resync is not None and switches else None, MAX_RESYNC_PER_1000_SWITCHES, "",
+            resync * 1000 / switches if resync is not None and switches and not missing else None,
+            MAX_RESYNC_PER_1000_SWITCHES, "",
             "the events contradict each other: record again",
         ),
         Check(
@@ -157,9 +157,23 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
     return QualityCard(checks, tuple(_notes(manifest, classes, checks, unknown_gaps)))
 
 
+def _missing(events: Mapping[str, int]) -> list[str]:
+    """Events without which no decision can be rebuilt. sched_waking alone does not say where the task was put."""
+    missing = [] if events.get("sched_switch") else ["sched_switch"]
+    if not events.get("sched_wakeup") and not events.get("sched_waking"):
+        return [*missing, "sched_waking", "sched_wakeup"]
+    if not events.get("sched_wakeup") and "sched_migrate_task" not in events:
+        missing += ["sched_wakeup"]
+    return missing
+
+
 def _pct(part: float | None, whole: float) -> float | None:
     """None where there is nothing to take a share of."""
     return None if part is None or not whole else 100.0 * part / whole
+
+
+def _cpus(cpus: Sequence[int]) -> str:
+    return f"CPU {cpus[0]}" if len(cpus) == 1 else f"{len(cpus)} CPUs"
 
 
 def _notes(
@@ -175,6 +189,21 @@ def _notes(
         notes.append(
             f"only {len(kept)} of {(manifest.get('machine') or {}).get('cpus')} CPUs were recorded (--cpus): "
             f"{classes.get('unrecorded', 0):,} decisions that look at others are not counted"
+        )
+    window = manifest.get("window")
+    if window is not None:
+        edges = (("late", "began late"), ("cut", "ended early"))
+        which = " and ".join(f"of {_cpus(window[key])} {what}" for key, what in edges if window[key])
+        count = "" if kept is not None else f"{classes.get('unrecorded', 0):,} "
+        notes.append(
+            f"{count}decisions outside of the time that all CPUs' records cover are not counted: those {which}"
+        )
+    silent = (manifest.get("replay") or {}).get("silent")
+    if silent:
+        cpus = sorted({s["cpu"] for s in manifest.get("silences") or []})
+        notes.append(
+            f"{silent:,} decisions were made while {_cpus(cpus)} had no records although a task was running, perhaps "
+            "not recorded: counted; rewake info names the window to slice"
         )
     if manifest.get("problems"):
         notes.append(f"{len(manifest['problems'])} kinds of damage in the trace, see rewake info")

@@ -6,7 +6,7 @@ Reads the event tables part by part and looks one part ahead, so memory does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.Decisio
     recorded, _ = recorded_machine(source)
     at_start = running(source, recorded.n_cpus)
     builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start)
+    if window := source.manifest.get("window"):
+        builder.count_resyncs(window["begin_ns"], window["end_ns"])
 
     def finished() -> list[Columns]:
         return list(iter(builder.take, None))
@@ -59,21 +61,25 @@ def decisions_of(source: Source, *, probe: bool = True) -> Iterator[Columns]:
 def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None] | None = None) -> None:
     """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
 
-    The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events.
+    The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events,
+    and of `silent`, decisions made while a CPU was silent that may not have been recorded then.
     """
-    written = 0
+    written = silent = 0
     partial = _partial_llcs(writer)
+    window = writer.manifest.get("window")
+    silences = writer.manifest.get("silences") or ()
     n_parts = writer.n_parts
     for k, (builder, causes, parts) in enumerate(_decisions(writer, probe=True)):
         if len(causes):
             migrate = writer.read_part("migrate", k)
             writer.write_part("migrate", k, {**migrate, "cause": causes})
         for part in parts:
-            writer.write_part("decision", written, part if partial is None else _excluded(part, partial))
+            silent += _during(part, silences)
+            writer.write_part("decision", written, _excluded(part, partial, window))
             written += 1
         if progress is not None and k < n_parts:
             progress(k + 1, n_parts)
-        writer.manifest["replay"] = builder.counts()
+        writer.manifest["replay"] = {**builder.counts(), "silent": silent}
 
 
 def _partial_llcs(writer: RecordingWriter) -> npt.NDArray[np.bool_] | None:
@@ -89,10 +95,27 @@ def _partial_llcs(writer: RecordingWriter) -> npt.NDArray[np.bool_] | None:
     return found
 
 
-def _excluded(part: Columns, partial: npt.NDArray[np.bool_]) -> Columns:
-    """Decisions that look into a partly recorded LLC become class `unrecorded`; forks and execs look everywhere."""
-    seen = np.asarray(part["kind"]) != ENUMS["decision_kind"].index("wake")
-    for name in ("prev_cpu", "waker_cpu", "chosen_cpu"):
-        cpu, null = with_null(part[name])
-        seen |= partial[np.where(null, 0, cpu)] & ~null
+def _during(part: Columns, silences: Sequence[Mapping[str, Any]]) -> int:
+    """Decisions before a stream that perhaps began late, or after one that perhaps ended early."""
+    ts = np.asarray(part["ts_ns"])
+    seen = np.zeros(len(ts), np.bool_)
+    for s in silences:
+        seen |= ts < s["at_ns"] if s["edge"] == "begin" else ts > s["at_ns"]
+    return int(seen.sum())
+
+
+def _excluded(part: Columns, partial: npt.NDArray[np.bool_] | None, window: Mapping[str, Any] | None) -> Columns:
+    """Decisions that look into a partly recorded LLC become class `unrecorded`, where forks and execs look everywhere;
+    so do those outside the time that all CPUs' records cover."""
+    if partial is None and window is None:
+        return part
+    ts = np.asarray(part["ts_ns"])
+    seen = np.zeros(len(ts), np.bool_)
+    if window is not None:
+        seen = (ts < window["begin_ns"]) | (ts > window["end_ns"])
+    if partial is not None:
+        seen |= np.asarray(part["kind"]) != ENUMS["decision_kind"].index("wake")
+        for name in ("prev_cpu", "waker_cpu", "chosen_cpu"):
+            cpu, null = with_null(part[name])
+            seen |= partial[np.where(null, 0, cpu)] & ~null
     return {**part, "class": np.where(seen, np.uint8(ENUMS["decision_class"].index("unrecorded")), part["class"])}

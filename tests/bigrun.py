@@ -48,7 +48,7 @@ def recording(path: Path, decisions: int, *, cpus: int = 16, per_llc: int = 8, p
         )  # fmt: skip
         writer.manifest |= {
             "id": "b" * 64, "kernel": "6.1.0-made-up", "source": {"name": "made-up"}, "span_ns": 10**10,
-            "steps_back": 0, "events": {"sched_switch": 2 * decisions, "sched_waking": decisions},
+            "steps_back": 0, "events": {"sched_switch": 2 * decisions, "sched_wakeup": decisions},
             "events_total": 3 * decisions, "loss": [], "lost": 0, "topology": "snapshot", "problems": [], "notes": [],
             "replay": {"resync": 0}, "features": {}, "sched_ext": False,
         }  # fmt: skip

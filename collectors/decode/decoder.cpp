@@ -7,20 +7,30 @@
 namespace rewake::decode {
 namespace {
 
-// Damaged times and counts can be anything: the largest number stands for what leaves the range.
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-/// a - b where a > b.
-int64_t since(int64_t a, int64_t b) {
-    int64_t d = 0;
-    return __builtin_sub_overflow(a, b, &d) ? std::numeric_limits<int64_t>::max() : d;
-}
-/// a + b of two that are not negative.
+/// a + b of two that are not negative, at most kMost.
 int64_t sum(int64_t a, int64_t b) {
     int64_t d = 0;
-    return __builtin_add_overflow(a, b, &d) ? std::numeric_limits<int64_t>::max() : d;
+    return __builtin_add_overflow(a, b, &d) ? kMost : d;
 }
 
 }  // namespace
+
+void CpuLoss::add(int64_t n, int64_t ns, int64_t first_ns) {
+    ++gaps;
+    const int64_t before = last_ns == Tasks::kNever ? first_ns : last_ns;
+    int64_t blind = 0;
+    if (__builtin_sub_overflow(ns, before, &blind)) {
+        blind = ns > before ? kMost : 0;
+    }
+    blind_ns = sum(blind_ns, std::max<int64_t>(blind, 0));
+    if (n > 0) {
+        add_lost(static_cast<uint64_t>(n));
+    }
+}
+
+void CpuLoss::add_lost(uint64_t n) { lost = sum(lost, static_cast<int64_t>(std::min<uint64_t>(n, kMost))); }
 
 Decoder::Decoder(const Source& source, size_t most)
     : source_(source),
@@ -47,16 +57,12 @@ void Decoder::impossible(uint32_t cpu, uint64_t offset) {
 
 void Decoder::loss_row(uint16_t cpu, bool counted, uint64_t lost, int64_t ns, Batch& b) {
     const size_t i = head(b, b.loss, ns, cpu);
-    CpuLoss& l = losses_[cpu];
-    ++l.gaps;
-    const int64_t before = l.last_ns == Tasks::kNever ? first_ns : l.last_ns;
-    l.blind_ns = sum(l.blind_ns, ns > before ? since(ns, before) : 0);
     if (counted) {
         b.loss.lost.set(i, static_cast<int64_t>(lost));
-        l.lost = sum(l.lost, static_cast<int64_t>(lost));
     } else {
         b.loss.lost.set_null(i);
     }
+    losses_[cpu].add(counted ? static_cast<int64_t>(lost) : -1, ns, first_ns);
 }
 
 std::map<std::string, uint64_t> Decoder::counts(bool skipped_only) const {

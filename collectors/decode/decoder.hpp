@@ -23,6 +23,11 @@ struct CpuLoss {
     uint64_t gaps = 0;     ///< marks
     int64_t blind_ns = 0;  ///< time between the events around the gaps
     int64_t last_ns = Tasks::kNever;
+
+    /// A gap of `n` events (< 0: not known) before `ns`, in a recording that begins at `first_ns`. Damaged times and
+    /// counts can be anything: the largest number stands for what leaves the range.
+    void add(int64_t n, int64_t ns, int64_t first_ns);
+    void add_lost(uint64_t n);
 };
 
 /// What one CPU's records span. A busy CPU without records is more suspicious than an idle one.
@@ -30,6 +35,9 @@ struct CpuStream {
     int64_t first_ns = Tasks::kNever;
     uint64_t events = 0, steps_back = 0;        ///< steps_back: records older than their predecessor of this CPU
     std::optional<bool> busy_first, busy_last;  ///< by its first and last switch: a task was running before, after
+    bool late = false;                          ///< there was more before its first record
+    std::optional<uint64_t> loss_after;         ///< events before its last loss that no event followed at once
+    uint32_t last_task = 0;                     ///< switched in by its last switch
 
     /// A record at `ns`; the one before was at `before`.
     void see(int64_t ns, int64_t before) {
@@ -38,11 +46,20 @@ struct CpuStream {
         }
         steps_back += ns < before;
     }
-    void switched(int64_t prev_tid, int64_t next_tid) {
+    /// A switch of this CPU, `cpu`. A task that leaves it first, and was on another before, came unseen.
+    void switched(Tasks& tasks, uint32_t cpu, uint32_t prev, uint32_t next) {
+        const bool moved = tasks.switched(prev, cpu);
         if (!busy_first) [[unlikely]] {
-            busy_first = prev_tid != 0;
+            busy_first = tasks.all()[prev].tid != 0;
+            late |= *busy_first && moved;
         }
-        busy_last = next_tid != 0;
+        tasks.switched(next, cpu);
+        busy_last = tasks.all()[next].tid != 0;
+        last_task = next;
+    }
+    /// There was more after its last record, if it has one: its data end in a loss, or its last task went on elsewhere.
+    [[nodiscard]] bool cut_short(const Tasks& tasks, uint32_t cpu) const {
+        return loss_after == events || (busy_last.value_or(false) && tasks.all()[last_task].cpu != cpu);
     }
 };
 

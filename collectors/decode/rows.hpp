@@ -52,6 +52,13 @@ std::optional<uint32_t> only_cpu(Span mask, uint32_t long_size) {
 template <class S>
 void Decoder::visit(const S& s, int64_t ns, Batch& b) {
     const uint16_t cpu = s.cpu();
+    if (s.record() == nullptr) [[unlikely]] {
+        streams_[cpu].loss_after = streams_[cpu].events;
+        if (ns == 0) {  // of a CPU nothing could be read, not even a time
+            ++losses_[cpu].gaps;
+            return;
+        }
+    }
     if (first_ns == Tasks::kNever) [[unlikely]] {
         first_ns = ns;
     }
@@ -61,6 +68,7 @@ void Decoder::visit(const S& s, int64_t ns, Batch& b) {
         if (s.record() == nullptr) {
             return;
         }
+        streams_[cpu].late |= streams_[cpu].events == 0;
     }
     last_ns = ns;
     streams_[cpu].see(ns, losses_[cpu].last_ns);
@@ -113,7 +121,6 @@ void Decoder::table_row(const S& s, const Plan& plan, int64_t ns, Batch& b) {
             }
             auto& t = b.switch_;
             const size_t i = head(b, t, ns, cpu);
-            streams_[cpu].switched(prev, next);
             const uint32_t prev_task = see(prev);
             const PrevState state = source_.formats.prev_states()[get(slot::prev_state)];
             name(prev_task, slot::prev_comm);
@@ -122,6 +129,7 @@ void Decoder::table_row(const S& s, const Plan& plan, int64_t ns, Batch& b) {
             }
             const uint32_t next_task = see(next);
             name(next_task, slot::next_comm);
+            streams_[cpu].switched(tasks_, cpu, prev_task, next_task);
             t.prev_task.set(i, prev_task);
             t.prev_prio.set(i, static_cast<int16_t>(prev_prio));
             t.prev_state.set(i, static_cast<uint8_t>(state));

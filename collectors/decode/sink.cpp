@@ -53,15 +53,13 @@ void Sink::loss(uint32_t cpu, int64_t ns, int64_t lost) {
     at.ns = ns;
     at.cpu = cpu;
     const size_t i = head(batch_->loss, at);
-    CpuLoss& l = losses_[cpu];
-    ++l.gaps;
-    l.blind_ns += std::max<int64_t>(0, ns - (l.last_ns == Tasks::kNever ? first_ns : l.last_ns));
     if (lost >= 0) {
         batch_->loss.lost.set(i, lost);
-        l.lost += static_cast<uint64_t>(lost);
     } else {
         batch_->loss.lost.set_null(i);
     }
+    losses_[cpu].add(lost, ns, first_ns);
+    streams_[cpu].late |= streams_[cpu].events == 0;
     context_[cpu] = {};
 }
 
@@ -71,7 +69,6 @@ void Sink::switched(const At& at, const Who& prev, PrevState state, const Who& n
     }
     auto& t = batch_->switch_;
     const size_t i = head(t, at);
-    streams_[at.cpu].switched(prev.tid, next.tid);
     const uint32_t prev_task = task_of(prev.tid, at);
     name(prev_task, prev, at);
     if (is_dead(state)) [[unlikely]] {
@@ -79,6 +76,7 @@ void Sink::switched(const At& at, const Who& prev, PrevState state, const Who& n
     }
     const uint32_t next_task = task_of(next.tid, at);
     name(next_task, next, at);
+    streams_[at.cpu].switched(tasks_, at.cpu, prev_task, next_task);
     t.prev_task.set(i, prev_task);
     t.prev_prio.set(i, static_cast<int16_t>(prev.prio));
     t.prev_state.set(i, static_cast<uint8_t>(state));

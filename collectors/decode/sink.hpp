@@ -82,8 +82,13 @@ class Sink {
     }
     /// A gap before the next event of the CPU; `lost` < 0: their number is not known.
     void loss(uint32_t cpu, int64_t ns, int64_t lost);
+    /// A gap behind the CPU's last event.
+    void loss_at_end(uint32_t cpu, int64_t lost) {
+        losses_[cpu].add(lost, losses_[cpu].last_ns, losses_[cpu].last_ns);
+        streams_[cpu].loss_after = streams_[cpu].events;
+    }
     /// Losses that are not known to lie at one place, per CPU.
-    void lost_somewhere(uint32_t cpu, uint64_t lost) { losses_[cpu].lost += lost; }
+    void lost_somewhere(uint32_t cpu, uint64_t lost) { losses_[cpu].add_lost(lost); }
 
     void switched(const At& at, const Who& prev, PrevState state, const Who& next);
     void waking(const At& at, const Who& who, int64_t target);

@@ -7,7 +7,7 @@ namespace rewake::decode {
 
 Tasks::Tasks(uint32_t n_cpus)
     : n_cpus_(n_cpus),
-      all_(n_cpus, Task{0, 0, kNoParent, Source::idle, false, kNever, kNever}),
+      all_(n_cpus, Task{0, 0, kNoParent, Source::idle, false, kNowhere, kNever, kNever}),
       raw_(n_cpus, kUnnamed),
       comm_(n_cpus, kNone),
       pages_(kTids >> kPageBits) {
@@ -25,7 +25,7 @@ uint32_t Tasks::start(uint32_t tid, uint32_t parent, Source source, int64_t ns) 
     uint32_t& newest = page[tid & (kPage - 1)];
     const uint32_t generation = newest == kNone ? 0 : all_[newest].generation + 1;
     newest = static_cast<uint32_t>(all_.size());
-    all_.push_back({tid, generation, parent, source, false, ns, kNever});
+    all_.push_back({tid, generation, parent, source, false, kNowhere, ns, kNever});
     raw_.push_back(kUnnamed);
     comm_.push_back(kNone);
     return newest;

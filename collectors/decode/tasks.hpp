@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collectors/decode/comm.hpp"
@@ -20,11 +21,13 @@ class Tasks {
     enum class Source : uint8_t { idle, fork, first_sight };  // codes of forms ENUMS["task_source"]
     static constexpr int64_t kNever = INT64_MIN;
     static constexpr uint32_t kNoParent = UINT32_MAX;
+    static constexpr uint16_t kNowhere = UINT16_MAX;
 
     struct Task {
         uint32_t tid, generation, parent;
         Source source;
         bool dead;
+        uint16_t cpu;  ///< of its last switch, in or out; kNowhere: none yet
         int64_t first_ns, exit_ns;  // kNever: not seen
     };
     /// One row each time a task's name changes.
@@ -64,6 +67,11 @@ class Tasks {
         return tid == 0 ? see(0, cpu, ns) : start(tid, parent, Source::fork, ns);
     }
     void exit(uint32_t task, int64_t ns) { all_[task].exit_ns = ns; }
+    /// It was switched in or out on `cpu`. True: its switch before was on another CPU.
+    bool switched(uint32_t task, uint32_t cpu) {
+        const uint16_t before = std::exchange(all_[task].cpu, static_cast<uint16_t>(cpu));
+        return before != cpu && before != kNowhere;
+    }
     /// It was switched out for the last time.
     void dead(uint32_t task) { all_[task].dead = task >= n_cpus_; }
 

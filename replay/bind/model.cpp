@@ -161,6 +161,7 @@ class PyBuilder {
   public:
     PyBuilder(const Recorded& r, int major, int minor, bool has_waking, const Running& running)
         : builder_(r.topo, r.tasks, KernelTraits{major, minor, has_waking}, known(r, running)) {}
+    void count_resyncs(Ns from, Ns to) { builder_.count_resyncs(from, to); }
     void scan(const nb::dict& batch) { builder_.scan(read_batch(batch)); }
     nb::object run(const nb::dict& batch) {
         const Batch b = read_batch(batch);
@@ -311,6 +312,8 @@ void bind_model(nb::module_& m) {
         .def(nb::init<const Recorded&, int, int, bool, const Running&>(), nb::arg("recorded"), nb::arg("major"),
              nb::arg("minor"), nb::arg("has_waking"), nb::arg("running"), nb::keep_alive<1, 2>(),
              "running: (cpu, task) of CPUs whose first switch comes after the first batch.")
+        .def("count_resyncs", &PyBuilder::count_resyncs, nb::arg("begin_ns"), nb::arg("end_ns"),
+             "Contradictions outside of this time are not counted.")
         .def("scan", &PyBuilder::scan, nb::arg("batch"), "Finds what closes each decision.")
         .def("run", &PyBuilder::run, nb::arg("batch"), nb::sig("def run(self, batch: dict) -> object"),
              "Rebuilds the state at each decision; returns the causes of the batch's migrations (codes).")

@@ -102,6 +102,8 @@ class DecisionBuilder {
     /// The oldest part whose decisions all have their outcome, or nothing. Parts come in batch order.
     std::optional<std::vector<DecisionRow>> take();
     const Machine& machine() const { return machine_; }
+    /// Contradictions outside of [from, to], the time that all CPUs' records cover, are not counted.
+    void count_resyncs(Ns from, Ns to) { machine_.count_resyncs(from, to); }
     const DecisionCounts& counts() const { return counts_; }
     /// Events left out because they name a CPU or task that does not exist.
     int64_t skipped() const { return scan_order_.skipped(); }

@@ -342,7 +342,7 @@ void Machine::refresh(Cpu c) {
 }
 
 void Machine::resync(Cpu c, Ns ts) {
-    ++counts_.resync;
+    counts_.resync += ts >= counted_from_ && ts <= counted_to_;
     cpus_[c.v].unsure_until = ts + kUnsure;
 }
 

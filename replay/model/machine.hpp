@@ -148,6 +148,10 @@ class Machine {
     }
     /// All other siblings of `c` are AVAIL: the set side of has_idle_cores when `c` enters idle.
     bool core_idle_but(Cpu c) const;
+    void count_resyncs(Ns from, Ns to) {
+        counted_from_ = from;
+        counted_to_ = to;
+    }
     /// The state of `c` was resynchronised, or events of it were lost, less than 10 ms before `now`.
     bool low_confidence(Cpu c, Ns now) const { return cpus_[c.v].unsure_until > now; }
     std::optional<uint32_t> idle_state(Cpu c) const {
@@ -216,6 +220,7 @@ class Machine {
     Ns clock(const Task& t, Cpu c) { return t.group ? groups_.clock(t.group, c, pelt_clock(c)) : pelt_clock(c); }
     uint32_t& list(const Task& t) { return t.state == State::throttled ? cpus_[t.cpu.v].parked : cpus_[t.cpu.v].head; }
     void resync(Cpu c, Ns ts);
+    Ns counted_from_ = std::numeric_limits<Ns>::min(), counted_to_ = std::numeric_limits<Ns>::max();
     // Throttled groups (throttle.cpp).
     enum class Held : uint8_t { no, assumed, seen };
     void park(TaskId id, Task& t);

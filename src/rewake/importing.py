@@ -180,6 +180,8 @@ def _write(
         "steps_back": decoded["steps_back"],
         "wakeup_failed": decoded["wakeup_failed"],
         "problems": [*decoded["problems"], *streams.problems(decoded.get("streams") or ())],
+        "window": streams.window(decoded.get("streams") or ()),
+        "silences": streams.silences(decoded.get("streams") or ()),
         "missing": list(decoded.get("missing", [])),
         "notes": notes,
         "features": dict(sorted(machine.features.items())),

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whether the streams of the CPUs belong together: the same window, in order, by the same clock.
 
-Import goes on and says what it saw; `--strict` refuses. What all CPUs have is cut out with `rewake slice`.
+A decision that was made before every CPU's stream had begun, or after one had ended, rests on a part of the machine: it
+is kept, and counted nowhere. Where it is known that a stream began late or ended early, by its losses or because a task
+was seen on another CPU meanwhile, that is certain; where a CPU is only silent with a task running, it is told, and the
+decisions are counted. `--strict` refuses both.
 """
 
 from __future__ import annotations
@@ -11,39 +14,85 @@ from typing import Any
 
 UNEVEN = 0.1
 """Part of the span that a CPU may be silent at an end, where nothing says that it was idle."""
+_SMALL = 0.01
+"""Part of the span that may be missing at an end without a word: recorders start and stop CPU by CPU."""
 _SURPRISING = 100
 """How many of its mean pauses a CPU has to be silent at an end for it to be told."""
 _FEW = 10
 """Fewer records have no mean pause to speak of."""
 
 
-def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
-    """What is wrong, in words, for the manifest. `streams`: as the decoder's finish() gives them.
+def window(streams: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """What all CPUs' streams have, for the manifest: `begin_ns` and `end_ns`, both included, with the CPUs that began
+    `late` and those that were `cut` short; None: none was. A CPU without any of its records leaves an empty window."""
+    late = [s for s in streams if s["late"] and s["events"]]
+    cut = [s for s in streams if s["cut"]]
+    if not late and not cut:
+        return None
+    first, last = _ends(streams)
+    return {
+        "begin_ns": max((s["first_ns"] for s in late), default=first),
+        "end_ns": min((s["last_ns"] if s["events"] else first - 1 for s in cut), default=last),
+        "late": [s["cpu"] for s in late],
+        "cut": [s["cpu"] for s in cut],
+    }
 
-    A CPU whose records end long before the others' with a task running on it, or begin long after with one running
-    already, was not recorded there: its buffer was overwritten, its file cut off, or its clock is another one.
-    """
+
+def _ends(streams: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    seen = [s for s in streams if s["events"]]
+    return min((s["first_ns"] for s in seen), default=0), max((s["last_ns"] for s in seen), default=0)
+
+
+def silences(streams: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Streams that begin long after the others with a task running, or end long before: `cpu`, `edge` (begin, end) and
+    `at_ns`, of their first or last record. Those of which it is certain are in the window instead."""
+    seen = [s for s in streams if s["events"] >= _FEW]
+    first, last = _ends(streams)
+    found = []
+    for s in seen:
+        pause = (s["last_ns"] - s["first_ns"]) / s["events"]
+        for silent, busy, known, edge in (
+            (s["first_ns"] - first, s["busy_first"], s["late"], "begin"),
+            (last - s["last_ns"], s["busy_last"], s["cut"], "end"),
+        ):
+            if busy and not known and silent > max(UNEVEN * (last - first), _SURPRISING * pause):
+                at = s["first_ns"] if edge == "begin" else s["last_ns"]
+                found.append({"cpu": s["cpu"], "edge": edge, "at_ns": at})
+    return found
+
+
+def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
+    """What is wrong, in words, for the manifest. `streams`: as the decoder's finish() gives them."""
     seen = [s for s in streams if s["events"]]
     if not seen:
         return []
-    first, last = min(s["first_ns"] for s in seen), max(s["last_ns"] for s in seen)
-    found = []
-    for s in seen:
-        cpu = f"CPU {s['cpu']}"
-        if s["steps_back"]:
-            found.append(f"{cpu}: its own time steps back {s['steps_back']} times: pages misordered or overlapping")
-        pause = (s["last_ns"] - s["first_ns"]) / s["events"]
-        for silent, busy, what, cut in (
-            (s["first_ns"] - first, s["busy_first"], "begin", f"{_seconds(s['first_ns'] - first)}.."),
-            (last - s["last_ns"], s["busy_last"], "end", f"..{_seconds(s['last_ns'] - first)}"),
-        ):
-            if busy and s["events"] >= _FEW and silent > max(UNEVEN * (last - first), _SURPRISING * pause):
-                found.append(
-                    f"{cpu}: records {what} {_seconds(silent)} {'after' if what == 'begin' else 'before'} the others'"
-                    f" and a task was running: not recorded there, or another clock; rewake slice --window {cut}"
-                    " keeps what all have"
-                )
-    return found if len(found) <= 8 else [*found[:8], f"and {len(found) - 8} more of this kind"]
+    first, last = _ends(streams)
+    found = [
+        f"CPU {s['cpu']}: its own time steps back {s['steps_back']} times: pages misordered or overlapping"
+        for s in seen
+        if s["steps_back"]
+    ]
+    for s in silences(streams):
+        begin = s["edge"] == "begin"
+        silent, cut = (s["at_ns"] - first, f"{_seconds(s['at_ns'] - first)}..") if begin else (
+            last - s["at_ns"], f"..{_seconds(s['at_ns'] - first)}")  # fmt: skip
+        found.append(
+            f"CPU {s['cpu']}: records {s['edge']} {_seconds(silent)} {'after' if begin else 'before'} the others'"
+            f" and a task was running: not recorded there, or another clock; rewake slice --window {cut}"
+            " keeps what all have"
+        )
+    found = found if len(found) <= 8 else [*found[:8], f"and {len(found) - 8} more of this kind"]
+    whole = window(streams)
+    if whole is not None:
+        lacking = (whole["begin_ns"] - first) + (last - whole["end_ns"])
+        if whole["begin_ns"] > whole["end_ns"]:
+            found.append("there is no time that all CPUs' records cover: no decision is counted")
+        elif lacking > _SMALL * (last - first):
+            found.append(
+                f"all CPUs' records cover {_seconds(whole['begin_ns'] - first)}..{_seconds(whole['end_ns'] - first)}"
+                f" of {_seconds(last - first)} only: decisions before and after are not counted"
+            )
+    return found
 
 
 def _seconds(ns: int) -> str:

@@ -30,11 +30,15 @@ def lost(n: int | None, blind: int = 0) -> dict[str, Any]:
     return {"loss": [{"cpu": 0, "lost": n, "gaps": 1, "blind_ns": blind}, {"cpu": 1, "lost": 0, "gaps": 0}]}
 
 
+PLACED = {"sched_switch": 1, "sched_waking": 1, "sched_migrate_task": 1}
+
+
 @pytest.mark.parametrize(
     ("name", "holds", "fails"),
     [
         ("missing_events", {"events": {"sched_switch": 1, "sched_wakeup": 1}}, {"events": {"sched_switch": 1}}),
-        ("missing_events", {"events": {"sched_switch": 1, "sched_waking": 1}}, {"events": {"sched_waking": 1}}),
+        ("missing_events", {"events": PLACED}, {"events": {"sched_waking": 1, "sched_wakeup": 1}}),
+        ("missing_events", {"events": PLACED}, {"events": {"sched_switch": 1, "sched_waking": 1}}),
         ("lost", lost(222), lost(223)),
         ("blind", lost(1, 100_000_000), lost(1, 100_000_001)),
         ("steps_back", {"steps_back": 22}, {"steps_back": 23}),
@@ -92,3 +96,22 @@ def test_a_subset_of_cpus_is_said() -> None:
     card = judge(GOOD | {"machine": {"cpus": 10}, "recorded_cpus": [0, 1, 2, 3]}, {**CLASSES, "unrecorded": 1500})
     assert "only 4 of 10 CPUs were recorded (--cpus): 1,500 decisions that look at others are not counted" in card.notes
     assert judge(GOOD, {"moved": 999, "unrecorded": 5000}).check("decisions").passed is False
+
+
+def test_where_wakeups_were_put_is_in_no_event() -> None:
+    """sched_waking alone: the model has no placements, so what contradicts it is no reason to refuse."""
+    card = judge(GOOD | {"events": {"sched_switch": 1000, "sched_waking": 900}, "replay": {"resync": 600}}, CLASSES)
+    assert [c.name for c in card.failed] == ["missing_events"] and card.check("resync").value is None
+    assert "record with -e sched_wakeup" in str(card.check("missing_events").advice)
+
+
+def test_decisions_outside_of_the_common_window() -> None:
+    window = {"begin_ns": 1, "end_ns": 2, "late": [3], "cut": [4, 5]}
+    notes = judge(GOOD | {"window": window}, CLASSES | {"unrecorded": 1234}).notes
+    assert notes[0] == (
+        "1,234 decisions outside of the time that all CPUs' records cover are not counted: those of CPU 3 began late"
+        " and of 2 CPUs ended early"
+    )
+    silences = [{"cpu": 1, "edge": "end", "at_ns": 5}]
+    notes = judge(GOOD | {"silences": silences, "replay": {"resync": 0, "silent": 7}}, CLASSES).notes
+    assert notes[0].startswith("7 decisions were made while CPU 1 had no records although a task was running")

@@ -62,7 +62,7 @@ def write_recording(path: Path, *, topology: bool = True, kernel: str = "6.1.0-t
         )
         writer.manifest |= {
             "id": "f" * 64, "kernel": kernel, "source": {"name": HOSTILE[0]}, "span_ns": 10**9, "steps_back": 0,
-            "events": {"sched_switch": 10_000, "sched_waking": decisions}, "events_total": 10_000 + decisions,
+            "events": {"sched_switch": 10_000, "sched_wakeup": decisions}, "events_total": 10_000 + decisions,
             "loss": [], "lost": 0, "topology": "snapshot" if topology else None, "problems": [], "notes": [],
             "replay": {"resync": 0}, "features": {}, "sched_ext": False,
         }  # fmt: skip

@@ -280,7 +280,7 @@ def test_failed_wakeups_and_old_states(tmp_path: Path) -> None:
 def test_events_lost_after_the_last_one(tmp_path: Path) -> None:
     got = read(tmp_path / "text", SWITCH + b"\nCPU:1 [12 EVENTS DROPPED]\nCPU:900 [EVENTS DROPPED]\n")
     assert got.end["problems"] == [
-        "events lost on a CPU that has none: line 3", "lost events after the last event of a CPU",
+        "events lost on a CPU that has none: line 3", "lost events after the last event of a CPU: CPU 1",
     ]  # fmt: skip
 
 

@@ -270,12 +270,15 @@ nb::dict finish(const D& d, const Said& said) {
     nb::list streams;
     for (size_t cpu = 0; cpu < d.streams().size(); ++cpu) {
         const CpuStream& s = d.streams()[cpu];
-        if (s.events > 0) {
+        const bool cut = s.cut_short(d.tasks(), static_cast<uint32_t>(cpu));
+        if (s.events > 0 || cut) {
             nb::dict of;
             of["cpu"] = cpu;
             of["events"] = s.events;
-            of["first_ns"] = s.first_ns;
-            of["last_ns"] = d.losses()[cpu].last_ns;
+            of["first_ns"] = s.events > 0 ? nb::cast(s.first_ns) : nb::none();
+            of["last_ns"] = s.events > 0 ? nb::cast(d.losses()[cpu].last_ns) : nb::none();
+            of["late"] = s.late;
+            of["cut"] = cut;
             of["steps_back"] = s.steps_back;
             of["busy_first"] = s.busy_first ? nb::cast(*s.busy_first) : nb::none();
             of["busy_last"] = s.busy_last ? nb::cast(*s.busy_last) : nb::none();

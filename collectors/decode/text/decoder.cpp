@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "collectors/decode/text/scan.hpp"
 #include "collectors/decode/tracedat/container.hpp"
@@ -173,9 +174,10 @@ std::unique_ptr<Batch> TextDecoder::next() {
     while (sink_.room()) {
         if (!lines_.next(text)) {
             more_ = false;
-            for (const int64_t lost : pending_) {
-                if (lost != kNone) {
-                    sink_.problems.add("lost events after the last event of a CPU", "");
+            for (uint32_t cpu = 0; cpu < pending_.size(); ++cpu) {
+                if (pending_[cpu] != kNone) {
+                    sink_.problems.add("lost events after the last event of a CPU", "CPU " + std::to_string(cpu));
+                    sink_.loss_at_end(cpu, pending_[cpu]);
                 }
             }
             break;
@@ -240,7 +242,8 @@ bool TextDecoder::lost_line(std::string_view what) {
         return true;
     }
     int64_t& before = pending_[static_cast<size_t>(cpu)];
-    before = before >= 0 && lost >= 0 ? before + lost : before == kUnknown ? kUnknown : lost;
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    before = before >= 0 && lost >= 0 ? before + std::min(lost, kMost - before) : before == kUnknown ? kUnknown : lost;
     return true;
 }
 

@@ -19,6 +19,7 @@ inline constexpr uint32_t kMaxFileCpus = 8192;  // NR_CPUS of the largest mainli
 struct CpuData {
     uint32_t cpu;
     uint64_t offset, size;
+    bool cut = false;  ///< the file ends before all of it
 };
 
 /// One event format file of tracefs.

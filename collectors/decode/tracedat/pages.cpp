@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectors/decode/bytes.hpp"
 
@@ -36,7 +37,8 @@ PageSource::PageSource(const File& file, const Container& c, const CpuData& data
       page_size_(c.page_size),
       budget_(budget),
       offset_(data.offset),
-      end_(data.offset + data.size) {
+      end_(data.offset + data.size),
+      cut_(data.cut) {
     if (compressed_) {
         end_ = std::min(end_ + kChunkCount, file.size());  // trace-cmd's size leaves the number of chunks out
         zstd_.reset(ZSTD_createDCtx());
@@ -62,6 +64,7 @@ bool PageSource::refill() {
 bool PageSource::refill_plain() {
     const size_t want = static_cast<size_t>(std::min<uint64_t>(budget_.block, end_ - offset_));
     if (want == 0) {
+        gap_ |= std::exchange(cut_, false);
         return false;
     }
     if (capacity_ < want) {  // the first block is the largest
@@ -72,6 +75,7 @@ bool PageSource::refill_plain() {
     if (filled_ < want) {
         problems_->add("the file became shorter while it was read", place(cpu_, offset_));
         end_ = offset_ + filled_;
+        cut_ = true;
     }
     block_offset_ = offset_;
     offset_ += filled_;

@@ -80,6 +80,7 @@ class PageSource {
     size_t packed_pos_ = 0;
     uint32_t chunks_left_ = 0;
     bool started_ = false, gap_ = false;
+    bool cut_;  // there was more behind end_: a gap, to be told there
 };
 
 }  // namespace rewake::decode

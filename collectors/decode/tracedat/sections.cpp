@@ -195,8 +195,10 @@ void set_cpu_data(std::vector<CpuData> cpus, const File& file, Container& c, Pro
                          place(d.cpu, d.offset) + ", " + std::to_string(there) + " of " + std::to_string(d.size) +
                              " bytes there");
             d.size = there;
+            d.offset = std::min(d.offset, file.size());
+            d.cut = true;
         }
-        if (d.size > 0) {
+        if (d.size > 0 || d.cut) {
             c.cpus.push_back(d);
         }
     }

@@ -120,7 +120,8 @@ def _study(
             "hints_text": None if hints is None else hints.read_text(encoding="utf-8"),
         }  # fmt: skip
     objects = tuple(plugins.describe(s.name, plugins.DEFAULT_TIMEOUT).sha256 for s in specs if s.is_plugin)
-    return Study(CLOSED if closed else OPEN, tuple(map(str, specs)), settings, cut or "", objects, tool())
+    given = {k: v for k, v in settings.items() if v is not None}
+    return Study(CLOSED if closed else OPEN, tuple(map(str, specs)), given, cut or "", objects, tool())
 
 
 def _engine(name: str, store: str, limits: Any, workers: int | None, address: str | None) -> Engine:

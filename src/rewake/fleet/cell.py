@@ -28,7 +28,7 @@ from typing import Any, Self
 
 from rewake.errors import RewakeError
 from rewake.fleet.tasks import Task
-from rewake.fleet.work import BROKEN, DONE, FAILED, Outcome, failure
+from rewake.fleet.work import BROKEN, DONE, FAILED, MEMORY, Outcome, failure
 from rewake.forms import FleetStore, confine
 
 TRIES, TRIES_KILLED = 2, 3
@@ -89,8 +89,12 @@ class Cell:
             tries += 1
             self._start()
             answer = self._ask(task)
-            if answer is not None:
+            if answer is not None and answer["error"] != MEMORY:
                 return Outcome(**answer)
+            if answer is not None:  # its database may be in pieces
+                self.close()
+                kind, message = MEMORY, str(answer["message"])
+                break
             assert self._process is not None
             timed_out = self._process.poll() is None and not self._gone()
             code = self.close()

@@ -26,6 +26,9 @@ from rewake.forms import FleetStore, Recording, Run
 DONE, FAILED, BROKEN = "done", "failed", "broken"
 """A shard was written; the trace's own fault, and that was written; the machine's fault, and nothing was."""
 
+MEMORY = "memory"
+"""Kind of an outcome without a shard: there is no memory left to write one in; the keeper does (cell.py)."""
+
 Row = dict[str, Any]
 
 _OUT_OF = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE)
@@ -62,6 +65,8 @@ def do(task: Task, store: FleetStore) -> Outcome:
     except Exception as error:
         if (fault := _of_the_machine(error)) is not None:
             return outcome(BROKEN, error="machine", message=fault)
+        if _out_of_memory(error):
+            return outcome(BROKEN, error=MEMORY, message="out of memory (--memory)")
         kind, message = _told(error, task)
         return _kept(lambda: store.put(task.key, failure(task, kind, message)), outcome, FAILED, kind, message)
     return _kept(lambda: store.put(task.key, rows), outcome, DONE)
@@ -74,6 +79,8 @@ def _kept(
     try:
         return outcome(status, put(), error, message)
     except Exception as fault:
+        if _out_of_memory(fault):
+            return outcome(BROKEN, error=MEMORY, message="out of memory (--memory)")
         return outcome(BROKEN, error="store", message=f"the shard could not be written: {_line(fault)}")
 
 
@@ -104,16 +111,21 @@ def _of_the_machine(error: BaseException) -> str | None:
     return None
 
 
+def _out_of_memory(error: BaseException) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError | duckdb.OutOfMemoryException):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
 def _told(error: BaseException, task: Task) -> tuple[str, str]:
     """Kind and text of a failure; the trace is called what it was called, wherever it was read."""
     message = _line(error)
     for name in (task.where, *_OPENED.places(task)):
         message = message.replace(name, task.uri)
-    if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
-        return "memory", "out of memory (--memory)"
     if isinstance(error, RewakeError):
-        if isinstance(error.__cause__, duckdb.OutOfMemoryException):
-            return "memory", "out of memory (--memory)"
         return type(error).__name__.removesuffix("Error").lower(), message
     return "bug", f"{type(error).__name__}: {message}"
 

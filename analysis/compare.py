@@ -213,12 +213,12 @@ def compare(
             if design == "within-run":
                 assert blocks is not None
                 units, said = _blocks_for(measure, policy, blocks, cut)
-            ends, why = _ends(measure, policy, units, design == "unpaired")
+            ends, why = ends_of(measure, policy, units, design == "unpaired")
             if ends or said:
                 tests.append((policy, measure, ends, why or said))
     if design == "within-run":
         n = (max(map(len, cut.values()), default=0),) * 2
-    findings = _judge(tests, gates, floor_pct, design)
+    findings = judge(tests, gates, floor_pct, design)
     return Comparison(design, unit, n, findings, tuple(gates), floor_pct, tuple(base), tuple(new), tuple(notes))
 
 
@@ -269,7 +269,7 @@ def _blocks_for(
     return (), f"fewer than {LEAST_BLOCKS} blocks with {measure.samples:,} decisions each"
 
 
-def _ends(measure: Measure, policy: str, units: Sequence[Unit], unpaired: bool) -> tuple[tuple[End, ...], str]:
+def ends_of(measure: Measure, policy: str, units: Sequence[Unit], unpaired: bool) -> tuple[tuple[End, ...], str]:
     """The ends that can be compared, and why an end cannot; no ends and no reason: the metric is not known at all."""
     found: dict[str, End] = {}
     lost = 0
@@ -307,7 +307,7 @@ def _end(measure: Measure, side: str, base: Sequence[Figures], new: Sequence[Fig
     return End(side, test, *medians)
 
 
-def _judge(
+def judge(
     tests: Sequence[tuple[str, Measure, tuple[End, ...], str]], gates: Sequence[Gate], floor_pct: float,
     design: str,
 ) -> tuple[Finding, ...]:  # fmt: skip

@@ -129,12 +129,15 @@ def tables(con: duckdb.DuckDBPyConnection) -> set[str]:
 def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] | None = None) -> None:
     """Makes a connection to a recording or a run ready for the queries; `branches`: policy instance -> names by code.
 
-    With a ledger present, the table `branch` (policy, code, name) and the views of queries/population.sql (the
-    population of the decision metrics) are there as well.
+    With shards present (a fleet store), the tables of queries/fleet.sql are there as well. With a ledger, so are the
+    table `branch` (policy, code, name) and the views of queries/population.sql (the population of the metrics).
     """
     con.execute(_name_macros())
     con.execute(_shared("prelude.sql"))
-    if "ledger" not in tables(con):
+    there = tables(con)
+    if "shard" in there:
+        con.execute(_shared("fleet.sql"))
+    if "ledger" not in there:
         return
     con.execute("CREATE OR REPLACE TEMP TABLE branch (policy VARCHAR, code UTINYINT, name VARCHAR)")
     named = [(policy, code, name) for policy, names in (branches or {}).items() for code, name in enumerate(names)]
@@ -161,6 +164,8 @@ def run(con: duckdb.DuckDBPyConnection, name: str) -> Rows:
         return _execute(con, query.sql)
     except RewakeError:
         missing = set(query.requires) - tables(con)
+        if "shard" in missing:
+            raise UsageError(f"query {name} needs a fleet store (what `rewake fleet run` fills)") from None
         if "ledger" in missing:
             raise UsageError(f"query {name} needs a run (what `rewake replay -o` writes)") from None
         if missing:

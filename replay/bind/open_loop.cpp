@@ -403,6 +403,14 @@ using namespace rewake;
 using namespace rewake::bind;
 
 void bind_open_loop(nb::module_& m) {
+    m.def(
+        "bucket_edges",
+        [] {
+            std::vector<uint64_t> edges;
+            for (size_t b = 0; b < BucketEdges::get().size(); ++b) edges.push_back(BucketEdges::get().edge(int(b)));
+            return edges;
+        },
+        "Largest value, ns, of each latency bucket.");
     nb::class_<PyOpenLoop>(m, "OpenLoop", "Re-decides every recorded decision under each policy (policies.md A13, D1).")
         .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
                       const std::vector<std::tuple<Ns, Ns>>&, const std::vector<std::tuple<Ns, Ns>>&, const Running&>(),

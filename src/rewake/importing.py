@@ -48,13 +48,13 @@ def import_trace(
     digest = _file_digest(trace)
     machine = _machine_digest(where)
     redactor = None if redact is None else Redactor(redact)
-    key = _digest([digest, machine or "", str(SCHEMA_VERSION), _code_digest(), *(redactor.mark if redactor else ())])
+    key = _digest([digest, machine or "", str(SCHEMA_VERSION), code_digest(), *(redactor.mark if redactor else ())])
 
     written: list[RecordingWriter] = []
 
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
-            writer.manifest["id"] = _digest([digest, machine or "", str(SCHEMA_VERSION)])
+            writer.manifest["id"] = _identity(digest, machine)
             with kind.open(trace) as reader:
                 _write(writer, trace, reader, kind, digest, where, report, redactor)
             if strict:
@@ -74,6 +74,20 @@ def import_trace(
 
 
 # --- identity ---
+
+
+def identity(path: Path | str, topology: Path | str | None = None) -> str:
+    """The `id` that the recording of a trace gets, without importing it. TraceError for what cannot be read."""
+    from rewake.collectors import snapshot
+
+    trace = Path(path)
+    kind = identify(trace)
+    where = topology if topology is not None else trace if kind.holds_snapshot else snapshot.beside(trace)
+    return _identity(_file_digest(trace), _machine_digest(where))
+
+
+def _identity(digest: str, machine: str | None) -> str:
+    return _digest([digest, machine or "", str(SCHEMA_VERSION)])
 
 
 def _digest(parts: list[str]) -> str:
@@ -102,7 +116,7 @@ def _machine_digest(where: Path | str | None) -> str | None:
 
 
 @memoize
-def _code_digest() -> str:
+def code_digest() -> str:
     """Of everything that decides what a recording holds: no build takes another build's recordings for its own."""
     here = Path(__file__).parent
     rooms = [p for room in ("collectors", "replay") for p in (here / room).resolve().rglob("*")]

@@ -316,7 +316,7 @@ def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Pat
             raise RewakeError(problems[0])
         found.recording  # noqa: B018
 
-    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), _engine_digest(), *made_from]
+    parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), engine_digest(), *made_from]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return Run(cache.fetch(f"{key}.run", build, check)[0])
 
@@ -325,7 +325,7 @@ def _hints_key(hints: Rules | None) -> str:
     return "" if hints is None else f"{hints.name} {hints.digest}"
 
 
-def _engine_digest() -> str:
+def engine_digest() -> str:
     """Changes with the code that decides."""
     import rewake.replay
     from rewake.replay import _engine

@@ -53,7 +53,7 @@ def slice_recording(
             manifest |= _counted(recording, lo, hi, window)
         writer.manifest = manifest if redactor is None else redactor.manifest(manifest)
         writer.commit()
-    return Recording(out)
+    return Recording(out, recent=writer.recent)
 
 
 def _events_in(recording: Recording, window: Window) -> tuple[int, int]:

@@ -106,7 +106,7 @@ def test_death_between_two_steps(tmp_path: Path, point: str, monkeypatch: pytest
     store.add(day(1))
     pid = os.fork()
     if pid == 0:
-        from rewake.forms import store as module
+        from rewake.forms import objects as module
 
         owner = {"fsync": module.os, "replace": Path, "mkstemp": module.tempfile}[point]
         setattr(owner, point, lambda *_, **__: os._exit(9))

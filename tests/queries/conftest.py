@@ -35,11 +35,16 @@ kernel, in two replicas; `prev` in two windows of which the second diverged. Lat
     prev     1 2 .. 100 in the first window, above 80 onto a busy CPU after 1 us
 
 Beside it the recorded decisions 1 and 3 were to busy CPUs, and reached their run queues after 5 and 10 us.
+
+A fleet: recordings A in two windows and B count, C is refused by the quality card, of D the column agrees less than
+halfway above prev, E has no column, and F failed. The bucket of every latency is 500 (21.8 us), of 100 of `own` in
+A's second window 0 (1 ns), the value 0 or no estimate, and its hi is unbounded in 30 of 100 there. B has a cgroup
+`/web`, no topology.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -198,6 +203,46 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
         for i, (agreed, moved_agreed, policy_moved) in enumerate(both)
     ])  # fmt: skip
     fill_closed(con)
+    fill_fleet(con)
+
+
+def _shards() -> Iterator[dict[str, Any]]:
+    head = {"study": "s", "asked": "replay", "mode": "open", "seed": 0, "tool": "1"}
+    machine = {"machine": "4 CPUs", "cpus": 4, "llcs": 2, "nodes": 1, "span_ns": 1000, "events": 500, "lost": 0}
+    for task, content, window, about in (
+        ("t1", "A", 0, {"kernel": "6.1.0", "made": "2026-11-20T00:00:00Z"}),
+        ("t2", "A", 500, {"kernel": "6.1.0", "made": "2026-11-20T00:00:00Z"}),
+        ("t3", "B", None, {"kernel": "6.12.1", "llcs": None}),
+        ("t4", "C", None, {"kernel": "6.1.0", "refused": "quality REFUSED"}),
+        ("t5", "D", None, {"kernel": "6.1.0"}),
+        ("t6", "E", None, {"no_column": "too old"}),
+    ):
+        of = head | machine | about | {"task": task, "uri": f"{content}.dat", "content": content, "from_ns": window,
+                                       "workload": f"load {content}"}  # fmt: skip
+        flat = content == "B"
+        lists = {"lo_bucket": [500], "lo_n": [100], "hi_bucket": [500], "hi_n": [100]}
+        counts = {"decisions": 100, "would_move": 40, "cross_llc_prev": None if flat else 10, "idle_missed_llc": None,
+                  "agreed": 100, "prev_agreed": 60, "moved": 40, "ranked": 100, "no_estimate": 0, "scans": 0,
+                  "scanned": 0, "assumed": 0, "exposed": 0}  # fmt: skip
+        yield of | counts | lists | {"policy": "recorded", "reference": True, "auto": False}
+        if content != "E":
+            agreed = {"agreed": 70 if content == "D" else 90}
+            yield of | counts | lists | agreed | {"policy": "linux-6", "reference": False, "auto": True}
+        own = {"agreed": 50, "would_move": 80, "scans": 10, "scanned": 30, "exposed": 25, "no_estimate": 0}
+        if task == "t2":
+            own |= {"lo_bucket": [None, 0], "lo_n": [1, 97], "no_estimate": 2,
+                    "hi_bucket": [500], "hi_n": [70]}  # fmt: skip
+        yield of | counts | lists | own | {"policy": "own", "reference": False, "auto": False}
+        if content == "B":
+            inner = {"cgroup": "/web", "decisions": 30, "would_move": 30, "agreed": 0, "ranked": 30,
+                     "lo_n": [30], "hi_n": [30]}  # fmt: skip
+            yield of | counts | lists | inner | {"policy": "own", "reference": False, "auto": False}
+    yield head | {"task": "t7", "uri": "F.dat", "content": "F", "error": "trace", "message": "F.dat: cut off"}
+
+
+def fill_fleet(con: duckdb.DuckDBPyConnection) -> None:
+    make(con, "shard", list(_shards()))
+    con.execute("SET VARIABLE fleet_min_skill = 0.5")
 
 
 def fill_closed(con: duckdb.DuckDBPyConnection) -> None:

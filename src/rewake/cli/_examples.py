@@ -33,6 +33,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("rewake fidelity trace.dat --identify", "which kernel do the choices look like?"),
         ("rewake fidelity trace.dat --min-skill 0.7", "exit 5 below that, for scripts"),
     ),
+    "fleet": (
+        ("rewake fleet run traces/ --policy idle-thread-scan -o fleet", "all traces below a directory"),
+        ("rewake fleet report fleet", "where the policy wins, and where it loses"),
+    ),
+    "fleet run": (
+        ("rewake fleet run traces/ --policy idle-thread-scan -o fleet", "all CPUs of this machine"),
+        ("rewake fleet run prod.list -o s3://bucket/fleet --engine dask --address tcp://head:8786", "a cluster"),
+        ("rewake fleet run 'nights/*/trace.dat' --policy auto -o fleet --max-failed 5%", "a gate on broken traces"),
+    ),
+    "fleet report": (
+        ("rewake fleet report fleet", "every policy against each recording's own kernel"),
+        ("rewake fleet report fleet --versus recorded --metric p99", "p99 against what was recorded"),
+        ("rewake fleet report fleet --format parquet > groups.parquet", "by machine, kernel, workload, cgroup, month"),
+    ),
     "import": (
         ("rewake import trace.dat -o mine.rewake", "topology.tar.gz beside the trace is found"),
         ("rewake import trace.dat --topology 'pack:2 l3:8 core:8 pu:2'", "a machine in words"),

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
-from rewake.cli import _answers
+from rewake.cli import _answers, _runs
 from rewake.cli._shared import format_option, open_recording, topology_option
 from rewake.errors import UsageError
 
 
 @click.command(short_help="Ask a recording or a run a question in SQL.")
-@click.argument("source", metavar="[REC|RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("source", metavar="[REC|RUN|STORE]", required=False, type=click.Path(path_type=Path))
 @click.argument("question", metavar="[NAME|SQL]", required=False)
 @topology_option
 @click.option("--list", "list_", is_flag=True, help="List the questions of the catalogue, or what a NAME answers.")
 @format_option("table", "markdown", "json", "csv", "parquet")
 def command(source: Path | None, question: str | None, topology: str | None, list_: bool, format_: str) -> None:
-    """Answer NAME, a question of the catalogue (--list), or SQL about REC or RUN.
+    """Answer NAME, a question of the catalogue (--list), or SQL about REC, RUN or the fleet store STORE.
 
     Every table of the forms is a view: docs/columns.md. With --list and a NAME: its definition and its columns.
     """
@@ -34,6 +34,9 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
         return
     if source is None or question is None:
         raise UsageError("a REC or RUN and a NAME or SQL are expected; `rewake query --list` shows the names")
+    if (source / "done").is_dir() or (source / "failed").is_dir():
+        _fleet(source, question, format_)
+        return
     if kind_of(source) == "run":
         run = Run(source)
         recording, con = run.recording, run.connect()
@@ -53,6 +56,22 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
         lambda: _answers.document("query", jsonout.rows(answer), recording, card.as_dict()),
         answer,
     )
+
+
+def _fleet(store: Path, question: str, form: str) -> None:
+    """The same of a fleet store, its fidelity gate as `rewake fleet report` has it by default."""
+    from rewake.analysis import fleet, jsonout, sql, table
+    from rewake.forms import FleetStore
+
+    con = FleetStore(store).connect()
+    try:
+        fleet.prepare(con, str(store))
+        answer = sql.run_text(con, question)
+    finally:
+        con.close()
+    _answers.show(
+        form, lambda: table.rows(answer), lambda: _runs.document("query", jsonout.rows(answer)), answer
+    )  # fmt: skip
 
 
 def _list(name: str | None, form: str) -> None:

@@ -4,8 +4,10 @@
 Rooms import this package and none of its modules.
 """
 
+from rewake.forms.fleet import FleetStore as FleetStore
 from rewake.forms.parquet import Array as Array
 from rewake.forms.parquet import Columns as Columns
+from rewake.forms.parquet import confine as confine
 from rewake.forms.parquet import connect as connect
 from rewake.forms.parquet import dtype_of as dtype_of
 from rewake.forms.parquet import empty as empty
@@ -20,6 +22,7 @@ from rewake.forms.tables import DECISION as DECISION
 from rewake.forms.tables import ENUMS as ENUMS
 from rewake.forms.tables import EVENT_TABLES as EVENT_TABLES
 from rewake.forms.tables import FAIR_CLASSES as FAIR_CLASSES
+from rewake.forms.tables import FLEET_TABLES as FLEET_TABLES
 from rewake.forms.tables import INPUTS as INPUTS
 from rewake.forms.tables import MACHINE_TABLES as MACHINE_TABLES
 from rewake.forms.tables import OUTCOMES as OUTCOMES

@@ -9,6 +9,7 @@ from rewake.forms.tables import (
     DECISION,
     ENUMS,
     EVENT_TABLES,
+    FLEET_TABLES,
     INPUTS,
     MACHINE_TABLES,
     OUTCOMES,
@@ -41,6 +42,7 @@ def markdown() -> str:
         ("Decisions", {"decision": DECISION}),
         ("Run", RUN_TABLES),
         ("Store", STORE_TABLES),
+        ("Fleet", FLEET_TABLES),
     )
     lines = [_HEAD]
     for title, tables in groups:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "BIGINT": np.dtype(np.int64), "INTEGER": np.dtype(np.int32), "SMALLINT": np.dtype(np.int16),
     "UTINYINT": np.dtype(np.uint8), "USMALLINT": np.dtype(np.uint16), "UINTEGER": np.dtype(np.uint32),
     "UBIGINT": np.dtype(np.uint64), "BOOLEAN": np.dtype(np.bool_), "VARCHAR": np.dtype(object),
-    "DOUBLE": np.dtype(np.float64),
+    "DOUBLE": np.dtype(np.float64), "INTEGER[]": np.dtype(object), "BIGINT[]": np.dtype(object),
 }  # fmt: skip
 
 _COPY_OPTIONS = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2"
@@ -43,7 +43,19 @@ _MANY_ROWS = 10_000_000
 
 def threads_for(rows: int) -> int:
     """Threads to read this many rows with; what is read does not depend on it."""
-    return 1 if rows < _MANY_ROWS else 2
+    return 1 if rows < _MANY_ROWS or _confined else 2
+
+
+_confined: dict[str, str] = {}
+"""Settings of every database of this process, beyond those of `connect`."""
+
+
+def confine(memory_bytes: int | None) -> None:
+    """From here on this process reads with one thread, and spills rather than hold more than so many bytes: it is one
+    of many on its machine. To be called before anything connects."""
+    _confined["threads"] = "1"
+    if memory_bytes is not None:
+        _confined["memory_limit"] = f"{memory_bytes}B"
 
 
 def connect(threads: int = 1) -> duckdb.DuckDBPyConnection:
@@ -66,6 +78,7 @@ def _database(threads: int) -> duckdb.DuckDBPyConnection:
             "temp_directory": os.path.join(tempfile.gettempdir(), f"rewake-spill-{os.getpid()}"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
+            **_confined,
         },
     )
 
@@ -170,6 +183,28 @@ def copy_out(con: duckdb.DuckDBPyConnection, table: Table, columns: Columns, fil
     finally:
         con.unregister("given")
     return rows
+
+
+def write_rows(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Writes a few rows as one Parquet file; absent is NULL. Unlike `copy_out`, it knows lists."""
+    import duckdb
+
+    declared = ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
+    if unknown := sorted({name for row in rows for name in row} - set(table.names)):
+        raise ValueError(f"table {table.name} has no column {', '.join(unknown)}")
+    try:
+        con.execute(f"CREATE OR REPLACE TEMP TABLE given_rows ({declared})")
+        place = f"({', '.join('?' * len(table.columns))})"
+        con.execute(
+            f"INSERT INTO given_rows VALUES {', '.join([place] * len(rows))}",
+            [row.get(name) for row in rows for name in table.names],
+        )
+        con.execute(
+            f"COPY given_rows TO {literal(file)}"
+            f" ({_COPY_OPTIONS}, KV_METADATA {{schema_version: '{SCHEMA_VERSION}', rewake_table: '{table.name}'}})"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise TraceError(f"{file}: cannot be written: {first_line(error)}") from error
 
 
 def fetch(con: duckdb.DuckDBPyConnection, wanted: Sequence[Column], source: str) -> Columns:

@@ -85,7 +85,7 @@ class Table:
 
 _TYPES = {
     "i64": "BIGINT", "i32": "INTEGER", "i16": "SMALLINT", "u8": "UTINYINT", "u16": "USMALLINT", "u32": "UINTEGER",
-    "u64": "UBIGINT", "bool": "BOOLEAN", "str": "VARCHAR", "f64": "DOUBLE",
+    "u64": "UBIGINT", "bool": "BOOLEAN", "str": "VARCHAR", "f64": "DOUBLE", "i32[]": "INTEGER[]", "i64[]": "BIGINT[]",
 }  # fmt: skip
 
 
@@ -405,6 +405,78 @@ report    str?   | the run's report as JSON, in one row
 }  # fmt: skip
 """Columns may be added; files written before read as NULL there."""
 
+FLEET_TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table("shard", "what a fleet keeps of a task: a row per policy, one per policy and cgroup where the task has "
+                        "cgroups, or one that says why it failed; counts and buckets add up over rows", """
+task      str    | hash of all that the task is made from; the file's name
+study     str    | hash of what the tasks of a study share: mode, policies, settings, version
+asked     str    | the same in words
+mode      str    | open (replay) or closed (simulate)
+uri       str    | the trace as it was named
+content   str    | hash of the trace's bytes and of the machine's snapshot beside it
+from_ns   i64? ns | window of the trace, from its first event; NULL: from its start
+until_ns  i64? ns | its end; NULL: to the end
+seed      i64    | seed
+tool      str    | version of rewake and hash of its code
+workload  str?   | what was recorded: as the list said, else the recording's name
+made      str?   | when it was recorded, ISO 8601 in UTC; NULL: nobody said
+machine   str?   | machine class: CPUs, LLCs, cores, nodes, or as the list said
+cpus      i32?   | CPUs
+llcs      i32?   | LLCs; NULL: unknown
+nodes     i32?   | NUMA nodes; NULL: unknown
+kernel    str?   | release of the recorded kernel
+span_ns   i64? ns | first to last event of the window
+events    i64?   | events in it
+lost      i64?   | events lost in it
+refused   str?   | what the quality card says where it refuses the window; NULL: it does not
+no_column str?   | why no policy stands for the recorded kernel; NULL: one does
+missed    str?   | closed loop: figures in which the simulated record or recorded kernel misses the recording
+error     str?   | kind of failure: trace, usage, memory, timeout, crash, ...; NULL: it did not fail
+message   str?   | what failed
+policy    str?   | policy instance; NULL: the task failed
+base      str?   | the policy without parameters
+reference bool?  | a reference policy: a record, a null or an unreachable best
+auto      bool?  | it is the column that stands for the recorded kernel
+kind      str?   | closed loop: policy, factual, pinned or null (table `arm`)
+cgroup    str?   | path of the wakee's cgroup; NULL: all tasks
+decisions i64?   | decisions of the population (docs/metrics.md); closed loop: simulated wakeups
+would_move i64?  | they leave the previous CPU; closed loop: migrations by wakeups
+cross_llc_prev i64? | they leave its LLC; NULL: no topology; closed loop: migrations of any cause that left the LLC
+cross_llc_waker i64? | they leave the waker's LLC
+cross_node_prev i64? | they leave the node of the previous CPU; closed loop: those that left the node
+cross_node_waker i64? | they leave the waker's node
+idle_missed_llc i64? | to a busy CPU although one in its LLC is idle
+idle_missed_machine i64? | although one anywhere is idle
+stacked   i64?   | onto the waker's busy CPU
+exposed   i64?   | looked at a CPU that its own earlier picks would have changed
+self_collision i64? | picked a CPU that its own earlier pick still occupies
+agreed    i64?   | chose the recorded CPU
+prev_agreed i64? | the recorded CPU is the previous one: what the null policy prev agrees on
+moved     i64?   | the kernel moved the wakee
+moved_agreed i64? | of those, chose the recorded CPU
+policy_moved_agreed i64? | of those that it moves itself, chose the recorded CPU
+llc_agreed i64?  | chose the recorded LLC
+assumed   i64?   | looked at an input that was inferred or modelled
+scans     i64?   | idle searches
+scanned   i64?   | CPUs that they examined
+ranked    i64?   | samples of the latency
+censored  i64?   | known choices without a recorded switch-in
+no_estimate i64? | decisions without any estimate: taken as [0, unbounded)
+lo_bucket i32[]? | buckets of the lower ends of the latency (table `bucket`), NULL in it: the value 0
+lo_n      i64[]? | samples of each
+hi_bucket i32[]? | buckets of the upper ends; what is missing to `ranked` is unbounded
+hi_n      i64[]? | samples of each
+windows   i64?   | closed loop: simulated windows, over all replicas
+diverged  i64?   | closed loop: those that left the recording behind
+sim_ns    i64? ns | closed loop: time simulated
+cpu_ns    i64? ns | closed loop: CPU time of the fair tasks in it
+"""),
+    )
+}  # fmt: skip
+"""Columns may be added; files written before read as NULL there."""
+
 RECORDING_TABLES: dict[str, Table] = {**EVENT_TABLES, **MACHINE_TABLES, **TASK_TABLES, "decision": DECISION}
 
-TABLES: dict[str, Table] = {**RECORDING_TABLES, **RUN_TABLES, **STORE_TABLES}
+TABLES: dict[str, Table] = {**RECORDING_TABLES, **RUN_TABLES, **STORE_TABLES, **FLEET_TABLES}

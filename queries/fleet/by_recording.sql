@@ -1,0 +1,84 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Question: What does each policy do in each recording?
+-- Definition: Windows and seeds of a recording together. Counts and latency buckets of the shards added up, then
+--   rates and percentiles as moves/one_step, idle/missed, stacking/stacked, scan/cost and latency/policy define them;
+--   percentiles from buckets, within 1 % of the nearest-rank ones. Tasks that failed, and recordings that the quality
+--   card refuses or whose own kernel is not reproduced, are not in it (fleet/standing). `auto` is the column of each
+--   recording's own kernel.
+-- Units: ns; rates per 1,000 decisions; shares in per cent.
+-- Requires: shard
+-- Columns:
+--   recording: hash of the trace and its machine
+--   uri: where it is
+--   workload: what was recorded
+--   machine: machine class
+--   kernel: release of the kernel
+--   made: when; NULL: nobody said
+--   skill: of the column of its own kernel, over prev; NULL: no column, or nothing but prev was chosen
+--   policy: policy instance
+--   reference: a record, a null or an unreachable best
+--   recordings: recordings in it
+--   decisions: decisions of the population, over their windows and seeds
+--   tasks: tasks behind it
+--   would_move_per_1k: chosen CPU is not the previous one
+--   cross_llc_prev_per_1k: it is not in the LLC of the previous CPU; of decisions with a known topology
+--   cross_llc_waker_per_1k: it is not in the LLC of the waker's CPU
+--   cross_node_prev_per_1k: it is not in the node of the previous CPU
+--   idle_missed_llc_per_1k: it is busy although an allowed CPU of its LLC is idle
+--   idle_missed_machine_per_1k: it is busy although an allowed CPU is idle
+--   stacked_per_1k: it is the waker's, and something runs there
+--   exposure_pct: looked at a CPU that the policy's own earlier picks would have changed
+--   self_collision_per_1k: picked a CPU that its own earlier pick still occupies
+--   known_pct: chose the recorded CPU
+--   assumed_pct: looked at an input that was inferred or modelled
+--   scans: idle searches
+--   mean_cpus: CPUs that one of them examined
+--   ranked: samples of the latency
+--   p50_lo_ns: median of the lower ends of the latency
+--   p50_hi_ns: median of the upper ends; NULL: unbounded
+--   p90_lo_ns: 90th percentile of the lower ends
+--   p90_hi_ns: of the upper ends
+--   p99_lo_ns: 99th percentile of the lower ends
+--   p99_hi_ns: of the upper ends
+--   p999_lo_ns: 99.9th percentile of the lower ends
+--   p999_hi_ns: of the upper ends
+SELECT
+    figure.name AS recording,
+    about.uri,
+    about.workload,
+    about.machine,
+    about.kernel,
+    about.made,
+    fleet_fidelity.skill,
+    figure.policy,
+    figure.reference,
+    figure.recordings,
+    figure.decisions,
+    figure.tasks,
+    figure.would_move_per_1k,
+    figure.cross_llc_prev_per_1k,
+    figure.cross_llc_waker_per_1k,
+    figure.cross_node_prev_per_1k,
+    figure.idle_missed_llc_per_1k,
+    figure.idle_missed_machine_per_1k,
+    figure.stacked_per_1k,
+    figure.exposure_pct,
+    figure.self_collision_per_1k,
+    figure.known_pct,
+    figure.assumed_pct,
+    figure.scans,
+    figure.mean_cpus,
+    figure.ranked,
+    figure.p50_lo_ns,
+    figure.p50_hi_ns,
+    figure.p90_lo_ns,
+    figure.p90_hi_ns,
+    figure.p99_lo_ns,
+    figure.p99_hi_ns,
+    figure.p999_lo_ns,
+    figure.p999_hi_ns
+FROM fleet_figure AS figure
+JOIN fleet_recording AS about ON about.content = figure.name
+LEFT JOIN fleet_fidelity ON fleet_fidelity.content = figure.name
+WHERE figure.facet = 'recording'
+ORDER BY about.uri, recording, figure.policy

@@ -1,0 +1,18 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Question: Which tasks failed, and why?
+-- Definition: What the shard of a failed task says; the trace is the reason unless the kind is crash, timeout, memory
+--   or bug.
+-- Units: ns.
+-- Requires: shard
+-- Columns:
+--   error: kind of failure
+--   uri: the trace
+--   from_ns: window from its first event; NULL: from its start
+--   until_ns: end of the window; NULL: to the end
+--   seed: seed
+--   message: what failed
+--   task: hash of the task
+SELECT error, uri, from_ns, until_ns, seed, message, task
+FROM fleet_task
+WHERE error IS NOT NULL
+ORDER BY error, uri, from_ns NULLS FIRST, seed

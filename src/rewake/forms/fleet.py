@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A fleet store: one Parquet file per task, here or behind a URL. What stays of thousands of recordings.
+
+`STORE/done/TASK.parquet` is what a task found, `STORE/failed/TASK.parquet` why it found nothing; TASK is the hash of
+all that the task is made from. Files are written whole (objects.py), and a task gives the same bytes wherever it runs:
+any number of machines may work on one store, and what is there need not be done again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewake.errors import TraceError, UsageError
+from rewake.forms.objects import Objects
+from rewake.forms.parquet import connect, first_line, literal, write_rows
+from rewake.forms.tables import FLEET_TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+
+SHARD = FLEET_TABLES["shard"]
+DONE, FAILED = "done", "failed"
+
+Row = Mapping[str, Any]
+
+
+class FleetStore:
+    """The fleet store at a path, or at a URL that fsspec knows (s3://bucket/prefix)."""
+
+    def __init__(self, where: str | Path) -> None:
+        self._objects = Objects(where)
+
+    @property
+    def where(self) -> str:
+        return self._objects.where
+
+    def put(self, task: str, rows: Sequence[Row]) -> int:
+        """Writes what a task found, or why it failed (rows with `error`); the bytes written. A failure that is told
+        already goes once the task has succeeded."""
+        failed = any(row.get("error") is not None for row in rows)
+        with tempfile.TemporaryDirectory(prefix="rewake-shard-") as folder:
+            file = Path(folder) / "shard.parquet"
+            con = connect()
+            try:
+                write_rows(con, SHARD, rows, file)
+            finally:
+                con.close()
+            data = file.read_bytes()
+        self._objects.put(f"{FAILED if failed else DONE}/{task}.parquet", data)
+        if not failed and self._objects.has(f"{FAILED}/{task}.parquet"):
+            self._objects.remove(f"{FAILED}/{task}.parquet")
+        return len(data)
+
+    def tidy(self) -> None:
+        """Removes what killed writers left long ago."""
+        for folder in (DONE, FAILED):
+            self._objects.sweep(folder)
+
+    def has(self, task: str) -> bool:
+        """Whether the task was done."""
+        return self._objects.has(f"{DONE}/{task}.parquet")
+
+    def tasks(self) -> tuple[set[str], set[str]]:
+        """Hashes of the tasks that were done, and of those that failed."""
+        done, failed = (
+            {n.rpartition("/")[2].removesuffix(".parquet") for n in self._objects.names(folder)}
+            for folder in (DONE, FAILED)
+        )
+        return done, failed - done
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A new connection with the table `shard`; columns that a file lacks are NULL."""
+        import duckdb
+
+        if not self._objects.exists():
+            raise UsageError(f"{self.where}: no fleet store there (rewake fleet run makes one)")
+        done, failed = self.tasks()
+        names = [f"{DONE}/{t}.parquet" for t in sorted(done)] + [f"{FAILED}/{t}.parquet" for t in sorted(failed)]
+        if not names:
+            raise UsageError(f"{self.where}: the fleet store is empty (rewake fleet run fills it)")
+        con = connect()
+        declared = ", ".join(f"NULL::{c.type} AS {c.name}" for c in SHARD.columns)
+        with self._objects.fetched(names) as files:
+            listed = ", ".join(map(literal, files))
+            try:
+                con.execute(
+                    f"CREATE OR REPLACE TEMP TABLE shard AS SELECT {', '.join(SHARD.names)} FROM ("
+                    f"FROM read_parquet([{listed}], union_by_name=true, hive_partitioning=false)"
+                    f" UNION ALL BY NAME SELECT {declared} WHERE false)"
+                )
+            except duckdb.Error as error:
+                con.close()
+                raise TraceError(
+                    f"{self.where}: {first_line(error)}: the file is damaged; remove it, and rewake fleet run makes it "
+                    "again"
+                ) from error
+        return con

@@ -191,7 +191,7 @@ def _notes(
             f"{classes.get('unrecorded', 0):,} decisions that look at others are not counted"
         )
     window = manifest.get("window")
-    if window is not None:
+    if window is not None and classes.get("unrecorded"):
         edges = (("late", "began late"), ("cut", "ended early"))
         which = " and ".join(f"of {_cpus(window[key])} {what}" for key, what in edges if window[key])
         count = "" if kept is not None else f"{classes.get('unrecorded', 0):,} "

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectors/decode/hash.hpp"
+
 namespace rewake::decode {
 
 /// The bytes of a name as text: printable UTF-8 stays, every other byte becomes \xNN. So does the backslash, hence each
@@ -46,8 +48,7 @@ class CommDictionary {
             uint64_t a = 0, c = 0;
             std::memcpy(&a, b.data(), 8);
             std::memcpy(&c, b.data() + 8, 8);
-            a = (a ^ (c * 0x9e3779b97f4a7c15ULL)) * 0xbf58476d1ce4e5b9ULL;
-            return static_cast<size_t>(a ^ (a >> 29));
+            return keyed_hash(a, c);
         }
     };
     std::unordered_map<CommBytes, uint32_t, Hash> ids_;

@@ -86,3 +86,20 @@ def test_of_the_lab(capsys: pytest.CaptureFixture[str], name: str) -> None:
 def test_what_is_no_trace(capsys: pytest.CaptureFixture[str], name: str) -> None:
     path = next(p for p in sorted(SHARED.glob(f"*/{name}")) if p.stat().st_size)
     assert NO_TRACE[name] in told(capsys, "import", path, code=1)
+
+
+def test_perf_starts_and_stops_cpu_by_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """The events of a CPU begin and end while perf is there: outside of what all have nothing contradicts, nothing
+    counts. sched_waking alone does not say where a task was put: the reason to refuse, not the contradictions."""
+    if not SHARED.exists():
+        pytest.skip("no shared recordings")
+    path = told(capsys, "import", SHARED / "split-llc-perfsched" / "perf.data").strip()
+    found = json.loads((Path(path) / "manifest.json").read_text())
+    window = found["window"]
+    assert (window["late"], window["cut"]) == (list(range(1, 16)), list(range(15)))
+    assert window["begin_ns"] - found["first_ns"] < 10_000_000 and found["last_ns"] - window["end_ns"] < 1_000_000
+    assert found["replay"]["resync"] == 0 and found["problems"] == []
+    assert "15 decisions outside of the time that all" in told(capsys, "check", path)
+    alone = told(capsys, "check", SHARED / "local-perf" / "zstd.perf.data", "--format", "json", code=4)
+    failed = [c["name"] for c in json.loads(alone)["checks"] if c["passed"] is False]
+    assert failed == ["missing_events"]

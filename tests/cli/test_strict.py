@@ -77,6 +77,10 @@ def test_records_that_end_early(tmp_path: Path, events: Columns, capsys: pytest.
     shown = told(capsys, "replay", path.with_suffix(".rewake"), "--policy", "prev", "--format", "json", "--force")
     rows = [r for r in json.loads(shown)["not_counted"] if r["class"] == "unrecorded"]
     assert sum(r["decisions"] for r in rows) == len(left_out)
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(64)))
+    told(capsys, "slice", path.with_suffix(".rewake"), "--redact", key, "-o", tmp_path / "redacted.rewake")
+    assert Recording(tmp_path / "redacted.rewake").manifest["window"] == manifest["window"]
 
 
 def test_records_that_begin_late(tmp_path: Path, events: Columns, capsys: pytest.CaptureFixture[str]) -> None:

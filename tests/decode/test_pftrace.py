@@ -244,3 +244,37 @@ def test_against_trace_processor(path: Path) -> None:
     assert compared > 0.9 * len(mine)
     dropped = sum(1 for p in got.end["problems"] if p.startswith("waking before"))
     assert len(got.table("waking")) + dropped >= wakings[0][0] > 0
+
+
+def test_a_bundle_of_more_events_than_memory_allows(tmp_path: Path) -> None:
+    """With 8,192 CPUs each bundle may have 16,384 events: the rest is a loss, told and counted."""
+    fields = {"comm": b"a", "pid": 9, "prio": 120, "target_cpu": 0}
+    for compact, event in ((True, "sched_waking"), (False, "sched_wakeup")):
+        some = [Record(10 + i, 8191, event, fields) for i in range(20_000)]
+        some.append(Record(50_000, 8191, event, fields, lost=None))
+        perfetto_writer.write(tmp_path / "t", some[:1] + some, compact=compact, bundle=30_000)
+        end = read(tmp_path / "t").end
+        assert any(p.startswith("bundle of more events than memory allows") for p in end["problems"])
+        assert end["event_counts"][event] <= 16_384
+        assert end["lost"][8191]["gaps"] == 1
+        assert next(s for s in end["streams"] if s["cpu"] == 8191)["cut"]
+
+
+def test_losses_behind_the_last_event(tmp_path: Path) -> None:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (  # type: ignore[import-untyped]
+        Trace,
+        TracePacket,
+    )
+
+    path, some = tmp_path / "trace", records(ROWS)
+    perfetto_writer.write(path, some)
+    plain = read(path).end
+    packet = TracePacket()
+    packet.ftrace_events.cpu = 1
+    packet.ftrace_events.lost_events = True
+    path.write_bytes(path.read_bytes() + Trace(packet=[packet]).SerializeToString())
+    end = read(path).end
+    assert "lost events after the last event of a CPU: CPU 1" in end["problems"]
+    assert [a["gaps"] - b["gaps"] for a, b in zip(end["lost"], plain["lost"], strict=True)][:2] == [0, 1]
+    assert [s["cut"] for s in end["streams"] if s["cpu"] == 1] == [True]
+    assert (end["first_ns"], end["last_ns"], end["events"]) == (plain["first_ns"], plain["last_ns"], plain["events"])

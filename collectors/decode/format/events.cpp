@@ -158,6 +158,7 @@ class Parser {
 };
 
 constexpr int kMaxRecord = 1 << 16;
+constexpr size_t kMostParsed = 4096;  // of the events that have a table, and what comes before the first of them
 
 std::optional<Field> field_of(const tep_format_field* f, bool want_bytes) {
     if (f == nullptr || f->offset < 0 || f->size <= 0 || f->offset > kMaxRecord || f->size > kMaxRecord) {
@@ -191,6 +192,7 @@ Formats::Formats(const Container& c, Problems& problems) {
     Parser parser;
     parser.configure(c, static_cast<uint32_t>(c.long_size));
     bool common_known = false;
+    size_t parsed = 0;
     std::vector<std::pair<uint32_t, uint32_t>> ids;  // common_type, dense number
     for (const FormatText& f : c.formats) {
         const auto checked = check_format(f.text);
@@ -205,6 +207,11 @@ Formats::Formats(const Container& c, Problems& problems) {
         Plan& plan = plans_.emplace_back();
         const auto spec = find_spec(f.system, name);
         if (!spec && common_known) {
+            continue;
+        }
+        if (++parsed > kMostParsed) {  // its time grows with their square
+            problems.add("more event formats than any kernel has, the events of the others skipped",
+                         f.system + ":" + name);
             continue;
         }
         tep_event* event = parser.parse(f.system, *checked);

@@ -107,6 +107,8 @@ class Constant {
     int depth_ = 0;
 };
 
+constexpr size_t kMostLetters = 64;  // kernels have about ten, in as many bits
+
 PrevState by_letter(std::string_view letter) {
     if (letter == "S") return PrevState::sleeping;
     if (letter == "D") return PrevState::disk;
@@ -141,7 +143,7 @@ PrevStates::PrevStates(const std::string& format_text) {
             break;
         }
         const auto v = Constant(text.substr(at + 1, comma - at - 1)).mask();
-        if (v && *v != 0) {
+        if (v && *v != 0 && letters_.size() < kMostLetters) {
             letters_.emplace_back(*v, by_letter(text.substr(open + 1, quote - open - 1)));
         }
         at = quote;

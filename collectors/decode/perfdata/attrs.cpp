@@ -38,7 +38,7 @@ void Attr::lay_out() {
 }
 
 bool Attrs::add_id(uint64_t id, uint32_t attr) {
-    if (used_ >= kMostIds) {
+    if (++added_ > kMostIds) {
         return false;
     }
     if (slots_.size() < 2 * (used_ + 1)) {
@@ -48,17 +48,21 @@ bool Attrs::add_id(uint64_t id, uint32_t attr) {
         used_ = 0;
         for (const Slot& s : old) {
             if (s.attr != kNone) {
-                add_id(s.id, s.attr);
+                insert(s);
             }
         }
     }
-    size_t i = hash(id) & mask_;
-    while (slots_[i].attr != kNone && slots_[i].id != id) {
+    insert({id, attr});
+    return true;
+}
+
+void Attrs::insert(const Slot& slot) {
+    size_t i = hash(slot.id) & mask_;
+    while (slots_[i].attr != kNone && slots_[i].id != slot.id) {
         i = (i + 1) & mask_;
     }
     used_ += slots_[i].attr == kNone ? 1 : 0;
-    slots_[i] = {id, attr};
-    return true;
+    slots_[i] = slot;
 }
 
 }  // namespace rewake::decode::perf

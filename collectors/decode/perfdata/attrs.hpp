@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectors/decode/bytes.hpp"
+#include "collectors/decode/hash.hpp"
 
 namespace rewake::decode::perf {
 
@@ -59,7 +60,7 @@ class Attrs {
 
     std::vector<Attr> all;
 
-    /// False: more ids than any machine has.
+    /// False: more ids than any machine has, the same ones again included.
     bool add_id(uint64_t id, uint32_t attr);
     /// Attr of an id, kNone for an unknown one.
     [[nodiscard]] uint32_t find(uint64_t id) const {
@@ -80,9 +81,10 @@ class Attrs {
         uint64_t id;
         uint32_t attr;
     };
-    static size_t hash(uint64_t id) { return static_cast<size_t>((id * 0x9e3779b97f4a7c15ULL) >> 32); }
+    static size_t hash(uint64_t id) { return keyed_hash(id, 0); }
+    void insert(const Slot& slot);
     std::vector<Slot> slots_;
-    size_t used_ = 0, mask_ = 0;
+    size_t used_ = 0, mask_ = 0, added_ = 0;
 };
 
 /// What was read from one PERF_RECORD_SAMPLE.

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kMaxTracing = 256ULL << 20;
 constexpr size_t kMaxOtherNames = 4096;
+constexpr uint64_t kMostLost = 1ULL << 48;
 // perf's own streams reach 20 to 50 times; what claims more than this is made to fill a disk.
 constexpr uint64_t kUnpackedLeast = 64ULL << 20, kUnpackedTimes = 200;
 
@@ -138,7 +139,7 @@ class Scanner {
         }
         cpu = cpu < kMaxFileCpus ? cpu : 0;
         lost_.resize(std::max<size_t>(lost_.size(), cpu + 1));
-        lost_[cpu] += std::min<uint64_t>(load<uint64_t, Big>(p + at), 1ULL << 48);
+        lost_[cpu] = std::min(lost_[cpu] + std::min(load<uint64_t, Big>(p + at), kMostLost), kMostLost);
         return true;
     }
 

@@ -120,10 +120,11 @@ PftraceDecoder::PftraceDecoder(const std::string& path, size_t most)
     if (index_.compressed) {
         throw Error(path + ": compressed packets, which are unpacked before");
     }
+    const PfStream::Budget budget(std::max<size_t>(index_.n_cpus, 1));
     std::vector<PfStream> streams;
     for (uint32_t cpu = 0; cpu < index_.n_cpus; ++cpu) {
         if (!index_.cpus[cpu].empty()) {
-            streams.emplace_back(file_, cpu, index_.cpus[cpu], reading_);
+            streams.emplace_back(file_, cpu, index_.cpus[cpu], budget, reading_);
         }
     }
     if (streams.empty()) {
@@ -164,6 +165,9 @@ void PftraceDecoder::visit(const PfStream& s) {
     at.cpu = s.cpu();
     at.where = s.offset();
     Running& now = running_[at.cpu];
+    if (e.what == PfEvent::What::nothing) [[unlikely]] {
+        return sink_.loss_at_end(at.cpu, -1);
+    }
     if (s.lost()) [[unlikely]] {
         sink_.loss(at.cpu, at.ns, -1);
         now = {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace rewake::decode {
 namespace {
@@ -38,20 +39,35 @@ bool PfStream::next() {
     if (begun_ && ++at_ < order_.size()) {
         return true;
     }
+    last_ = begun_ && !order_.empty() ? order_.back().ts : last_;
     begun_ = true;
     at_ = 0;
     do {
         if (bundle_ == bundles_->size()) {
-            if (lost_pending_) {
-                problems_->add("lost events after the last event of a CPU", "CPU " + std::to_string(cpu_));
-                lost_pending_ = false;
+            if (!std::exchange(lost_within_, false) && !lost_pending_) {
+                return false;
             }
-            return false;
+            problems_->add("lost events after the last event of a CPU", "CPU " + std::to_string(cpu_));
+            lost_pending_ = false;
+            events_.assign(1, {});
+            events_[0].what = PfEvent::What::nothing;
+            order_.assign(1, {last_, 0});
+            return true;
         }
     } while (!load());
     lost_ = lost_pending_;
     lost_pending_ = false;
     return true;
+}
+
+/// Whether the bundle may have `n` events. What it has more of is lost.
+bool PfStream::room(size_t n) {
+    if (n <= budget_.events) [[likely]] {
+        return true;
+    }
+    problem("bundle of more events than memory allows, the others skipped");
+    lost_within_ = true;
+    return false;
 }
 
 /// The next bundle; false when it holds no event.
@@ -60,7 +76,12 @@ bool PfStream::load() {
     bytes_.resize(b.size);
     events_.clear();
     order_.clear();
-    lost_pending_ = lost_pending_ || b.dropped;
+    lost_pending_ = lost_pending_ || std::exchange(lost_within_, false) || b.dropped;
+    if (b.size > budget_.bytes) {
+        problem("bundle of events of more bytes than memory allows, skipped");
+        lost_pending_ = true;
+        return false;
+    }
     if (file_->read_at(b.offset, bytes_.data(), b.size) != b.size) {
         problem("the file became shorter while it was read");
         lost_pending_ = true;
@@ -98,6 +119,9 @@ bool PfStream::load() {
 }
 
 void PfStream::full(const WireField& f) {
+    if (!room(events_.size() + 1)) {
+        return;
+    }
     Wire w(f);
     WireField g;
     PfEvent e;
@@ -132,13 +156,20 @@ void PfStream::compact(Wire w) {
     WireField f;
     while (w.next(f)) {
         if (f.number == intern_table && f.type == 2) {
-            names_.push_back(f.text());
+            if (room(names_.size() + 1)) {
+                names_.push_back(f.text());
+            }
         } else if (f.number < std::size(columns_) && f.type == 0) {
-            columns_[f.number].push_back(f.value);
+            if (room(columns_[f.number].size() + 1)) {
+                columns_[f.number].push_back(f.value);
+            }
         } else if (f.number < std::size(columns_) && f.type == 2) {
             Wire packed(f);
             uint64_t v = 0;
             while (!packed.end() && packed.varint(v)) {
+                if (!room(columns_[f.number].size() + 1)) {
+                    break;
+                }
                 columns_[f.number].push_back(v);
             }
             if (packed.damaged()) {
@@ -155,15 +186,16 @@ void PfStream::compact(Wire w) {
         }
         if (n != most) {
             problem("compact events with columns of different lengths, the longer ones cut");
-            lost_pending_ = true;
+            lost_within_ = true;
         }
         const std::vector<uint64_t>& flags = columns_[waking_common_flags];
         uint64_t ts = 0;
+        n = room(events_.size() + n) ? n : budget_.events - std::min(budget_.events, events_.size());
         for (size_t i = 0; i < n; ++i) {
             ts += columns_[*of.begin()][i];
             if (ts > kMostTime || columns_[comm][i] >= names_.size()) {
                 problem("damaged compact event, skipped with those after it");
-                lost_pending_ = true;
+                lost_within_ = true;
                 return;
             }
             PfEvent& e = events_.emplace_back();
@@ -173,7 +205,7 @@ void PfStream::compact(Wire w) {
             e.prio = static_cast<int32_t>(columns_[prio][i]);
             e.state_or_cpu = static_cast<int64_t>(columns_[other][i]);
             e.comm = names_[columns_[comm][i]];
-            if (what == PfEvent::What::compact_waking && flags.size() == n) {
+            if (what == PfEvent::What::compact_waking && flags.size() == most) {
                 e.flags = static_cast<uint32_t>(flags[i]);
                 e.has_flags = true;
             }

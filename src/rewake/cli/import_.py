@@ -25,7 +25,7 @@ def command(trace: Path, topology: str | None, strict: bool, redact: Path | None
     """Import TRACE and print the path of the recording.
 
     TRACE is a trace.dat, perf.data, ftrace text (tracefs, trace-cmd report, perf script, systrace, also HTML), a
-    Perfetto trace or a capture tar, found by content.
+    Perfetto trace or a capture tar, found by content, as it is or in gzip.
 
     The snapshot of the machine is taken from topology.tar.gz beside the trace unless --topology names another.
     """

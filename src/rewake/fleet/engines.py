@@ -136,7 +136,7 @@ def dask(store: str, limits: Limits, workers: int | None, address: str | None) -
 def _client(distributed: Any, workers: int | None, address: str | None) -> Any:
     if address is None:
         cluster = distributed.LocalCluster(
-            n_workers=workers or os.cpu_count(), threads_per_worker=1, dashboard_address=None, memory_limit=0,
+            n_workers=workers or os.cpu_count(), threads_per_worker=1, dashboard_address=":0", memory_limit=0,
             silence_logs=logging.CRITICAL,
         )  # fmt: skip
         client = distributed.Client(cluster)

@@ -102,17 +102,22 @@ def in_cell(bundle: list[dict[str, Any]], store: str, limits: Limits) -> list[di
     return [outcome.plain() for outcome in _KEPT.cell.run_all([Task.of(task) for task in bundle])]
 
 
+_DASK = {
+    # One task at a time on a worker: when it dies, no other is blamed for it.
+    "distributed.scheduler.worker-saturation": 1.0,
+    # A worker only waits for its cell: no sampling of where it waits, and no clock that ticks 50 times a second.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+}
+
+
 def dask(store: str, limits: Limits, workers: int | None, address: str | None) -> Engine:
     """A Dask cluster at `address` (tcp://HOST:8786, or a scheduler file); None: one of this machine's own."""
 
     def outcomes(bundles: Iterator[Bundle]) -> Iterator[Outcome]:
         distributed = _extra("distributed", "fleet", "--engine dask")
         config = importlib.import_module("dask.config")
-        # One task at a time on a worker: when it dies, no other is blamed for it.
-        with (
-            config.set({"distributed.scheduler.worker-saturation": 1.0}),
-            _client(distributed, workers, address) as client,
-        ):
+        with config.set(_DASK), _client(distributed, workers, address) as client:
             room = AHEAD * max(1, sum(client.nthreads().values()))
             waiting = distributed.as_completed()
             of: dict[str, Bundle] = {}
@@ -159,7 +164,7 @@ def ray(store: str, limits: Limits, workers: int | None, address: str | None) ->
     def outcomes(bundles: Iterator[Bundle]) -> Iterator[Outcome]:
         module = _extra("ray", "ray", "--engine ray")
         if address is None:
-            module.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+            module.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
         else:
             module.init(address=address, log_to_driver=False)
         try:

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What two fleet stores hold, compared byte by byte."""
+"""A study for tests, and what two fleet stores hold, compared byte by byte."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from rewake.fleet.drive import Summary
+from rewake.fleet.tasks import OPEN, Study, tool
+
+
+def study(*policies: str) -> Study:
+    return Study(OPEN, policies or ("random-idle",), {"sync": "auto", "probes": True}, "", (), tool())
 
 
 def shards(store: Path) -> dict[str, bytes]:

@@ -8,10 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fleetcheck import study
 
 from rewake.fleet import engines, plan
 from rewake.fleet.drive import run
-from rewake.fleet.tasks import OPEN, Study, Task, tool
+from rewake.fleet.tasks import Task
 from rewake.forms import FleetStore
 
 ROOT = Path(__file__).parents[2]
@@ -24,10 +25,6 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Cells are processes of their own: they take the package and the cache from the environment."""
     os.environ["PYTHONPATH"] = str(ROOT / "src")
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
-
-
-def study(*policies: str) -> Study:
-    return Study(OPEN, policies or ("random-idle",), {"sync": "auto", "probes": True}, "", (), tool())
 
 
 @pytest.fixture(scope="session")

@@ -102,17 +102,22 @@ def in_cell(bundle: list[dict[str, Any]], store: str, limits: Limits) -> list[di
     return [outcome.plain() for outcome in _KEPT.cell.run_all([Task.of(task) for task in bundle])]
 
 
+_DASK = {
+    # One task at a time on a worker: when it dies, no other is blamed for it.
+    "distributed.scheduler.worker-saturation": 1.0,
+    # A worker only waits for its cell: no sampling of where it waits, and no clock that ticks 50 times a second.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+}
+
+
 def dask(store: str, limits: Limits, workers: int | None, address: str | None) -> Engine:
     """A Dask cluster at `address` (tcp://HOST:8786, or a scheduler file); None: one of this machine's own."""
 
     def outcomes(bundles: Iterator[Bundle]) -> Iterator[Outcome]:
         distributed = _extra("distributed", "fleet", "--engine dask")
         config = importlib.import_module("dask.config")
-        # One task at a time on a worker: when it dies, no other is blamed for it.
-        with (
-            config.set({"distributed.scheduler.worker-saturation": 1.0}),
-            _client(distributed, workers, address) as client,
-        ):
+        with config.set(_DASK), _client(distributed, workers, address) as client:
             room = AHEAD * max(1, sum(client.nthreads().values()))
             waiting = distributed.as_completed()
             of: dict[str, Bundle] = {}
@@ -136,7 +141,7 @@ def dask(store: str, limits: Limits, workers: int | None, address: str | None) -
 def _client(distributed: Any, workers: int | None, address: str | None) -> Any:
     if address is None:
         cluster = distributed.LocalCluster(
-            n_workers=workers or os.cpu_count(), threads_per_worker=1, dashboard_address=None, memory_limit=0,
+            n_workers=workers or os.cpu_count(), threads_per_worker=1, dashboard_address=":0", memory_limit=0,
             silence_logs=logging.CRITICAL,
         )  # fmt: skip
         client = distributed.Client(cluster)
@@ -159,7 +164,7 @@ def ray(store: str, limits: Limits, workers: int | None, address: str | None) ->
     def outcomes(bundles: Iterator[Bundle]) -> Iterator[Outcome]:
         module = _extra("ray", "ray", "--engine ray")
         if address is None:
-            module.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+            module.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
         else:
             module.init(address=address, log_to_driver=False)
         try:

@@ -28,7 +28,7 @@ def expand(url: str, suffixes: Sequence[str]) -> list[str]:
         if not found:
             raise UsageError(f"{url}: nothing matches")
     elif system.isfile(path) or not system.isdir(path) or system.isfile(f"{path}/manifest.json"):
-        found = [path]
+        return [url]
     else:
         every = sorted(map(str, system.find(path)))
         recordings = [p.removesuffix("/manifest.json") for p in every if p.endswith("/manifest.json")]

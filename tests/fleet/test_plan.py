@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From names to tasks: what is found, how it is cut, and what a task's hash depends on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fleetcheck import study
+
+from rewake.errors import UsageError
+from rewake.fleet import plan, remote
+from rewake.fleet.tasks import Task
+
+
+def names(*given: str | Path) -> list[str]:
+    return [Path(s.where).name for s in plan.find([str(g) for g in given]).sources]
+
+
+def test_a_directory_gives_traces_and_recordings(traces: Path) -> None:
+    found = plan.find([str(traces)])
+    assert [Path(s.where).name for s in found.sources] == ["demo.rewake", "empty.dat", "garbled.dat"]
+    assert found.passed_over == 2, "the list and the readme"
+
+
+def test_a_pattern_and_a_plain_name(traces: Path) -> None:
+    assert names(traces / "*.dat") == ["empty.dat", "garbled.dat"]
+    assert names(traces / "demo.rewake", traces / "*.rewake") == ["demo.rewake"], "each once"
+    assert names(traces / "gone.dat") == ["gone.dat"], "a task that will fail and say so"
+    with pytest.raises(UsageError, match="nothing matches"):
+        plan.find([str(traces / "*.pftrace")])
+
+
+def test_an_empty_directory_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no traces there"):
+        plan.find([str(tmp_path)])
+
+
+def test_a_snapshot_beside_a_trace_is_not_searched(tmp_path: Path) -> None:
+    (tmp_path / "topology" / "sys").mkdir(parents=True)
+    (tmp_path / "topology" / "sys" / "x.dat").write_bytes(b"")
+    (tmp_path / "trace.dat").write_bytes(b"")
+    assert names(tmp_path) == ["trace.dat"]
+
+
+def test_a_list_has_windows_and_labels(traces: Path) -> None:
+    sources = plan.find([str(traces / "all.list")]).sources
+    assert [(s.from_ns, s.until_ns) for s in sources[:2]] == [(0, 20_000_000), (20_000_000, 40_000_000)]
+    assert sources[0].labels == {"workload": "web", "time": "2026-11-20T00:00:00Z"}
+    task = plan.tasks(sources[:1], study())[0]
+    assert task.labels == {"workload": "web", "made": "2026-11-20T00:00:00Z"}
+
+
+@pytest.mark.parametrize("line", ["a.dat colour=red", "a.dat workload=", "a.dat time=yesterday", "a.dat 'open"])
+def test_a_wrong_line_is_named(line: str, tmp_path: Path) -> None:
+    (tmp_path / "x.list").write_text(f"b.dat\n{line}\n")
+    with pytest.raises(UsageError, match=r"x\.list:2|yesterday"):
+        plan.find([str(tmp_path / "x.list")])
+
+
+def test_a_window_of_a_plain_name(traces: Path) -> None:
+    source = plan.find([str(traces / "demo.rewake") + "@10ms..20ms"]).sources[0]
+    assert (source.from_ns, source.until_ns) == (10_000_000, 20_000_000) and source.where.endswith("demo.rewake")
+
+
+def test_cutting_covers_the_recording_once(traces: Path) -> None:
+    source = plan.find([str(traces / "demo.rewake")]).sources
+    parts = [(t.from_ns, t.until_ns) for t in plan.tasks(source, study(), cut_ns=30_000_000, seeds=(0, 1))]
+    assert parts == [(0, 30_000_000)] * 2 + [(30_000_000, 60_000_000)] * 2 + [(60_000_000, None)] * 2
+    whole = plan.tasks(source, study(), cut_ns=10**12)
+    assert [(t.from_ns, t.until_ns) for t in whole] == [(0, None)]
+
+
+def test_the_hash_is_of_what_decides(traces: Path, tmp_path: Path) -> None:
+    task = plan.tasks(plan.find([str(traces / "demo.rewake")]).sources, study())[0]
+    assert Task.of(json.loads(json.dumps(task.plain()))).key == task.key
+    assert replace(task, where="/elsewhere").key == task.key, "where it lies on this machine decides nothing"
+    others = [
+        replace(task, **change).key
+        for change in ({"uri": "x"}, {"content": "x"}, {"from_ns": 1}, {"until_ns": 1}, {"seed": 1},
+                       {"topology": "pack:1"}, {"labels": {"workload": "x"}}, {"study": study("prev")},
+                       {"study": replace(task.study, settings={"sync": "0", "probes": True})},
+                       {"study": replace(task.study, tool="other")})
+    ]  # fmt: skip
+    assert len({task.key, *others}) == 11
+
+
+def test_content_follows_the_bytes_and_the_topology_beside(tmp_path: Path) -> None:
+    demo = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
+
+    def content() -> str:
+        return plan.tasks(plan.find([str(tmp_path / "trace.dat")]).sources, study())[0].content
+
+    gone = content()
+    shutil.copy(demo / "trace.dat", tmp_path)
+    alone = content()
+    shutil.copy(demo / "topology.tar.gz", tmp_path)
+    beside = content()
+    (tmp_path / "trace.dat").write_bytes(b"")
+    assert len({gone, alone, beside, content()}) == 4
+
+
+def test_traces_behind_a_url(traces: Path, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(traces / "demo.rewake"), "/fleet/demo.rewake", recursive=True)
+    memory.pipe_file("/fleet/sub/bad.dat", b"x")
+    memory.pipe_file("/fleet/sub/notes.txt", b"x")
+    sources = plan.find(["memory://fleet"]).sources
+    assert [s.uri.rpartition("/")[2] for s in sources] == ["demo.rewake", "bad.dat"]
+    copied = remote.copy(sources[0].uri, tmp_path)
+    assert sorted(p.name for p in copied.iterdir()) == sorted(p.name for p in (traces / "demo.rewake").iterdir())
+    before = remote.content(sources[1].uri)
+    memory.pipe_file("/fleet/sub/bad.dat", b"other")
+    assert remote.content(sources[1].uri) != before

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report of a fleet: verdicts over made-up recordings with known effects, what is not counted, and the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import told
+
+from rewake.analysis import fleet, fleetout
+from rewake.errors import UsageError
+from rewake.forms import FleetStore
+
+BUCKET = 550
+"""59.3 us; each step is 2 %."""
+
+
+def rows(n: int, seed: int = 0, **given: Any) -> Iterator[list[dict[str, Any]]]:
+    """A shard per recording: half of them on each of two machines. `better` moves less and has a p99 of 20 % less in
+    all of them, `worse` one of 22 % more on the big machine alone."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        big = i % 2 == 1
+        noise = int(rng.integers(-10, 11))
+        head = {
+            "task": f"{i:032x}", "study": "s", "asked": "replay", "mode": "open", "uri": f"t{i}.dat", "seed": 0,
+            "content": f"c{i}", "tool": "1", "workload": f"load {i % 3}", "kernel": "6.1.0", "cpus": 64 if big else 8,
+            "machine": "64 CPUs, 8 LLCs" if big else "8 CPUs, 1 LLC",
+        } | given  # fmt: skip
+        out = []
+        for policy, shift, moves in (("recorded", 0, 300), ("linux-6", 0, 300), ("better", -11, 200),
+                                     ("worse", 10 if big else 0, 310)):  # fmt: skip
+            own = 0 if policy in ("recorded", "linux-6") else int(rng.integers(-1, 2))
+            bucket = BUCKET + noise + shift + own
+            lists = {f"{side}_{k}": v for side in ("lo", "hi") for k, v in (("bucket", [bucket]), ("n", [5000]))}
+            out.append(head | lists | {
+                "policy": policy, "reference": policy == "recorded", "auto": policy == "linux-6", "decisions": 5000,
+                "would_move": 5 * moves + int(rng.integers(-9, 10)), "agreed": 4500, "prev_agreed": 3000, "moved": 2000,
+                "stacked": 100, "cross_llc_prev": 50, "idle_missed_llc": 40, "exposed": 100, "ranked": 5000,
+                "no_estimate": 0, "scans": 0, "scanned": 0, "assumed": 0,
+            })  # fmt: skip
+        yield out
+
+
+def filled(where: Path, n: int = 16, **given: Any) -> FleetStore:
+    store = FleetStore(where)
+    for shard in rows(n, **given):
+        store.put(shard[0]["task"], shard)
+    return store
+
+
+def built(store: FleetStore, **given: Any) -> fleet.Fleet:
+    return fleet.build(store.connect(), store.where, **given)
+
+
+def verdicts(found: list[fleet.Group]) -> dict[tuple[str, str, str], str]:
+    return {(g.name, g.finding.policy, g.finding.measure.name): fleetout.verdict(g.finding) for g in found}
+
+
+def test_who_wins_and_where_one_loses(tmp_path: Path) -> None:
+    found = built(filled(tmp_path))
+    overall = verdicts(found.overall)
+    assert overall["all", "better", "p99"] == "better" and overall["all", "better", "would_move"] == "better"
+    assert overall["all", "recorded", "p99"] == "same"
+    by = verdicts(found.by_facet)
+    assert by["64 CPUs, 8 LLCs", "worse", "p99"] == "worse"
+    assert by["8 CPUs, 1 LLC", "worse", "p99"] in ("unchanged", "inconclusive", "same")
+    assert by["8 CPUs, 1 LLC", "better", "p99"] == by["64 CPUs, 8 LLCs", "better", "p99"] == "better"
+    first = found.changed("regression")[0]
+    assert (first.facet, first.name, first.finding.policy) == ("machine", "64 CPUs, 8 LLCs", "worse")
+    assert first.tally.worse == first.tally.n == 8
+    assert not [k for k in by if k[0] == "6.1.0"], "a group of all recordings is no group"
+    low, high = next(
+        g.finding.interval_pct or (0, 0)
+        for g in found.overall
+        if (g.finding.policy, g.finding.measure.name) == ("better", "would_move")
+    )
+    assert -34 < low < high < -32.5, "200 against 300"
+    assert found.worst[0].machine == "64 CPUs, 8 LLCs" and found.worst[0].policy == "worse"
+    assert {s.policy for s in found.best} == {"better"}
+
+
+def test_windows_and_seeds_are_one_recording(tmp_path: Path) -> None:
+    """The same recordings in three tasks each: as many units, three times the decisions."""
+    one = built(filled(tmp_path / "one"))
+    store = FleetStore(tmp_path / "three")
+    for k in range(3):
+        for i, shard in enumerate(rows(16)):
+            task = f"{k}{i:031x}"
+            store.put(task, [row | {"task": task, "from_ns": 1000 * k} for row in shard])
+    three = built(store)
+    assert [g.finding.n for g in three.overall] == [g.finding.n for g in one.overall]
+    assert {p["policy"]: p["decisions"] for p in three.policies} == {
+        p["policy"]: 3 * p["decisions"] for p in one.policies
+    }
+    assert three.standing == {"counted": (48, 16)}
+
+
+def test_what_does_not_count_is_told(tmp_path: Path) -> None:
+    store = filled(tmp_path, 8)
+    for i, (_, shard) in enumerate(zip(range(4), rows(4, seed=1), strict=True)):
+        change: dict[str, Any] = [{"refused": "quality REFUSED (lost 3 %)"}, {"agreed": 3100}, {"auto": False}, {}][i]
+        task = f"a{i:031x}"
+        shard = [row | {"task": task, "content": f"x{i}", "uri": f"x{i}.dat"} | change for row in shard]
+        if i == 3:
+            shard = [{k: shard[0][k] for k in ("task", "study", "asked", "mode", "uri", "content", "seed", "tool")}
+                     | {"error": "trace", "message": "cut off"}]  # fmt: skip
+        store.put(task, shard)
+    found = built(store)
+    assert found.standing == {"counted": (8, 8), "refused": (1, 1), "unfaithful": (1, 1), "no column": (1, 1),
+                              "failed": (1, 1)}  # fmt: skip
+    text = fleetout.table(found)
+    for said in ("NOT COUNTED, refused by the quality card: 1", "(skill below 0.5): 1", "no column stands", "cut off",
+                 "x0.dat", "x1.dat", "x2.dat", "x3.dat", "lost 3 %"):  # fmt: skip
+        assert said in text, said
+    assert built(store, force=True).standing["counted"] == (9, 9)
+    assert built(store, min_skill=None).standing["counted"] == (10, 10)
+
+
+def test_several_studies_are_never_added_up(tmp_path: Path) -> None:
+    store = filled(tmp_path, 6)
+    for shard in rows(6):
+        store.put("b" + shard[0]["task"][1:], [row | {"study": "t", "task": "b" + row["task"][1:]} for row in shard])
+    with pytest.raises(UsageError, match=r"several studies.*--study s.*6 tasks"):
+        built(store)
+    assert built(store, study="t").tasks == 6
+    with pytest.raises(UsageError, match="no such study"):
+        built(store, study="u")
+
+
+def test_nothing_is_claimed_of_few_recordings(tmp_path: Path) -> None:
+    found = built(filled(tmp_path, 4))
+    assert {g.finding.verdict for g in found.overall} <= {"inconclusive", "same"} and not found.by_facet
+    assert "none was tested" in " ".join(fleetout.table(found).split())
+
+
+@pytest.mark.slow
+def test_null_policies_raise_no_alarm(tmp_path: Path) -> None:
+    """20 fleets in which a policy differs from the kernel by noise alone."""
+    alarms = 0
+    for seed in range(20):
+        store = FleetStore(tmp_path / str(seed))
+        for shard in rows(12, seed=seed):
+            kept = [row for row in shard if row["policy"] in ("recorded", "linux-6", "worse") and row["cpus"]]
+            rng = np.random.default_rng(int(shard[0]["task"], 16) + 100 * seed)
+            for row in kept:
+                if row["policy"] == "worse":
+                    row |= {f"{s}_bucket": [BUCKET + int(rng.integers(-5, 6))] for s in ("lo", "hi")}
+                    row["would_move"] = 1500 + int(rng.integers(-90, 91))
+                if row["policy"] == "linux-6":
+                    row |= {f"{s}_bucket": [BUCKET + int(rng.integers(-5, 6))] for s in ("lo", "hi")}
+                    row["would_move"] = 1500 + int(rng.integers(-90, 91))
+            store.put(shard[0]["task"], kept)
+        found = built(store, policies=["worse"])
+        alarms += any(g.finding.verdict in ("regression", "improvement") for g in found.overall)
+    assert alarms <= 3
+
+
+def test_table_and_markdown_keep_names_harmless(tmp_path: Path) -> None:
+    hostile = "a|b\x1b[2J</script>=cmd()" + "x" * 80
+    found = built(filled(tmp_path, 16, uri=hostile, workload=hostile, kernel=hostile))
+    text, markdown = fleetout.table(found), fleetout.markdown(found)
+    assert "\x1b" not in text + markdown and "</script>" not in markdown
+    assert all(len(line) <= 100 for line in text.splitlines()), [x for x in text.splitlines() if len(x) > 100]
+    for line in markdown.splitlines():
+        if line.startswith("|"):
+            assert line.replace("\\|", "").count("|") in (6, 7, 8, 9, 10)
+
+
+def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "fleet"
+    wanted = ("fleet", "run", traces / "demo.rewake", traces / "garbled.dat", "--policy", "prev", "--cut", "20ms")
+    run = (*wanted, "-o", store, "--workers", 2)
+    out = told(capsys, *run)
+    assert "2 traces, 5 tasks" in out and "4 done now, 1 failed now, 0 left" in out and "1 trace" in out
+    body = json.loads(told(capsys, *run, "--format", "json"))
+    assert (body["kind"], body["skipped"], body["done"], body["known_failures"]) == ("fleet", 5, 0, 1)
+    told(capsys, *run, "--max-failed", "0", code=1)
+    table = told(capsys, "fleet", "report", store, "--force")
+    assert "counted: 4 tasks of 1 recordings" in table and "NOT COUNTED, failed: 1 tasks" in table
+    found = json.loads(told(capsys, "fleet", "report", store, "--format", "json", "--force"))
+    assert found["kind"] == "fleet-report" and found["failures"][0]["uri"].endswith("garbled.dat")
+    csv = told(capsys, "fleet", "report", store, "--format", "csv", "--force").splitlines()
+    assert csv[0].startswith("facet,name,policy") and any(line.startswith("all,all,auto") for line in csv)
+    assert "### " in told(capsys, "fleet", "report", store, "--format", "markdown")
+    assert "failed" in told(capsys, "query", store, "fleet/standing")
+    only_bad = ("fleet", "run", traces / "empty.dat", "-o", tmp_path / "bad", "--engine", "inline")
+    assert "1 failed now" in told(capsys, *only_bad, code=1)
+
+
+@pytest.mark.parametrize(("arguments", "what"), [
+    (("--policy", "no-such"), "no-such"), (("--seed", "3..1"), "--seed"), (("--max-failed", "x"), "--max-failed"),
+    (("--address", "tcp://x:1"), "--address"), (("--closed",), "--policy"), (("--memory", "lots"), "lots"),
+    (("--cut", "soon"), "soon"), (("--engine", "dask", "--address", "x", "--workers", "2"), "--workers"),
+])  # fmt: skip
+def test_wrong_requests_are_told_before_anything_runs(
+    arguments: tuple[str, ...], what: str, traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = 1 if "lots" in arguments else 2
+    said = told(capsys, "fleet", "run", traces / "demo.rewake", "-o", tmp_path / "s", *arguments, code=code)
+    assert what in said and not (tmp_path / "s").exists()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
@@ -199,6 +199,11 @@ class Searched:
     diverged_pct: float
     within: bool
     """Guards hold and no more windows diverged than can be answered for."""
+
+    @property
+    def error_pct(self) -> float:
+        """The standard error in points of the change in per cent."""
+        return 100.0 * self.error * math.exp(self.change)
 
     def better(self, about: Objective) -> bool:
         """By more than its standard error."""
@@ -386,6 +391,9 @@ class Advice:
     objective: Objective
     guards: tuple[Guard, ...]
     base: str
+    """The recorded kernel's column."""
+    level: float
+    """The objective without hint, over the recordings of the search."""
     searched_on: tuple[str, ...]
     judged_on: tuple[str, ...]
     halves: bool
@@ -397,6 +405,9 @@ class Advice:
     left_out: tuple[str, ...]
     """What was not tried, and why."""
     settings: dict[str, Any]
+    """What was taken of the machine, and the hashes of the recordings by name."""
+    rules: str | None
+    """The rules file, where hints are recommended."""
     checks: tuple[dict[str, Any], ...]
     """By judged recording: does the model reproduce it?"""
 
@@ -405,8 +416,10 @@ class Advice:
             "mode": "closed",
             "trust": "modelled",
             "objective": self.objective.name,
+            "unit": self.objective.unit,
             "guards": list(map(str, self.guards)),
             "no_hint": self.base,
+            "no_hint_level": self.level,
             "searched_on": list(self.searched_on),
             "judged_on": list(self.judged_on),
             "judged_on_halves": self.halves,
@@ -414,6 +427,7 @@ class Advice:
             "trials": [_trial(t, self.guards) for t in self.trials],
             "recommended": self.judged.name if self.judged is not None and self.judged.recommended else None,
             "judged": None if self.judged is None else self.judged.plain(),
+            "rules": self.rules,
             "left_out": list(self.left_out),
             "settings": self.settings,
             "checks": list(self.checks),
@@ -421,7 +435,11 @@ class Advice:
 
 
 def _trial(t: Searched, given: Sequence[Guard]) -> dict[str, Any]:
-    return asdict(t) | {
+    return {
+        "setting": t.name,
         "change_pct": percent(t.change),
+        "error_pct": t.error_pct,
         "guards_pct": {g.objective.name: percent(x) for g, x in zip(given, t.guards, strict=True)},
+        "diverged_pct": t.diverged_pct,
+        "within": t.within,
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from rewake.analysis.advice import Advice, Change, Guard, Judged, Searched, percent
+from rewake.analysis.advice import Advice, Change, Guard, Judged, Objective, Searched, percent
 from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
 from rewake.analysis.simulated_table import NAMES
 from rewake.analysis.stats import ALPHA
@@ -82,7 +82,7 @@ def judged(j: Judged, escape: Escape) -> list[Column]:
     ]
     if 1 < len(names) <= _MOST_SHOWN:
         grid += [
-            Column((escape(f"in {i}."),), [_signed(c.by_recording.get(name)) for _, c, _ in rows])
+            Column(("judged", f"on {i}"), [_signed(c.by_recording.get(name)) for _, c, _ in rows])
             for i, name in enumerate(names, 1)
         ]
     return grid
@@ -128,16 +128,29 @@ def trials(a: Advice, escape: Escape) -> list[Column]:
 def notes(a: Advice, escape: Escape) -> list[str]:
     """How it was decided, and what it cannot say."""
     s = a.settings
+    n = len(a.trials)
     how = (
         f"Closed loop, modelled throughout: windows of {s['windows_ns'] / 1e6:g} ms, {s['replicas']} replicas, seed "
-        f"{s['seed']}. Only the best of {len(a.trials)} was judged, once, on what the search had not seen: its "
-        "interval needs no correction for the number tried. It covers the scatter of the model, not its error: the "
-        "machine may gain less, or nothing. Try it there, and compare recordings."
+        f"{s['seed']}. "
     )
+    if a.judged is not None:
+        how += (
+            f"Only the best of {n} was judged, once, on what the search had not seen: its interval needs no correction "
+            "for the number tried. It covers the scatter of the model, not its error: the machine may gain less, or "
+            "nothing. Try it there, and compare recordings."
+        )
+    elif n:
+        how += (
+            f"None of {n} is better than no hint by more than its standard error even where it was searched for, so "
+            "nothing was judged."
+        )
+    else:
+        how += "Nothing could be tried."
     lines = [how]
-    if a.judged is None:
-        lines.append("Nothing that was tried is better than no hint by more than its standard error even where it was "
-                     "searched for; nothing was judged.")  # fmt: skip
+    if a.objective.lower_is_better and a.level < 2 * a.objective.least:
+        lines.append(
+            f"Without hint there is next to nothing to gain: {a.objective.label} is {_shown(a.objective, a.level)}."
+        )
     if a.halves:
         lines.append(
             "Judged on the same run as searched: what another run would say is not known. Give more recordings."
@@ -157,7 +170,7 @@ def _signed(log: float | None) -> str:
 
 
 def _error(t: Searched) -> str:
-    return "∞" if math.isinf(t.error) else f"{100 * t.error:.1f}"
+    return f"{t.error_pct:.1f}" if math.isfinite(t.error_pct) else "∞"
 
 
 def _range(c: Change) -> str:
@@ -171,8 +184,12 @@ def _range(c: Change) -> str:
 
 
 def _value(c: Change, value: float) -> str:
+    return _shown(c.objective, value)
+
+
+def _shown(o: Objective, value: float) -> str:
     if math.isnan(value):
         return NOTHING
-    if c.objective.unit == "ns":
+    if o.unit == "ns":
         return f"{micros(round(value))} µs"
     return number(value, 0 if value >= 1000 else 1)

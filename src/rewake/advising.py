@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rewake import runs
-from rewake.analysis import advice, simulated, sql
+from rewake.analysis import advice, simulated, sql, stats
 from rewake.errors import QualityVeto
 from rewake.forms import Recording, in_memory
-from rewake.replay.hints import HINT_PAIRS, Rule, TaskHints, exactly, rules_of
+from rewake.replay.driver import machine_notes
+from rewake.replay.hints import HINT_PAIRS, HINTS, Rule, TaskHints, dump, exactly, rules_of
 from rewake.replay.simulate import Arm, Settings, Simulator, Window, check_simulated, kept
 from rewake.replay.spec import PolicySpec, parse
 
@@ -31,6 +32,7 @@ MOST_WINDOWS = 100
 """Windows of a recording that are simulated, evenly chosen."""
 MOST_NAMES, LEAST_SHARE = 8, 0.01
 """Task names that hints are tried for: so many at most, each with at least this share of the placements."""
+WAKE_BITS = sum(HINTS[name] for name in HINT_PAIRS[1])
 LEAST_FORKS = 20
 """Forks of a name before hints for forks are tried."""
 _TOGETHER = 8
@@ -126,30 +128,35 @@ def advise(
     UsageError where recordings are of different kernels or where a figure has too few wakeups in a window; QualityVeto
     where more windows of no hint diverged than can be answered for, unless `options.force`.
     """
+    stats.extra("scipy.stats", "report", "advice")  # said before the search, not after it
     column = runs.shared_column([*search.values(), *judged.values()])
     auto = parse(column)[0]
     check_simulated([c.spec for c in options.sweep])
+    hinting = PolicySpec("userspace-hints", dict(auto.params), auto.name)
+    if options.trials:
+        runs.policy(hinting.policy)
     bench = Bench(search, auto, settings, options)
     looked = _Search(bench, auto, options, progress)
     names, left_out = hinted_names(search) if options.trials else ([], [])
-    for family in (looked.sweep, lambda: looked.hints(names, _hinting(auto))):
-        family()
+    looked.sweep()
+    looked.hints(names, hinting)
+    if progress is not None:
+        progress(1, 1)
     best = looked.best()
     verdict = None if best is None else _judge(best, looked, judged, auto, settings, options)
     plain = {
         "windows_ns": settings.windows_ns, "replicas": settings.replicas, "balance": settings.balance,
         "move_factor": settings.move_factor, "seed": options.seed, "trials": options.trials,
+        "recordings": {name: r.manifest.get("id") for name, r in (*search.items(), *judged.items())},
     }  # fmt: skip
+    level = advice.level(options.objective, looked.base)
+    won = best if verdict is not None and verdict.recommended else None
+    rules = dump(won.hints) if won is not None and won.hints else None
     found = advice.Advice(
-        options.objective, options.guards, column, tuple(search), tuple(judged), halves, tuple(looked.tried), verdict,
-        (*left_out, *looked.left_out), plain, _checks(judged, auto, settings, options),
+        options.objective, options.guards, column, level, tuple(search), tuple(judged), halves, tuple(looked.tried),
+        verdict, (*left_out, *looked.left_out), plain, rules, _checks(judged, auto, settings, options),
     )  # fmt: skip
-    return found, best if verdict is not None and verdict.recommended else None
-
-
-def _hinting(auto: PolicySpec) -> PolicySpec:
-    """The recorded kernel's column with userspace hints."""
-    return PolicySpec("userspace-hints", dict(auto.params), auto.name)
+    return found, won
 
 
 def feature_flips(recordings: Sequence[Recording]) -> list[PolicySpec]:
@@ -194,12 +201,14 @@ def hinted_names(recordings: Mapping[str, Recording]) -> tuple[list[Named], list
     order = sorted(size, key=lambda p: (-size[p], p))
     busy = [p for p in order if size[p] >= LEAST_SHARE * total][:MOST_NAMES]
     fork, wake = HINT_PAIRS
-    found = [Named(p, (wake, fork) if sum(forks[n] for n in placed[p]) >= LEAST_FORKS else (wake,)) for p in busy]
-    said = []
+    idle = {note for r in recordings.values() for note in machine_notes(r, [PolicySpec("userspace-hints")], WAKE_BITS)}
+    forking = {p for p in busy if sum(forks[n] for n in placed[p]) >= LEAST_FORKS}
+    found = [Named(p, (() if idle else (wake,)) + ((fork,) if p in forking else ())) for p in busy]
+    said = [f"hints for wakeups: {note}" for note in sorted(idle)]
     if rest := len(order) - len(busy):
         least = f"fewer than {100 * LEAST_SHARE:g} % of the placements each, or beyond the {MOST_NAMES} busiest"
         said.append(f"hints for {rest} task name{'s' if rest > 1 else ''} with {least}")
-    if few := [n.pattern for n in found if fork not in n.pairs]:
+    if few := [p for p in busy if p not in forking]:
         said.append(f"hints for forks of {', '.join(few)}: fewer than {LEAST_FORKS} forks")
     return found, said
 

@@ -177,11 +177,12 @@ def test_hostile_names_stay_harmless_in_every_form() -> None:
     checks = ({"recording": nasty, "missed": {"pinned": ["p90"], "null": [], "factual": []}},)
     for j in (verdict, None):
         found = advice.Advice(
-            CROSS, (), "linux-6.1", (nasty,), (nasty,), False, (looked,), j, (nasty,), settings, checks
+            CROSS, (), "linux-6.1", 0.1, (nasty,), (nasty,), False, (looked,), j, (nasty,), settings, None, checks
         )
         text, marked = advice_table.table(found), markdownout.advice(found)
         assert "\x1b" not in text + marked and "\n- evil" not in text + marked
         assert "<" not in marked.replace("<!-- -->", "") and "a|b" not in marked.replace("\\|", "")
+        assert "next to nothing to gain" in " ".join(text.split())
         assert all(line.startswith("# ") or not line for line in advice_table.preface(found).splitlines())
         assert all(columns(line) <= 100 for line in text.splitlines())
         assert json.loads(jsonout.dumps(found.plain()))["recommended"] == (None if j is None else nasty)

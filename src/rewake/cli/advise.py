@@ -115,7 +115,6 @@ def command(
     from rewake import advising
     from rewake.analysis import advice, advice_table, jsonout, markdownout
     from rewake.analysis.quality import assess
-    from rewake.replay.hints import dump
     from rewake.replay.simulate import Settings
     from rewake.whole import whole
 
@@ -139,18 +138,16 @@ def command(
     found, best = advising.advise(
         search, judged, settings, options, halves=halves, progress=_answers.progress("advise")
     )
+    if found.rules is not None and output is not None:
+        with whole(output) as file:
+            file.write((advice_table.preface(found) + found.rules).encode())
     steps = []
-    if best is not None:
-        policy, given = str(best.spec), ""
-        if best.hints and output is not None:
-            with whole(output) as file:
-                file.write((advice_table.preface(found) + dump(best.hints)).encode())
-            given = f" --hints {_answers.path_shown(output)}"
-        if best.hints and output is None:
-            steps.append("the same with -o rules.toml, for the rules file")
-        else:
-            first = judges[0] if judges else recordings[-1]
-            steps.append(f"{_answers.program()} simulate {_answers.path_shown(first)} --policy {policy}{given}")
+    if best is not None and found.rules is not None and output is None:
+        steps.append("the same with -o rules.toml, for the rules file")
+    elif best is not None:
+        first = _answers.path_shown(judges[0] if judges else recordings[-1])
+        given = "" if output is None or found.rules is None else f" --hints {_answers.path_shown(output)}"
+        steps.append(f"{_answers.program()} simulate {first} --policy {best.spec}{given}")
     match format_:
         case "table":
             _answers.emit(advice_table.table(found, steps))

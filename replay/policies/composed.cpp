@@ -156,7 +156,8 @@ void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
     for (int i = 0; i < topo_.words; ++i) core_idle &= (smt.w[i] & ~v.avail.w[i]) == 0;
     const bool recent = before.has_recent && recorded == before.recent && v.avail.test(recorded);
     const uint16_t llc = topo_.llc[recorded.v].v;
-    if (!early && !recent && !core_idle && v.nr_idle_scan[llc] != 0) state.hic[llc] = 0;
+    const bool found = recorded != w.waker && recorded != w.prev;  // so there was a search, whatever nr_idle_scan says
+    if (!early && !recent && !core_idle && (found || v.nr_idle_scan[llc] != 0)) state.hic[llc] = 0;
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {

@@ -124,19 +124,33 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         called_[c.v] = row++;
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
     };
-    auto settle = [&](Ns now) {
-        for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
-            const auto [ts, late] = due_.front();
-            const Cpu c(d.waker_cpu[late]);
-            if (called_[c.v] == late) returned(c, ts);
-        }
-    };
     auto woken = [&](uint32_t task, Ns ts) {  // its placement ended, whatever the clocks of two CPUs say
         for (size_t i = 0; i < calling_.size();)
             if (const Cpu c = calling_[i]; d.task[called_[c.v]] == task)
                 returned(c, ts);
             else
                 ++i;
+    };
+    // A task that still runs is placed once it is off its CPU: try_to_wake_up() waits for p->on_cpu.
+    std::vector<size_t> held;  // wakeups that wait for that
+    auto settle = [&](Ns now) {
+        for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
+            const auto [ts, late] = due_.front();
+            const Cpu c(d.waker_cpu[late]);
+            if (called_[c.v] != late) continue;
+            if (machine_.task(TaskId(d.task[late])).state == Machine::State::running)
+                held.push_back(late);
+            else
+                returned(c, ts);
+        }
+    };
+    auto left = [&](uint32_t task, Ns ts) {
+        std::erase_if(held, [&](size_t late) {
+            const Cpu c(d.waker_cpu[late]);
+            const bool waits = called_[c.v] == late;
+            if (waits && d.task[late] == task) returned(c, ts);
+            return !waits || d.task[late] == task;
+        });
     };
     /// Before an event of the model at `ts` on `c`.
     auto before = [&](const HeadColumns& head, size_t i) {
@@ -176,7 +190,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 if (const TaskId in(b.sw.next_task[i]); !idle && !table_.allowed(in).mask.test(c))
                     strayed_[in.v] = true;
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
-                if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
+                if (!still_runnable(b.sw.prev_state[i])) {
+                    divergence_.forget(TaskId(b.sw.prev_task[i]));
+                    if (!held.empty()) left(b.sw.prev_task[i], b.sw.ts[i]);
+                }
                 if (idle && !idle_cores_.empty()) {
                     const bool whole = machine_.core_idle_but(c);
                     for (const IdleWatcher& x : idle_cores_)

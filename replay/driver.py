@@ -18,7 +18,7 @@ from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints, check_followe
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import rows_of
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import MODES, Unseen
+from rewake.replay.unseen import MODES, FirstFlips, Unseen
 
 
 def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:
@@ -73,7 +73,7 @@ def decide_alone(source: _engine.PolicySource, *, recording: str, asked: str, ir
     (seed, sync, auto, use_probes), unseen, hints = pickle.loads(Path(asked).read_bytes())
     loop = Loop(opened, seed, use_probes=use_probes)
     column = [] if auto is None else [auto]  # its decisions are part of the state
-    engine = loop.engine([source, *column], sync, auto, (0,) if unseen is None else unseen.first_flips)
+    engine = loop.engine([source, *column], sync, auto, (FirstFlips(),) if unseen is None else unseen.first_flips)
     for _ in loop.run([engine], irq, unseen, None if hints is None else TaskHints(opened, hints)):
         pass
 
@@ -145,7 +145,7 @@ def replay(
     answered = _ask_plugins(recording, specs, writer.part, settings, unseen, hints, plugin_timeout)
     engine = loop.engine(
         [answered[s].source if s in answered else spec for s, spec in zip(names, specs, strict=True)],
-        sync == "1", auto, (0,) if unseen is None else unseen.first_flips,
+        sync == "1", auto, (FirstFlips(),) if unseen is None else unseen.first_flips,
     )  # fmt: skip
     reads_irq = any(about["reads_irq"] for about in info)
     for k, _ in loop.run([engine], reads_irq, unseen, given):

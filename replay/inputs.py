@@ -13,7 +13,7 @@ from rewake.replay import _engine, probes, recorded
 from rewake.replay.decisions import decisions_of
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import MODES
+from rewake.replay.unseen import MODES, FirstFlips
 
 Array = npt.NDArray[Any]
 ORDER_WINDOW_NS = 2_000
@@ -107,7 +107,7 @@ def account(
     loop = Loop(recording, seed, use_probes=use_probes)
     unseen = loop.infer(column, sync) if sync in MODES else None
     loop.truth = probes.truth(recording)
-    flips = (0,) if unseen is None else unseen.first_flips
+    flips = (FirstFlips(),) if unseen is None else unseen.first_flips
     irq = bool(loop.about(column)["reads_irq"])
 
     def engine(**more: Any) -> _engine.OpenLoop:

@@ -16,7 +16,7 @@ from rewake.replay import affinity, plugins, probes
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import batch, recorded_machine, running, tables, with_next, with_null
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import FIRST_FLIPS, Asked, Unseen, infer, nothing, scan_values
+from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, nothing, scan_values
 
 DECISION_COLUMNS = (
     "event_id", "ts_ns", "kind", "class", "task", "waker_task", "waker_cpu", "irq_ctx", "prio", "prev_cpu",
@@ -183,7 +183,7 @@ class Loop:
         specs: Sequence[PolicySpec | _engine.PolicySource],
         sync: bool,
         own: PolicySpec | None = None,
-        first_flips: Sequence[int] = (0,),
+        first_flips: Sequence[FirstFlips] = (FirstFlips(),),
         **more: Any,
     ) -> _engine.OpenLoop:
         """An engine of these policies. `own` stands for the recorded kernel: its private state follows the record.
@@ -193,7 +193,7 @@ class Loop:
         """
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
         options = (
-            self.options | {"sync": sync, "first_flips": list(first_flips), "own": [s == own for s in specs]} | more
+            self.options | {"sync": sync, "first_flips": [tuple(f) for f in first_flips], "own": [s == own for s in specs]} | more
         )
         try:
             return _engine.OpenLoop(self.recorded, wanted, self._seed, options, *self._ranges, self.running)

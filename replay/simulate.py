@@ -18,7 +18,7 @@ from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import kernel_version, tables
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import Unseen
+from rewake.replay.unseen import FirstFlips, Unseen
 
 WARM_UP = 50_000_000
 """Start of each window that is simulated and not counted, ns (policies.md D2.8)."""
@@ -178,7 +178,7 @@ def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[s
     return luck
 
 
-def _first_flips(unseen: Unseen) -> int:
+def _first_flips(unseen: Unseen) -> FirstFlips:
     """wakee_flips of the tasks older than the recording: what most folds of time heard."""
     if unseen.flips is None or not len(unseen.flips):
         return unseen.first_flips[0]
@@ -193,9 +193,9 @@ class Simulator:
         self.loop = Loop(recording, settings.seed, use_probes=False)
         self.unseen: Unseen | None = self.loop.infer(auto) if auto is not None else None
         major, minor = kernel_version(recording.manifest.get("kernel"))
-        flips = 0 if self.unseen is None else _first_flips(self.unseen)
+        flips = FirstFlips() if self.unseen is None else _first_flips(self.unseen)
         self.first_flips = flips
-        self.options = self.loop.options | {"sync": False, "first_flips": [flips], "major": major, "minor": minor}
+        self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)], "major": major, "minor": minor}
         self.options |= _tunables(recording)
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.

@@ -22,8 +22,26 @@ import numpy.typing as npt
 from rewake.replay import _engine, sync
 from rewake.replay.sync import Bools, Ints, Sites
 
-FIRST_FLIPS = (0, 16, 32, 48, 64, 96, 128, 256)
-"""wakee_flips at the start that are tried; only compared with LLC sizes and their multiples, so coarse steps do."""
+class FirstFlips(NamedTuple):
+    """One hypothesis of wakee_flips of the tasks older than the recording (engine/flips.hpp)."""
+
+    flips: int = 0
+    """What all of them inherited."""
+    grown_s: float = 0.0
+    """For so long each added to that what it adds at the beginning of the recording."""
+    halved_s: float = 0.0
+    """So long after the start they are halved first; 0: at once."""
+
+
+import os
+_LATER = 1.0
+FIRST_FLIPS = eval(os.environ["FH"]) if "FH" in os.environ else (
+    *(FirstFlips(n) for n in (0, 16, 32, 64, 96, 128, 192, 256)),
+    *(FirstFlips(n, 0.0, _LATER) for n in (16, 24, 32, 40, 48, 64, 96, 128)),
+    *(FirstFlips(n, age, _LATER - age) for age in (0.15, 0.3, 0.45, 0.6, 0.8) for n in (32, 64, 128)),
+)
+if "FH" in os.environ: FIRST_FLIPS=tuple(FirstFlips(*x) for x in FIRST_FLIPS)
+"""Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
 
 MODES = ("auto", "causal")
 
@@ -45,7 +63,7 @@ class Unseen(NamedTuple):
     """WF_SYNC."""
     told: Bools
     """Enough wakeups spoke for that; else the flag is taken as clear."""
-    first_flips: tuple[int, ...] = (0,)
+    first_flips: tuple[FirstFlips, ...] = (FirstFlips(),)
     """Values of wakee_flips of the tasks older than the recording."""
     flips: npt.NDArray[np.uint8] | None = None
     """Which of them; None: the first."""
@@ -66,7 +84,7 @@ class Asked(NamedTuple):
     """Four per decision: bits of the values of nr_idle_scan, the highest bit the modelled one."""
     searched: npt.NDArray[np.uint8]
     """Four per decision."""
-    wide: npt.NDArray[np.uint8]
+    wide: npt.NDArray[np.uint32]
     decided: Bools
     scan_prev: npt.NDArray[np.int32]
     scan_waker: npt.NDArray[np.int32]
@@ -116,6 +134,7 @@ def infer(asked: Asked, mode: str, values: list[int], n_llcs: int, names: Ints) 
                     out[ours] = here[ours]
     numbers = np.unique(which)
     first = tuple(FIRST_FLIPS[k] for k in numbers.tolist())
+    if os.environ.get('DBG'): print('FIRST',first, np.bincount(which))
     return Unseen(
         flags, known, first, np.searchsorted(numbers, which).astype(np.uint8) if len(first) > 1 else None, scan
     )

@@ -105,8 +105,13 @@ std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>
 ReplayOptions read_options(const nb::dict& o) {
     ReplayOptions r;
     r.sync = nb::cast<bool>(o["sync"]);
-    if (o.contains("first_flips")) r.first_flips = nb::cast<std::vector<uint32_t>>(o["first_flips"]);
-    if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one value expected");
+    if (o.contains("first_flips")) {
+        r.first_flips.clear();
+        for (const auto& [flips, grown, halved] :
+             nb::cast<std::vector<std::tuple<uint32_t, float, float>>>(o["first_flips"]))
+            r.first_flips.push_back({flips, grown, halved});
+    }
+    if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one hypothesis expected");
     if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
     r.hz = nb::cast<uint32_t>(o["hz"]);
     r.migration_cost = nb::cast<Ns>(o["migration_cost"]);

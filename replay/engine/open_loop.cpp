@@ -31,14 +31,14 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       strayed_(tasks.tasks.size()),
       running_(std::move(running)) {
     if (opt_.panel && policies.size() != 1) throw std::invalid_argument("a panel asks one policy");
-    if (opt_.panel) panel_.emplace(opt_.first_flips, opt_.panel_scans);
+    if (opt_.panel) panel_.emplace(opt_.first_flips, opt_.hz, opt_.panel_scans);
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
         in.block = std::make_unique<LedgerBlock>();
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
-        in.policy->set_first_flips(opt_.first_flips.at(0));
-        if (!opt_.panel && opt_.first_flips.size() > 1) in.flips.emplace(opt_.first_flips);
+        if (!opt_.panel && (opt_.first_flips.size() > 1 || opt_.first_flips.at(0).flips > 0))
+            in.flips.emplace(opt_.first_flips, opt_.hz);
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
@@ -79,6 +79,13 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     if (!primed_) {
         machine_.prime(b, order_, running_);
         if (b.sw.n) start_ = b.sw.ts[0];
+        if (b.waking.n) {
+            const std::vector<float> rates = flip_rates(b.waking);
+            const uint64_t at = jiffies(b.waking.ts[0]);
+            for (Instance& in : instances_)
+                if (in.flips) in.flips->begin(at, rates);
+            if (panel_) panel_->flips.begin(at, rates);
+        }
         for (int c = 0; c < topo_.n_cpus;
              ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
             const Cpu cpu(static_cast<uint16_t>(c));
@@ -117,19 +124,33 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         called_[c.v] = row++;
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
     };
-    auto settle = [&](Ns now) {
-        for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
-            const auto [ts, late] = due_.front();
-            const Cpu c(d.waker_cpu[late]);
-            if (called_[c.v] == late) returned(c, ts);
-        }
-    };
     auto woken = [&](uint32_t task, Ns ts) {  // its placement ended, whatever the clocks of two CPUs say
         for (size_t i = 0; i < calling_.size();)
             if (const Cpu c = calling_[i]; d.task[called_[c.v]] == task)
                 returned(c, ts);
             else
                 ++i;
+    };
+    // A task that still runs is placed once it is off its CPU: try_to_wake_up() waits for p->on_cpu.
+    std::vector<size_t> held;  // wakeups that wait for that
+    auto settle = [&](Ns now) {
+        for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
+            const auto [ts, late] = due_.front();
+            const Cpu c(d.waker_cpu[late]);
+            if (called_[c.v] != late) continue;
+            if (machine_.task(TaskId(d.task[late])).state == Machine::State::running)
+                held.push_back(late);
+            else
+                returned(c, ts);
+        }
+    };
+    auto left = [&](uint32_t task, Ns ts) {
+        std::erase_if(held, [&](size_t late) {
+            const Cpu c(d.waker_cpu[late]);
+            const bool waits = called_[c.v] == late;
+            if (waits && d.task[late] == task) returned(c, ts);
+            return !waits || d.task[late] == task;
+        });
     };
     /// Before an event of the model at `ts` on `c`.
     auto before = [&](const HeadColumns& head, size_t i) {
@@ -169,7 +190,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 if (const TaskId in(b.sw.next_task[i]); !idle && !table_.allowed(in).mask.test(c))
                     strayed_[in.v] = true;
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
-                if (!still_runnable(b.sw.prev_state[i])) divergence_.forget(TaskId(b.sw.prev_task[i]));
+                if (!still_runnable(b.sw.prev_state[i])) {
+                    divergence_.forget(TaskId(b.sw.prev_task[i]));
+                    if (!held.empty()) left(b.sw.prev_task[i], b.sw.ts[i]);
+                }
                 if (idle && !idle_cores_.empty()) {
                     const bool whole = machine_.core_idle_but(c);
                     for (const IdleWatcher& x : idle_cores_)
@@ -322,7 +346,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.hint = d.hint ? d.hint[row] : 0;
         w.p_idle_policy = table_.info(p).idle_policy;
         w.hz = opt_.hz;
-        w.jiffies = static_cast<uint64_t>(ts) / (1'000'000'000 / opt_.hz);
+        w.jiffies = jiffies(ts);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const bool slow = kind != Kind::wake || topo_.balance_wake;
@@ -382,7 +406,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 listen(k, w);
             const PolicyState::Task curr_before = in.flips ? in.policy->state.task(w.curr) : PolicyState::Task{};
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
-            if (in.flips) in.flips->follow(w.curr, curr_before, in.policy->state.task(w.curr));
+            if (in.flips) in.flips->follow(w, curr_before, in.policy->state.task(w.curr));
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
@@ -421,7 +445,7 @@ void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
 /// Gives a policy the flips of one of several hypotheses; `known`: those of the wakee were recorded.
 void OpenLoop::take_flips(Instance& in, const Wakeup& w, size_t which, std::optional<uint32_t> known) {
     if (known) in.flips->know(w.p, *known);
-    for (TaskId t : {w.p, w.curr}) in.policy->state.task(t).flips = in.flips->of(t)[which];
+    for (TaskId t : {w.p, w.curr}) in.flips->give(in.policy->state.task(t), t, which);
 }
 
 /// The answer under the first hypothesis. `counts`: not a pinned wakeup, whose result is forced.

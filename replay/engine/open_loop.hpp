@@ -131,8 +131,8 @@ struct IdleLatency {
 
 struct ReplayOptions {
     bool sync = false;  ///< WF_SYNC of every wakeup
-    std::vector<uint32_t> first_flips{0};  ///< wakee_flips of the tasks that were there before the recording began: one
-    ///< value, or some of which DecisionColumns::flips names one
+    std::vector<FirstFlips> first_flips{{}};  ///< of the tasks that were there before the recording began: one
+    ///< hypothesis, or some of which DecisionColumns::flips names one
     uint32_t hz = 250;
     Ns tick_at = 0;  ///< when some tick was
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
@@ -156,7 +156,7 @@ class OpenLoop {
     struct Instance {
         std::unique_ptr<Policy> policy;
         bool own = false;  ///< ReplayOptions::own
-        std::optional<FlipHypotheses> flips;  ///< with several values of ReplayOptions::first_flips
+        std::optional<FlipHypotheses> flips;  ///< where ReplayOptions::first_flips says anything
         LedgerColumns out;
         LoadKind load{};
         const IrqLoad* irq = nullptr;  ///< what it reads as View::irq
@@ -194,6 +194,10 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
+    uint64_t jiffies(Ns ts) const {
+        const Ns tick = 1'000'000'000 / opt_.hz;
+        return static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
+    }
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.

@@ -10,32 +10,14 @@
 
 namespace rewake {
 
-FlipHypotheses::FlipHypotheses(const std::vector<uint32_t>& first) : n_(first.size()) {
-    if (n_ < 1 || n_ > kMost) throw std::invalid_argument("1 to 8 values of wakee_flips expected");
-    first_.fill(first[0]);
-    std::copy(first.begin(), first.end(), first_.begin());
-}
-
-void FlipHypotheses::fork(TaskId parent, TaskId child) {
-    const Row copy = row(parent);
-    row(child) = copy;
-}
-
-void FlipHypotheses::follow(TaskId curr, const PolicyState::Task& before, const PolicyState::Task& after) {
-    const bool decayed = after.decay_ts != before.decay_ts;
-    const bool switched = after.last_wakee != before.last_wakee || after.has_last_wakee != before.has_last_wakee;
-    if (!decayed && !switched) return;
-    for (uint32_t& flips : row(curr)) flips = (decayed ? flips >> 1 : flips) + switched;
-}
-
 void PanelAnswers::reset(size_t n) {
     agreed.assign(n * kAskings, 0), searched.assign(n * kAskings, nowhere);
     wide.assign(n, 0), decided.assign(n, 0);
     scan_prev.assign(n, 0), scan_waker.assign(n, 0);
 }
 
-Panel::Panel(const std::vector<uint32_t>& first_flips, std::vector<int32_t> scans)
-    : flips(first_flips), scans_(std::move(scans)) {
+Panel::Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans)
+    : flips(first_flips, hz), scans_(std::move(scans)) {
     if (scans_.size() > PanelAnswers::kMostScans) throw std::invalid_argument("at most 31 values of nr_idle_scan");
     members_ = PanelAnswers::kModelled | ((1u << scans_.size()) - 1);
 }
@@ -143,14 +125,13 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
     begin(false);
     const Decision narrow = once(policy, v, w);
     after_.take(s, w);
-    if (wakes) flips.follow(w.curr, before_.curr, after_.curr);
-    uint8_t wide = 0;
+    if (wakes) flips.follow(w, before_.curr, after_.curr);
+    uint32_t wide = 0;
     if (factor && (narrow.looked & kFlips)) {
-        const FlipHypotheses::Row curr = flips.of(w.curr), p = flips.of(w.p);
-        for (size_t h = 0; h < flips.size(); ++h) wide |= static_cast<uint8_t>(wake_wide(curr[h], p[h], *factor) << h);
+        wide = flips.wide(w.curr, w.p, *factor);
     }
     out.wide[row] = wide;
-    const auto all = static_cast<uint8_t>((1u << flips.size()) - 1);
+    const auto all = static_cast<uint32_t>((uint64_t{1} << flips.size()) - 1);
     Cpu answer = narrow.cpu;
     for (bool is_wide : {false, true}) {
         if (wide == (is_wide ? 0 : all)) continue;

@@ -8,36 +8,11 @@
 #include <optional>
 #include <vector>
 
+#include "replay/engine/flips.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/policies/policy.hpp"
 
 namespace rewake {
-
-/// wakee_flips of every task under a few values that the tasks from before the recording may have had at its start.
-class FlipHypotheses {
-  public:
-    static constexpr size_t kMost = 8;
-    using Row = std::array<uint32_t, kMost>;
-
-    /// 1 to kMost values.
-    explicit FlipHypotheses(const std::vector<uint32_t>& first);
-    size_t size() const { return n_; }
-    const Row& of(TaskId t) { return row(t); }
-    /// The value is known: it was recorded.
-    void know(TaskId t, uint32_t flips) { row(t).fill(flips); }
-    void fork(TaskId parent, TaskId child);
-    /// Does to `curr` what record_wakee() did to it between these two states.
-    void follow(TaskId curr, const PolicyState::Task& before, const PolicyState::Task& after);
-
-  private:
-    Row& row(TaskId t) {
-        if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2, first_);
-        return rows_[t.v];
-    }
-    Row first_{};
-    size_t n_;
-    std::vector<Row> rows_;
-};
 
 /// What a panel answered, per decision of a part. Of the four askings, number 2 * wide + sync, those that no hypothesis
 /// leads to hold nothing.
@@ -50,7 +25,7 @@ struct PanelAnswers {
     std::vector<uint32_t>
         agreed;  ///< kAskings: bit i: as recorded under the i-th nr_idle_scan; kModelled: the modelled one
     std::vector<uint8_t> searched;  ///< kAskings: whose LLC's nr_idle_scan it looked at; waker and prev in one: at_prev
-    std::vector<uint8_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis
+    std::vector<uint32_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis
     std::vector<uint8_t> decided;  ///< else the others hold nothing
     std::vector<int32_t> scan_prev, scan_waker;  ///< nr_idle_scan of their LLCs, as modelled
     void reset(size_t n);
@@ -59,7 +34,7 @@ struct PanelAnswers {
 class Panel {
   public:
     /// `scans`: values of nr_idle_scan that are tried, at most kMostScans. Throws std::invalid_argument.
-    Panel(const std::vector<uint32_t>& first_flips, std::vector<int32_t> scans);
+    Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans);
     /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`. `told_sync`: recorded, so that there is
     /// nothing to try. Returns what it answers under the first hypothesis, the flag clear; that is what stays in its state.
     Cpu ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,

@@ -156,7 +156,17 @@ void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
     for (int i = 0; i < topo_.words; ++i) core_idle &= (smt.w[i] & ~v.avail.w[i]) == 0;
     const bool recent = before.has_recent && recorded == before.recent && v.avail.test(recorded);
     const uint16_t llc = topo_.llc[recorded.v].v;
-    if (!early && !recent && !core_idle && v.nr_idle_scan[llc] != 0) state.hic[llc] = 0;
+    const bool found = recorded != w.waker && recorded != w.prev;  // so there was a search, whatever nr_idle_scan says
+    if (early || recent || core_idle) return;
+    // A target that is busy although prev has an idle sibling: that was not looked for, because the flag was set.
+    bool sibling = false;
+    if (!found && !w.curr_kthread && topo_.share_cache(w.prev, recorded))
+        for (uint16_t c : topo_.siblings(w.prev))
+            sibling = sibling || (c != w.prev.v && v.avail.test(Cpu(c)) && w.allowed->test(Cpu(c)));
+    if (sibling)
+        state.hic[llc] = 1;
+    else if (found || v.nr_idle_scan[llc] != 0)
+        state.hic[llc] = 0;
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {

@@ -36,7 +36,8 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
         fifo_used_ = fifo_used_ || arm.options.fifo;
         if (!arm.policy) continue;
         if (arm.policy->irq_settings()) throw std::invalid_argument("reads interrupt load, which is not simulated yet");
-        arm.policy->set_first_flips(recorded.first_flips.front());
+        const FirstFlips& first = recorded.first_flips.front();  // the first wakeup halves them
+        arm.policy->set_first_flips(first.halved_s > 0 ? 2 * first.flips : first.flips);
     }
     machine_.set_exit_latency(recorded.exit_latency);
     machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/flips.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "replay/policies/steps/wakee.hpp"
+
+namespace rewake {
+
+namespace {
+constexpr Ns kBeginning = 100'000'000;
+}
+
+std::vector<float> flip_rates(const WakingColumns& first) {
+    std::vector<float> out;
+    std::vector<uint32_t> last;
+    size_t i = 0;
+    for (; i < first.n && first.ts[i] - first.ts[0] < kBeginning; ++i) {
+        const uint32_t curr = first.curr_task[i], p = first.task[i];
+        if (curr == p) continue;
+        if (curr >= out.size()) out.resize(curr + 1 + curr / 2), last.resize(out.size(), 0xffffffff);
+        if (std::exchange(last[curr], p) != p) out[curr] += 1;
+    }
+    if (i == 0) return out;
+    const auto span = static_cast<float>(std::max<Ns>(first.ts[i - 1] - first.ts[0], 1'000'000));
+    for (float& n : out) n *= 1e9f / span;
+    return out;
+}
+
+FlipHypotheses::FlipHypotheses(const std::vector<FirstFlips>& first, uint32_t hz) : first_(first), hz_(hz) {
+    if (first.empty() || first.size() > kMost) throw std::invalid_argument("1 to 32 hypotheses of wakee_flips expected");
+}
+
+void FlipHypotheses::begin(uint64_t jiffies, const std::vector<float>& rates) {
+    start_ = static_cast<uint32_t>(jiffies);
+    rates_ = rates;
+}
+
+FlipHypotheses::Row& FlipHypotheses::row(TaskId t) {
+    if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2);
+    Row& r = rows_[t.v];
+    if (std::exchange(r.known, true)) return r;
+    const float rate = t.v < rates_.size() ? rates_[t.v] : 0;
+    for (size_t h = 0; h < first_.size(); ++h) {
+        const FirstFlips& f = first_[h];
+        r.flips[h] = f.flips + static_cast<uint32_t>(f.grown_s * rate);
+        r.decay[h] = start_ - hz_ - 1 + static_cast<uint32_t>(f.halved_s * static_cast<float>(hz_));
+    }
+    return r;
+}
+
+void FlipHypotheses::fork(TaskId parent, TaskId child) {
+    const Row copy = row(parent);
+    if (child.v >= rows_.size()) rows_.resize(child.v + 1 + child.v / 2);
+    rows_[child.v] = copy;
+}
+
+void FlipHypotheses::follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
+    if (!after.has_last_wakee || after.last_wakee != w.p) return;  // not called
+    const uint32_t switched = before.last_wakee != after.last_wakee || !before.has_last_wakee;
+    const auto now = static_cast<uint32_t>(w.jiffies);
+    Row& r = row(w.curr);
+    for (size_t h = 0; h < first_.size(); ++h) {
+        const bool due = static_cast<int32_t>(now - (r.decay[h] + hz_)) > 0;
+        r.flips[h] = (due ? r.flips[h] >> 1 : r.flips[h]) + switched;
+        r.decay[h] = due ? now : r.decay[h];
+    }
+}
+
+uint32_t FlipHypotheses::wide(TaskId curr, TaskId p, int factor) {
+    row(std::max(curr, p));
+    const Row &a = row(curr), &b = row(p);
+    uint32_t bits = 0;
+    for (size_t h = 0; h < first_.size(); ++h)
+        bits |= static_cast<uint32_t>(wake_wide(a.flips[h], b.flips[h], factor)) << h;
+    return bits;
+}
+
+}  // namespace rewake

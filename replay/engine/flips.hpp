@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// wakee_flips of the tasks that are older than the recording. Their rule (policies.md A3) is exact from a first known
+// value on, but no event tells that value, nor when it was last halved: hypotheses stand for both.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "replay/model/events.hpp"
+#include "replay/policies/policy.hpp"
+
+namespace rewake {
+
+/// One hypothesis. Tasks inherit flips from their parents, so those of one session begin with the same number, and then
+/// each adds to it at a rate of its own.
+struct FirstFlips {
+    uint32_t flips = 0;  ///< what all had
+    float grown_s = 0;   ///< for so long each added what it adds at the beginning of the recording
+    float halved_s = 0;  ///< so long after the recording's start they are halved for the first time; 0: when next due
+};
+
+/// Flips per second of every task, as a waker, at the beginning of the recording.
+std::vector<float> flip_rates(const WakingColumns& first);
+
+class FlipHypotheses {
+  public:
+    static constexpr size_t kMost = 32;
+
+    /// 1 to kMost hypotheses. Throws std::invalid_argument.
+    FlipHypotheses(const std::vector<FirstFlips>& first, uint32_t hz);
+    size_t size() const { return first_.size(); }
+    /// The recording begins at `jiffies`. Call before anything below.
+    void begin(uint64_t jiffies, const std::vector<float>& rates);
+    /// What a task has under one of them.
+    void give(PolicyState::Task& state, TaskId t, size_t which) {
+        const Row& r = row(t);
+        state.flips = r.flips[which];
+        state.decay_ts = r.decay[which];
+    }
+    /// The value is known: it was recorded.
+    void know(TaskId t, uint32_t flips) { row(t).flips.fill(flips); }
+    void fork(TaskId parent, TaskId child);
+    /// Does to the waker what record_wakee() did to it between these two states.
+    void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after);
+    /// Bit h: wake_wide() under the h-th.
+    uint32_t wide(TaskId curr, TaskId p, int factor);
+
+  private:
+    struct Row {
+        std::array<uint32_t, kMost> flips{};
+        std::array<uint32_t, kMost> decay{};  ///< jiffies
+        bool known = false;
+    };
+    Row& row(TaskId t);
+    std::vector<FirstFlips> first_;
+    uint32_t hz_;
+    uint32_t start_ = 0;
+    std::vector<float> rates_;
+    std::vector<Row> rows_;
+};
+
+}  // namespace rewake

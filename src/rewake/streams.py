@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 UNEVEN = 0.1
-"""Part of the span that a CPU may be silent at an end, where nothing says that it was idle."""
-_SMALL = 0.01
-"""Part of the span that may be missing at an end without a word: recorders start and stop CPU by CPU."""
+"""Part of the span that a CPU may be silent at an end, where nothing says that it was idle; and that may be known to be
+missing at the ends before it is a problem: recorders start and stop CPU by CPU, on a busy machine in tens of ms."""
 _SURPRISING = 100
 """How many of its mean pauses a CPU has to be silent at an end for it to be told."""
 _FEW = 10
@@ -87,7 +86,7 @@ def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
         lacking = (whole["begin_ns"] - first) + (last - whole["end_ns"])
         if whole["begin_ns"] > whole["end_ns"]:
             found.append("there is no time that all CPUs' records cover: no decision is counted")
-        elif lacking > _SMALL * (last - first):
+        elif lacking > UNEVEN * (last - first):
             found.append(
                 f"all CPUs' records cover {_seconds(whole['begin_ns'] - first)}..{_seconds(whole['end_ns'] - first)}"
                 f" of {_seconds(last - first)} only: decisions before and after are not counted"

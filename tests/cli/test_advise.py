@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 import rewake
 from rewake import advising, runs
+from rewake.analysis import advice
 from rewake.analysis.text import columns
 from rewake.replay.hints import HINT_PAIRS, Rule, dump, exactly, load
 from rewake.replay.simulate import Settings
+from rewake.replay.spec import parse
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "fixtures" / "demo-split-llc-schbench" / "trace.dat"
@@ -227,6 +229,23 @@ def test_a_slice_is_simulated_and_keeps_its_numbers(parts: list[Path]) -> None:
     )
     n, least, same = run.sql(joined).fetchall()[0]
     assert n > 1000 and least >= first > 0 and same
+
+
+def test_a_setting_is_simulated_as_simulate_does(parts: list[Path]) -> None:
+    opened = rewake.open(parts[0])
+    quick = Settings(windows_ns=20_000_000, replicas=2)
+    auto = parse("linux-6.1")[0]
+    bench = advising.Bench({"it": opened._opened}, auto, quick, advising.Options(advice.objective("p99"), ()))
+    held = advising.Candidate(parse("userspace-hints@linux-6.1")[0], (Rule(("WAKE_HOLD",), comm=("*",)),))
+    found = bench.simulate([advising.Candidate(auto), held, advising.Candidate(auto, drawn=1)])
+    run = opened.simulate("userspace-hints@linux-6.1:hint=8", windows="20ms", replicas=2)
+    names = ("window_id", "replica", "n", "p50_ns", "wait_ns", "cross_llc_per_1k")
+    for ours, kind in zip(found, ("factual", "policy"), strict=False):
+        theirs = run.query("simulate/windows").filter(f"kind = '{kind}'").select(*names).fetchall()
+        assert sorted(tuple(w[n] for n in names) for ws in ours.values() for w in ws) == sorted(theirs)
+    assert [w["wait_ns"] for ws in found[2].values() for w in ws] != [
+        w["wait_ns"] for ws in found[0].values() for w in ws
+    ]
 
 
 def test_the_column_that_hints_are_put_on(parts: list[Path]) -> None:

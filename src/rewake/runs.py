@@ -240,11 +240,11 @@ def page_of_simulation(run: Run) -> str:
     """A closed-loop run as one HTML file."""
     from rewake.analysis import html
 
-    vega = _vega()
+    script = vega()
     manifest = run.recording.manifest
     with _simulating(run) as (found, con):
         figures = html.gather_simulated(con, manifest.get("span_ns"))
-    return html.simulated_page(found, figures, vega, tool=__version__, recording=manifest.get("id"))
+    return html.simulated_page(found, figures, script, tool=__version__, recording=manifest.get("id"))
 
 
 @contextmanager
@@ -318,14 +318,14 @@ def page_of(run: Run, max_exposure: float) -> tuple[str, Report]:
     """The report as one HTML file, and as figures."""
     from rewake.analysis import html
 
-    vega = _vega()
+    script = vega()
     manifest = run.recording.manifest
     with _reporting(run, max_exposure) as (found, con):
         figures = html.gather(con, run.manifest, manifest.get("span_ns"))
-    return html.page(found, figures, vega, tool=__version__, recording=manifest.get("id")), found
+    return html.page(found, figures, script, tool=__version__, recording=manifest.get("id")), found
 
 
-def _vega() -> str:
+def vega() -> str:
     """The script of the pages, through the cache."""
     from rewake import cache
     from rewake.analysis import html

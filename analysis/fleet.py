@@ -17,6 +17,7 @@ import duckdb
 from rewake.analysis import compare, measures, sql
 from rewake.analysis.compare import Finding
 from rewake.analysis.measures import Measure
+from rewake.analysis.quality import MIN_DECISIONS
 from rewake.analysis.subjects import Figures, Unit
 from rewake.errors import UsageError
 
@@ -119,8 +120,9 @@ class Fleet:
         return sum(tasks for tasks, _ in self.standing.values())
 
     def changed(self, verdict: str) -> list[Group]:
-        """Groups with this verdict, the largest effect first."""
-        found = [g for g in self.by_facet if g.finding.verdict == verdict]
+        """Groups in which a policy that is no reference has this verdict, the largest effect first."""
+        proper = {p["policy"] for p in self.policies if not p["reference"]}
+        found = [g for g in self.by_facet if g.finding.verdict == verdict and g.finding.policy in proper]
         return sorted(found, key=lambda g: (-_size(g.finding), g.facet, g.name, g.finding.policy))
 
     def plain(self) -> dict[str, Any]:
@@ -176,6 +178,7 @@ def prepare(
     chosen = choose(con, store, study)
     con.execute("SET VARIABLE fleet_force = ?", [force])
     con.execute("SET VARIABLE fleet_min_skill = ?", [min_skill])
+    con.execute("SET VARIABLE fleet_min_decisions = ?", [MIN_DECISIONS])
     sql.prepare(con)
     return chosen
 

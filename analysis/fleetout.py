@@ -176,7 +176,7 @@ def _where(f: Fleet) -> Iterator[Section]:
             f"No group by {', '.join(FACETS)} has {LEAST_GROUP} recordings without being all of them: none was tested."
         )
         yield Section("Where a policy wins or loses", (), [], 0, (said,))
-    elif not any(g.finding.verdict in ("regression", "improvement") for g in f.by_facet):
+    elif not f.changed("regression") and not f.changed("improvement"):
         yield Section("Where a policy wins or loses", (), [], 0, (f"Nothing significant in {len(f.by_facet)} tests.",))
 
 

@@ -20,8 +20,11 @@ Row = dict[str, Any]
 
 
 def facts(manifest: Mapping[str, Any], card: QualityCard) -> Row:
-    """What a recording's manifest and its quality card say."""
+    """What a recording's manifest and its quality card say. Whether there are decisions enough is asked of all windows
+    together."""
     machine = manifest["machine"]
+    refused = any(check.name != "decisions" for check in card.failed)
+    found = card.check("decisions").value
     return {
         "machine": machine_line(machine),
         "cpus": machine["cpus"],
@@ -31,7 +34,8 @@ def facts(manifest: Mapping[str, Any], card: QualityCard) -> Row:
         "span_ns": manifest.get("span_ns"),
         "events": manifest.get("events_total"),
         "lost": manifest.get("lost"),
-        "refused": None if card.ok else card.line(),
+        "found": None if found is None else int(found),
+        "refused": card.line() if refused else None,
     }
 
 

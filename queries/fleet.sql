@@ -1,14 +1,21 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- The shards of a fleet store, once: which recordings count, and the figures of every group of them. The unit is the
 -- recording: its windows and seeds are added up first.
--- Variables: fleet_force (count what the quality card refuses), fleet_min_skill (NULL: any skill will do).
+-- Variables: fleet_force (count what the quality card refuses), fleet_min_skill (NULL: any skill will do),
+-- fleet_min_decisions (of all windows of a recording together; NULL: any number).
 
 CREATE OR REPLACE TEMP TABLE fleet_task AS
 SELECT DISTINCT ON (task)
     task, uri, content, from_ns, until_ns, seed, workload, made, machine, cpus, llcs, nodes, kernel, span_ns, events,
-    lost, mode, refused, no_column, missed, error, message
+    lost, found, mode, refused, no_column, missed, error, message
 FROM shard
 ORDER BY task;
+
+-- Windows that are seeds of each other are one.
+CREATE OR REPLACE TEMP TABLE fleet_enough AS
+SELECT content, sum(found) >= getvariable('fleet_min_decisions') AS enough
+FROM (SELECT content, from_ns, until_ns, min(found) AS found FROM fleet_task GROUP BY ALL)
+GROUP BY content;
 
 -- How well the recorded kernel's own column reproduces a recording (fidelity/agreement), windows and seeds together.
 CREATE OR REPLACE TEMP TABLE fleet_fidelity AS
@@ -32,6 +39,7 @@ SELECT
     CASE
         WHEN fleet_task.error IS NOT NULL THEN 'failed'
         WHEN fleet_task.refused IS NOT NULL AND NOT coalesce(getvariable('fleet_force'), false) THEN 'refused'
+        WHEN NOT fleet_enough.enough AND NOT coalesce(getvariable('fleet_force'), false) THEN 'refused'
         WHEN getvariable('fleet_min_skill') IS NULL THEN 'counted'
         WHEN fleet_task.no_column IS NOT NULL THEN 'no column'
         WHEN fleet_task.mode = 'closed' THEN if(fleet_task.missed IS NULL, 'counted', 'unfaithful')
@@ -41,6 +49,7 @@ SELECT
         ELSE 'counted'
     END AS standing
 FROM fleet_task
+JOIN fleet_enough ON fleet_enough.content = fleet_task.content
 LEFT JOIN fleet_fidelity ON fleet_fidelity.content = fleet_task.content;
 
 -- The column of each recording's own kernel is also the policy `auto`, whatever its name.

@@ -343,6 +343,33 @@ def bars(rows: Rows, looks: Mapping[str, Look], field: str, title: str, limit: f
     return _chart(field, rows, height=_rows_high(len(looks), 26), layer=layers)
 
 
+RATIOS = (0.1, 10.0)
+"""Ends of the axis of a change."""
+
+
+def changes(name: str, rows: Rows, looks: Mapping[str, Look]) -> Spec:
+    """A line a policy: the ratio to the baseline, thick from its lower to its upper end, thin its interval."""
+    axis = {"title": "times the baseline", "values": [0.1, 0.2, 0.5, 1, 2, 5, 10], "format": "~g"}
+    scale = {"type": "log", "domain": list(RATIOS), "nice": False}
+    y = {"field": "policy", "type": "nominal", "sort": list(looks), "axis": _POLICY_AXIS}
+    tip = [_field("policy", "policy"), _field("from", "from", ".3f"), _field("to", "to", ".3f"),
+           _field("low", "interval from", ".3f"), _field("high", "to", ".3f"), _field("n", "recordings"),
+           _field("verdict", "verdict")]  # fmt: skip
+    shared = {"color": _colour(looks), "opacity": _SHOWN, "tooltip": tip, "y": y}
+    x = {"type": "quantitative", "scale": scale, "axis": axis}
+    layers: list[Spec] = [
+        {"name": "one", "data": {"values": [{}]}, "encoding": {"x": {"datum": 1, "type": "quantitative"}},
+         "mark": {"type": "rule", "stroke": "var(--soft)", "strokeWidth": 1}},
+        {"name": "interval", "mark": {"type": "rule", "strokeWidth": 1.5},
+         "encoding": shared | {"x": {"field": "low"} | x, "x2": {"field": "high"}}},
+        {"name": "effect", "mark": {"type": "rule", "strokeWidth": 6},
+         "encoding": shared | {"x": {"field": "from"} | x, "x2": {"field": "to"}}},
+        {"name": "point", "mark": {"type": "point", "filled": True, "size": 45},
+         "encoding": shared | {"x": {"field": "from"} | x}},
+    ]  # fmt: skip
+    return _chart(name, rows, height=_rows_high(len(rows), 26), layer=layers)
+
+
 def branches(rows: Rows) -> Spec:
     """Stacked bars: what the kernel did where each rule of its own column decided. `rows`: fidelity/branches."""
     order = [name for name, _ in KERNEL_CHOSE]

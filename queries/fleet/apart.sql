@@ -21,7 +21,13 @@ SELECT
     any_value(fleet_fidelity.agreement) AS agreement,
     any_value(fleet_fidelity.skill) AS skill,
     arg_min(
-        coalesce(fleet_task.refused, fleet_task.no_column, fleet_task.missed), coalesce(fleet_task.from_ns, 0)
+        coalesce(
+            fleet_task.refused,
+            if(fleet_standing.standing = 'refused', 'too few decisions in all its windows', NULL),
+            fleet_task.no_column,
+            fleet_task.missed
+        ),
+        coalesce(fleet_task.from_ns, 0)
     ) AS why
 FROM fleet_standing
 JOIN fleet_task ON fleet_task.task = fleet_standing.task

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from command import told
 
-from rewake.analysis import fleet, fleetout
+from rewake.analysis import fleet, fleetout, html
 from rewake.errors import UsageError
 from rewake.forms import FleetStore
 
@@ -42,7 +42,7 @@ def rows(n: int, seed: int = 0, **given: Any) -> Iterator[list[dict[str, Any]]]:
                 "policy": policy, "reference": policy == "recorded", "auto": policy == "linux-6", "decisions": 5000,
                 "would_move": 5 * moves + int(rng.integers(-9, 10)), "agreed": 4500, "prev_agreed": 3000, "moved": 2000,
                 "stacked": 100, "cross_llc_prev": 50, "idle_missed_llc": 40, "exposed": 100, "ranked": 5000,
-                "no_estimate": 0, "scans": 0, "scanned": 0, "assumed": 0,
+                "no_estimate": 0, "scans": 0, "scanned": 0, "assumed": 0, "found": 6000,
             })  # fmt: skip
         yield out
 
@@ -122,6 +122,18 @@ def test_what_does_not_count_is_told(tmp_path: Path) -> None:
     assert built(store, min_skill=None).standing["counted"] == (10, 10)
 
 
+def test_windows_are_judged_together(tmp_path: Path) -> None:
+    """Windows of 400 decisions: one is too few, three of a recording are enough, one under three seeds is not."""
+    store = FleetStore(tmp_path)
+    for i, shard in enumerate(rows(3)):
+        for k in range((1, 3, 3)[i]):
+            given = {"task": f"{i}{k:031x}", "found": 400, "from_ns": 1000 * k if i == 1 else 0, "seed": k}
+            store.put(given["task"], [row | given for row in shard])
+    found = built(store)
+    assert found.standing == {"counted": (3, 1), "refused": (4, 2)}
+    assert {a["why"] for a in found.apart} == {"too few decisions in all its windows"}
+
+
 def test_several_studies_are_never_added_up(tmp_path: Path) -> None:
     store = filled(tmp_path, 6)
     for shard in rows(6):
@@ -172,6 +184,20 @@ def test_table_and_markdown_keep_names_harmless(tmp_path: Path) -> None:
             assert line.replace("\\|", "").count("|") in (6, 7, 8, 9, 10)
 
 
+def test_a_page(tmp_path: Path) -> None:
+    import re
+
+    hostile = "</script><b>x"
+    found = built(filled(tmp_path, 16, workload=hostile))
+    page = html.fleet_page(found, "/* vega */", tool="1")
+    assert hostile not in page and "&lt;/script&gt;" in page and "default-src 'none'" in page
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])  # type: ignore[index]
+    drawn = {name: spec["data"]["values"] for name, spec in data["charts"].items()}
+    assert set(drawn) == {f"change-{m}" for m in fleet.METRICS}
+    better = next(row for row in drawn["change-p99"] if row["policy"] == "better")
+    assert 0.75 < better["low"] <= better["from"] <= better["high"] < 0.85 and better["verdict"] == "better"
+
+
 def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = tmp_path / "fleet"
     wanted = ("fleet", "run", traces / "demo.rewake", traces / "garbled.dat", "--policy", "prev", "--cut", "20ms")
@@ -188,6 +214,7 @@ def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     csv = told(capsys, "fleet", "report", store, "--format", "csv", "--force").splitlines()
     assert csv[0].startswith("facet,name,policy") and any(line.startswith("all,all,auto") for line in csv)
     assert "### " in told(capsys, "fleet", "report", store, "--format", "markdown")
+    assert told(capsys, "fleet", "report", store, "--html", tmp_path / "f.html").strip() == str(tmp_path / "f.html")
     assert "failed" in told(capsys, "query", store, "fleet/standing")
     only_bad = ("fleet", "run", traces / "empty.dat", "-o", tmp_path / "bad", "--engine", "inline")
     assert "1 failed now" in told(capsys, *only_bad, code=1)

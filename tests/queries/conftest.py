@@ -36,10 +36,10 @@ kernel, in two replicas; `prev` in two windows of which the second diverged. Lat
 
 Beside it the recorded decisions 1 and 3 were to busy CPUs, and reached their run queues after 5 and 10 us.
 
-A fleet: recordings A in two windows and B count, C is refused by the quality card, of D the column agrees less than
-halfway above prev, E has no column, and F failed. The bucket of every latency is 500 (21.8 us), of 100 of `own` in
-A's second window 0 (1 ns), the value 0 or no estimate, and its hi is unbounded in 30 of 100 there. B has a cgroup
-`/web`, no topology.
+A fleet: recordings A in two windows and B count, C is refused by the quality card and G for too few decisions, of D the
+column agrees less than halfway above prev, E has no column, and F failed. The bucket of every latency is 500 (21.8 us),
+of 100 of `own` in A's second window 0 (1 ns), the value 0 or no estimate, and its hi is unbounded in 30 of 100 there. B
+has a cgroup `/web`, no topology.
 """
 
 from __future__ import annotations
@@ -208,7 +208,16 @@ def fill(con: duckdb.DuckDBPyConnection, *, topology: bool = True) -> None:
 
 def _shards() -> Iterator[dict[str, Any]]:
     head = {"study": "s", "asked": "replay", "mode": "open", "seed": 0, "tool": "1"}
-    machine = {"machine": "4 CPUs", "cpus": 4, "llcs": 2, "nodes": 1, "span_ns": 1000, "events": 500, "lost": 0}
+    machine = {
+        "machine": "4 CPUs",
+        "cpus": 4,
+        "llcs": 2,
+        "nodes": 1,
+        "span_ns": 1000,
+        "events": 500,
+        "lost": 0,
+        "found": 500,
+    }
     for task, content, window, about in (
         ("t1", "A", 0, {"kernel": "6.1.0", "made": "2026-11-20T00:00:00Z"}),
         ("t2", "A", 500, {"kernel": "6.1.0", "made": "2026-11-20T00:00:00Z"}),
@@ -216,6 +225,7 @@ def _shards() -> Iterator[dict[str, Any]]:
         ("t4", "C", None, {"kernel": "6.1.0", "refused": "quality REFUSED"}),
         ("t5", "D", None, {"kernel": "6.1.0"}),
         ("t6", "E", None, {"no_column": "too old"}),
+        ("t8", "G", None, {"kernel": "6.1.0", "found": 400}),
     ):
         of = head | machine | about | {"task": task, "uri": f"{content}.dat", "content": content, "from_ns": window,
                                        "workload": f"load {content}"}  # fmt: skip
@@ -243,6 +253,7 @@ def _shards() -> Iterator[dict[str, Any]]:
 def fill_fleet(con: duckdb.DuckDBPyConnection) -> None:
     make(con, "shard", list(_shards()))
     con.execute("SET VARIABLE fleet_min_skill = 0.5")
+    con.execute("SET VARIABLE fleet_min_decisions = 500")
 
 
 def fill_closed(con: duckdb.DuckDBPyConnection) -> None:

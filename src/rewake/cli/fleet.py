@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rewake import runs
+from rewake import __version__, runs
 from rewake.cli import _answers, _runs
 from rewake.cli._shared import force_option, format_option, topology_option
 from rewake.errors import EXIT_ERROR, RewakeError, UsageError
@@ -233,18 +233,23 @@ def _tell(s: Summary, store: str, traces: int, passed_over: int, format_: str) -
     metavar="PERCENT",
     help="Smaller changes are no changes.",
 )
+@click.option(
+    "--html", "page", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report with charts as one HTML file that needs no network, and print its name.",
+)  # fmt: skip
 @click.option("--study", metavar="HASH", help="Which one, where a store has several.")
 @force_option
 @format_option("table", "markdown", "json", "csv", "parquet")
 def report(
     store: str, versus: str, policies: tuple[str, ...], metrics: tuple[str, ...], min_skill: float, any_skill: bool,
-    floor: float, study: str | None, force: bool, format_: str,
+    floor: float, page: Path | None, study: str | None, force: bool, format_: str,
 ) -> None:  # fmt: skip
     """Report what STORE holds: every policy against each recording's own kernel, over recordings, with intervals;
     machine classes, kernels and workloads where it loses, worst first; what was not counted, and why.
     """
-    from rewake.analysis import fleet, fleetout, jsonout
+    from rewake.analysis import fleet, fleetout, html, jsonout
     from rewake.forms import FleetStore
+    from rewake.whole import whole
 
     con = FleetStore(store).connect()
     try:
@@ -254,6 +259,11 @@ def report(
         )  # fmt: skip
     finally:
         con.close()
+    if page is not None:
+        with whole(page) as out:
+            out.write(html.fleet_page(found, runs.vega(), tool=__version__).encode())
+        click.echo(page)
+        return
     match format_:
         case "table":
             _answers.emit(fleetout.table(found))

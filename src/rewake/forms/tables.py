@@ -430,7 +430,8 @@ kernel    str?   | release of the recorded kernel
 span_ns   i64? ns | first to last event of the window
 events    i64?   | events in it
 lost      i64?   | events lost in it
-refused   str?   | what the quality card says where it refuses the window; NULL: it does not
+found     i64?   | decisions of every class in it
+refused   str?   | what the quality card says where it refuses the window, few decisions apart; NULL: it does not
 no_column str?   | why no policy stands for the recorded kernel; NULL: one does
 missed    str?   | closed loop: figures in which the simulated record or recorded kernel misses the recording
 error     str?   | kind of failure: trace, usage, memory, timeout, crash, ...; NULL: it did not fail

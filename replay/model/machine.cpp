@@ -234,13 +234,14 @@ void Machine::attach(Task& t, Cpu c) {
             cpus_[t.attached.v].pelt.detach(t.pelt);
         }
         publish(t.attached);
-    } else {  // a sleeper decays as far as its old CPU's averages did, or to now where that CPU is idle (6.0+)
+    } else {  // a sleeper decays as far as its old CPU's averages did; what that leaves out of an idle time comes after (6.0+)
         catch_up(t.attached);
         const CpuState& from = cpus_[t.attached.v];
         const bool idle = from.curr_known && is_idle_task(from.curr);
         QueuePelt& left = queue(t, t.attached);
-        t.pelt.accrue(idle ? clock(t, t.attached) : left.at, 0, false);
+        t.pelt.accrue(left.at, 0, false);
         left.detach_later(t.pelt);
+        if (idle) t.pelt.accrue(clock(t, t.attached), 0, false);
     }
     t.pelt.move(clock(t, c), queue(t, c).edge);
     if (t.group)

@@ -32,9 +32,9 @@ MIN_WINDOW = 5_000_000
 BLOCKS = 20
 """Blocks of time into which a recording is cut where one half of it has to foretell the other."""
 
-ANCHOR = 4_000_000
+ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
-ANCHOR_WARM_UP = 2_000_000
+ANCHOR_WARM_UP = 1_000_000
 
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
@@ -194,7 +194,8 @@ class Simulator:
         flips = 0 if self.unseen is None else _first_flips(self.unseen)
         self.first_flips = flips
         self.options = self.loop.options | {"sync": False, "first_flips": [flips], "major": major, "minor": minor}
-        self.options |= _tunables(recording)
+        features = recording.manifest.get("features") or {}
+        self.options |= _tunables(recording) | {"hrtick": bool(features.get("HRTICK", False))}
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
@@ -352,7 +353,7 @@ def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: b
 
 def pinned_arms(simulator: Simulator) -> list[Arm]:
     """Recorded placement and balancing forced; and the null model beside it."""
-    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=False)
+    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True)
     return [Arm(PINNED, None, forced, "pinned"), Arm(NULL, None, forced | {"fifo": True}, "null")]
 
 

@@ -89,7 +89,7 @@ void Simulation::relocate(TaskId id, Cpu to) {
     wait_ends(t);
     fair_.leave(id);
     machine_.on_migrate(id, from, to, now_);
-    fair_.enqueue(to, id, machine_.task(id).weight, FairQueues::How::moved);
+    fair_.enqueue(to, id, machine_.task(id).weight, FairQueues::How::moved, now_);
     t.cpu = to;
     if (t.fresh_wake && t.sample != kNoSample) out_.woken[t.sample].cpu = to.v;
     wait_begins(t);

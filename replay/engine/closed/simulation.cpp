@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 namespace rewake::closed {
@@ -77,7 +79,7 @@ void Simulation::begin() {
         switch (known->state) {
             case Machine::State::queued:
                 t.state = Task::State::queued;
-                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved);
+                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved, now_);
                 wait_begins(t);
                 break;
             case Machine::State::waking:
@@ -101,7 +103,7 @@ void Simulation::begin() {
         t.state = Task::State::running;
         t.cpu = c;
         if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
-            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved);
+            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
             fair_.start(c, *curr, now_);
         }
         plan(c);
@@ -172,7 +174,9 @@ WindowResult Simulation::run() {
                     goto over;
                 }
                 break;
-            case What::balance: break;
+            case What::slice:
+                if (cpus_[c.v].slice == e.seq) ticked(c);
+                break;
         }
         watch();
     }
@@ -302,6 +306,24 @@ void Simulation::request(Cpu c, Ns at) {
     push(at, What::resched, c.v);
 }
 
+/// Where slices are timed: when that of what runs on `c` will be over.
+void Simulation::time_slice(Cpu c) {
+    const std::optional<Ns> left = fair_.slice_left(c);
+    if (!left || cpus_[c.v].reserved) return;
+    cpus_[c.v].slice = seq_;
+    push(now_ + *left, What::slice, c.v);
+}
+
+/// The kernel looks at the clock on `c`.
+void Simulation::ticked(Cpu c) {
+    if (cpus_[c.v].reserved || idle(cpus_[c.v].curr)) return;
+    settle(c);
+    fair_.charge(c, now_);
+    if (!fair_.tick(c)) return;
+    const double u = uniform(opt_.seed, c.v, static_cast<uint64_t>(now_));
+    request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
+}
+
 void Simulation::resched(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     cpu.resched = -1;
@@ -311,7 +333,7 @@ void Simulation::resched(Cpu c) {
     settle(c);
     fair_.charge(c, now_);
     const TaskId next = fair_.pick(c);
-    if (next == prev) return;
+    if (next == prev) return time_slice(c);
     fair_.stop(c, now_);
     tasks_[prev.v].state = Task::State::queued;
     wait_begins(tasks_[prev.v]);
@@ -328,6 +350,8 @@ void Simulation::schedule(Cpu c, TaskId prev, uint8_t prev_state) {
 void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) {
     CpuState& cpu = cpus_[c.v];
     if (counted()) ++out_.switches;
+    static const bool dbg = getenv("RW_SW");
+    if (dbg && opt_.pinned && !opt_.fifo) printf("X %ld %ld %d %u %d %u\n", (long)script_.from, (long)now_, c.v, prev.v, prev_state, next.v);
     cpu.resched = -1;
     cpu.since = now_;
     cpu.plan = 0;
@@ -344,6 +368,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     }
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
+        fair_.drain(c);
         machine_.on_idle_state(c, opt_.idle_state);
         if (policy_ && policy_->keeps_idle_cores()) {
             const bool whole = machine_.core_idle_but(c);
@@ -364,6 +389,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
         --open_;
     }
     plan(c);
+    time_slice(c);
 }
 
 double Simulation::draw(const Stim& s, float own, uint64_t what) const {
@@ -503,10 +529,9 @@ void Simulation::arrive(TaskId id) {
     if (t.state != Task::State::waking) return;
     const Cpu c = t.cpu;
     settle(c);
-    fair_.charge(c, now_);
     const bool born = machine_.task(id).born && !machine_.task(id).is_attached;
     machine_.on_wakeup(id, t.prio, c, now_);
-    fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup);
+    fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup, now_);
     t.state = Task::State::queued;
     t.queued_at = now_;
     wait_begins(t);
@@ -519,6 +544,8 @@ void Simulation::arrive(TaskId id) {
     }
     if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
         request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
+    else
+        time_slice(c);
 }
 
 void Simulation::reserve(uint32_t index) {
@@ -573,15 +600,7 @@ void Simulation::release(uint32_t index) {
 }
 
 void Simulation::tick() {
-    for (size_t i = 0; i < cpus_.size(); ++i) {
-        const Cpu c(static_cast<uint16_t>(i));
-        if (cpus_[i].reserved || idle(cpus_[i].curr)) continue;
-        settle(c);
-        fair_.charge(c, now_);
-        if (!fair_.tick(c)) continue;
-        const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
-        request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
-    }
+    for (size_t i = 0; i < cpus_.size(); ++i) ticked(Cpu(static_cast<uint16_t>(i)));
     if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
 }
 

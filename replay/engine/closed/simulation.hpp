@@ -115,7 +115,7 @@ class Simulation {
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, balance };
+    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice };
     struct Event {
         Ns at;
         What what;
@@ -162,6 +162,7 @@ class Simulation {
         Ns since = 0;  ///< work of curr is accounted up to here
         Ns resched = -1;
         uint64_t plan = 0;  ///< number of the action event that counts
+        uint64_t slice = 0;  ///< of the event that ends the slice
         Ns next_balance = 0;
         bool busy_sibling = false;
     };
@@ -177,6 +178,8 @@ class Simulation {
     void act(Cpu c);
     void sleep(Cpu c, uint32_t stim, uint8_t prev_state);
     void request(Cpu c, Ns at);
+    void time_slice(Cpu c);
+    void ticked(Cpu c);
     void resched(Cpu c);
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);

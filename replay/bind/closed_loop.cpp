@@ -46,12 +46,14 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "major", o.major);
     take(d, "minor", o.minor);
     take(d, "queues_wakeups", o.queues_wakeups);
+    take(d, "queued_wakeups", o.queued_wakeups);
+    take(d, "unseen_ns", o.unseen);
     take(d, "serves", o.serves);
     take(d, "pull_llc", o.pulls.llc);
     take(d, "pull_beyond", o.pulls.beyond);
     if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));
     if (d.contains("idle_state")) o.idle_state = nb::cast<uint32_t>(d["idle_state"]);
-    if (!(o.smt > 0 && o.smt <= 1) || o.move_factor < 0 || o.scan_ns < 0)
+    if (!(o.smt > 0 && o.smt <= 1) || o.move_factor < 0 || o.scan_ns < 0 || o.unseen < 0)
         throw std::invalid_argument("smt must lie in (0, 1], costs must not be negative");
     return o;
 }

@@ -5,8 +5,6 @@
 #include <atomic>
 #include <limits>
 #include <thread>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 namespace rewake::closed {
@@ -221,9 +219,9 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             });
             if (const std::optional<TaskId> curr = machine_.curr(c); curr && !idle(curr->v)) {
                 const int64_t behind = fair_.behind(*curr, p);
-                const std::string dump = getenv("RW_DBG") ? fair_.dump(c) : "";
                 const bool yes = fair_.preempts(c, p, table_.info(p).idle_policy, table_.info(*curr).idle_policy);
-                if (!rivals_[c.v].known && fair_.queued(*curr)) rivals_[c.v] = {true, *curr, p, b.wakeup.ts[i], behind, yes, dump};
+                if (!rivals_[c.v].known && fair_.queued(*curr))
+                    rivals_[c.v] = {true, *curr, p, b.wakeup.ts[i], behind, yes};
             }
             break;
         }
@@ -234,7 +232,8 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const std::optional<TaskId> curr = machine_.curr(c);
             both([&](FairQueues& q) {
                 if (!q.queued(p) || q.cpu(p) == c) return;
-                if (newidle && curr && q.queued(*curr) && q.cpu(*curr) == c) {  // it has left, though it is not switched out
+                if (newidle && curr && q.queued(*curr) &&
+                    q.cpu(*curr) == c) {  // it has left, though it is not switched out
                     q.stop(c, b.migrate.ts[i]);
                     q.dequeue(*curr, true);
                     q.drain(c);
@@ -262,7 +261,6 @@ void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
     if (!r.known) return;
     const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
     const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > 8000);
-    if (getenv("RW_DBG") && (taken || kept)) printf("%s %d", taken == r.expected ? "RIGHT" : "WRONG", taken), printf(" W c%d at %ld woke %u curr %u after %ld: %s\n", c.v, (long)r.ts, r.woken.v, r.curr.v, (long)(ts - r.ts), r.dump.c_str());
     if (taken || kept) ++survey_.preempts[r.expected][taken];
     if (ts - r.ts > kPromptly)
         fair_.learn_kept(r.curr, r.woken, r.behind);

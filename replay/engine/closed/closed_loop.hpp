@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "replay/engine/closed/simulation.hpp"
@@ -82,7 +81,6 @@ class ClosedLoop {
         Ns ts = 0;
         int64_t behind = 0;
         bool expected = false;
-        std::string dump;
     };
     static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that
 

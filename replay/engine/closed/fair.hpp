@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
-#include <string>
 #include <vector>
 
 #include "replay/model/ids.hpp"
@@ -78,18 +77,6 @@ class FairQueues {
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
     void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
-    std::string dump(Cpu c) const {
-        const Queue& q = cpus_[c.v];
-        const int64_t avg = average(q);
-        std::string s;
-        auto one = [&](TaskId id, const char* w) {
-            const Task& t = tasks_[id.v];
-            s += std::string(w) + std::to_string(id.v) + (q.running && q.curr == id ? "*" : "") + " v" + std::to_string(t.v - avg) + " d" + std::to_string(t.deadline - avg) + (t.protect == t.deadline ? "P" : "") + " ran" + std::to_string(t.ran) + " lag" + std::to_string(t.lag) + "; ";
-        };
-        for (TaskId t : q.queue) one(t, "");
-        for (TaskId t : q.late) one(t, "late ");
-        return s;
-    }
     Ns exec_start(TaskId t) const { return tasks_[t.v].exec_start; }
 
   private:

@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 namespace rewake::closed {
 
 namespace {
 constexpr Ns kOnCpu = 5'000;  // as the decision builder: so long before and after its switch-out a task may be on_cpu
+/// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
+/// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
+constexpr Ns kKept = 4'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
 constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
@@ -49,7 +50,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       now_(script.from),
       tasks_(table.tasks.size()),
       cpus_(static_cast<size_t>(topo.n_cpus)),
-      fired_(script.stims.size()),
+      fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
       waiting_llc_(topo.llc_span.size()),
       idle_scan_(topo.llc_span.size(), -1) {
@@ -267,9 +268,12 @@ void Simulation::act(Cpu c) {
                     }
                     return sleep(c, op.arg, kSleeps);
                 }
-                if (op.arg != kNone && fired_[op.arg] && t.race != op.arg) {
+                if (op.arg != kNone && fired_at_[op.arg] >= 0 && t.race != op.arg) {
                     if (counted()) ++out_.early;
-                    break;
+                    const Stim& s = script_.stims[op.arg];
+                    if (s.source != Stim::Source::task || now_ - fired_at_[op.arg] > kKept) break;
+                    t.race = op.arg, t.race_late = true;
+                    t.race_waker = tasks_[s.curr.v].cpu, t.race_curr = s.curr, t.race_at = now_;
                 }
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::exit: return sleep(c, kNone, kDead);
@@ -294,7 +298,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const Stim& s = script_.stims[stim];
     if (t.race == stim) {
         t.race = kNone;
-        return wake(stim, t.race_waker, t.race_curr, t.race_at, true);
+        return wake(stim, t.race_waker, t.race_curr, t.race_at, !std::exchange(t.race_late, false));
     }
     if (s.source == Stim::Source::relative && !opt_.absolute_timers) push(now_ + s.delay, What::outside, stim);
 }
@@ -350,8 +354,6 @@ void Simulation::schedule(Cpu c, TaskId prev, uint8_t prev_state) {
 void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) {
     CpuState& cpu = cpus_[c.v];
     if (counted()) ++out_.switches;
-    static const bool dbg = getenv("RW_SW");
-    if (dbg && opt_.pinned && !opt_.fifo) printf("X %ld %ld %d %u %d %u\n", (long)script_.from, (long)now_, c.v, prev.v, prev_state, next.v);
     cpu.resched = -1;
     cpu.since = now_;
     cpu.plan = 0;
@@ -439,8 +441,8 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const Stim& s = script_.stims[stim];
     if (!s.ends) return;
     if (open(stim, s.p)) return answer(s, waker);
-    if (fired_[stim]) return;
-    fired_[stim] = true;
+    if (fired_at_[stim] >= 0) return;
+    fired_at_[stim] = now_;
     Task& t = tasks_[s.p.v];
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
@@ -515,12 +517,22 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
-    const Cost cost = costs_.draw(path, relation, s.in_task, t.target, t.luck);
+    const Cost cost = cost_of(s, t, path, relation);
     t.exit = cost.run;
+    if (opt_.unseen > 0) fresh_.push_back({now_ + opt_.unseen, waker, chosen, s.p});
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
             push(std::max(now_, since + script_.moves[m].ts - s.ts), What::move, m);
     push(std::max(now_, since + cost.queue), What::arrive, s.p.v);
+}
+
+/// Until the wakee is on its run queue, and from there on. Where the recorded kernel had another CPU queue its wakeups and the
+/// policy's does not, the waker does it itself, as with a busy CPU, and the interrupt that follows is that of a preemption.
+Cost Simulation::cost_of(const Stim& s, const Task& t, Path path, Relation relation) const {
+    if (opt_.queues_wakeups || !opt_.queued_wakeups || relation == Relation::same_cpu)
+        return costs_.draw(path, relation, s.in_task, t.target, t.luck);
+    return {costs_.draw(Path::busy, Relation::same_llc, true, t.target, t.luck).queue,
+            costs_.draw(Path::preempt, Relation::same_llc, true, t.target, t.luck).run};
 }
 
 /// The wakee is put on its run queue.
@@ -648,7 +660,7 @@ bool Simulation::judge() {
     for (int32_t n : machine_.view().nr) sum += n;
     sim_runnable_ += sum;
     recorded_runnable_ += script_.runnable[at];
-    if (now_ - script_.from < 50'000'000) return true;
+    if (now_ - script_.from < std::min<Ns>(50'000'000, script_.to - script_.measured)) return true;
     const double floor = 0.5 * static_cast<double>(at) * opt_.hz / 1000.0;
     if (sim_runnable_ > 2 * recorded_runnable_ + floor || recorded_runnable_ > 2 * sim_runnable_ + floor)
         out_.why = "queued work";

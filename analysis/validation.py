@@ -2,10 +2,10 @@
 """Predictions of B from A alone, against B as it was measured (policies.md V6, V7).
 
 Figures are compared as ratios, so all arithmetic is on logarithms. A prediction is what A measured times what the
-simulation of A says that B's policy changes. Its interval is that of one more repeat, as far as repeats of A differ, and of
-the model's own error: how far it misses A where it re-runs what was recorded, and a share of the change that it says. Both
-are known from A alone. Beside it stand the null ("no change": B is as A) and the one-step ratio of the open loop, where it
-has one.
+simulation of A says that B's policy changes. Its interval is that of one more repeat, as far as repeats of A differ,
+and of the model's own error: how far it misses A where it re-runs what was recorded, and a share of the change that
+it says. Both are known from A alone. Beside it stand the null ("no change": B is as A) and the one-step ratio of the
+open loop, where it has one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _T95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
 """Student's t, 95th percentile, by degrees of freedom from 1; beyond: the normal distribution's."""
 _NORMAL95 = 1.645
 CHANGE_ERROR = 0.25
-"""Standard error of a predicted change, of its logarithm: chosen on recordings of the model's making, not of its tests."""
+"""Standard error of a predicted change, as a share of its logarithm: chosen before the held-out arms were read."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ def build(
     policy_b: str,
     diverged_pct: float = 0.0,
 ) -> Validation:
-    """`a`, `b`: measured figures by recording; `ratios`, `one_step`: of B's policy to A's, by recording of A; `errors`: of
-    A simulated to A recorded."""
+    """`a`, `b`: measured figures by recording; `ratios`, `one_step`: of B's policy to A's, by recording of A; `errors`:
+    of A simulated to A recorded."""
     rows = []
     for figure in FIGURES:
         before = {name: v for name, found in a.items() if (v := found[figure]) is not None and v > 0}

@@ -225,7 +225,7 @@ class Simulator:
         length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)
         if length < MIN_WINDOW:
             raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
-        self.usable = usable
+        self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.costs = self._costs()
         self.unseen_ns = self._unseen()
@@ -363,10 +363,10 @@ class Simulator:
         factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
         while True:
             diverged = [bool(r["diverged"]) for r in self.run([factual], threads=threads)]
-            length = (self.windows[0].to - self.windows[0].start) // 2 if self.windows else 0
-            if length < MIN_WINDOW or sum(diverged) <= most * len(diverged):
+            if self.length // 2 < MIN_WINDOW or sum(diverged) <= most * len(diverged):
                 return
-            self.windows = plan(self.span[0], self.usable, length, end=self.span[1])
+            self.length //= 2
+            self.windows = plan(self.span[0], self.usable, self.length, end=self.span[1])
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
@@ -445,12 +445,11 @@ def simulate(
     _write_small(writer, arms, rows)
     writer.manifest |= {
         "mode": "closed",
-        "settings": asdict(settings),
+        "settings": asdict(settings) | {"windows_ns": simulator.length},
         "auto": None if auto is None else str(auto),
         "policies": [{"name": a.name, "kind": a.kind, "replica": a.replica} for a in arms],
         "servers": sum(simulator.survey["servers"]),
         "windows": len(simulator.windows),
-        "window_ns": simulator.windows[0].to - simulator.windows[0].start if simulator.windows else 0,
         "fair_class": {k: simulator.survey[k] for k in ("picks", "picks_right", "preempts")},
         "options": simulator.options,
         "first_flips": simulator.first_flips,

@@ -2,8 +2,10 @@
 """Predictions of B from A alone, against B as it was measured (policies.md V6, V7).
 
 Figures are compared as ratios, so all arithmetic is on logarithms. A prediction is what A measured times what the
-simulation of A says that B's policy changes; its interval is that of one more repeat. Beside it stand the null ("no
-change": B is as A) and the one-step ratio of the open loop, where it has one.
+simulation of A says that B's policy changes. Its interval is that of one more repeat, as far as repeats of A differ,
+and of the model's own error: how far it misses A where it re-runs what was recorded, and a share of the change that
+it says. Both are known from A alone. Beside it stand the null ("no change": B is as A) and the one-step ratio of the
+open loop, where it has one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ LEVEL = 0.90
 _T95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
 """Student's t, 95th percentile, by degrees of freedom from 1; beyond: the normal distribution's."""
 _NORMAL95 = 1.645
+CHANGE_ERROR = 0.25
+"""Standard error of a predicted change, as a share of its logarithm: chosen before the held-out arms were read."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,12 @@ def half_width(logs: Sequence[float]) -> float:
     return math.inf if n < 2 else student95(n) * stdev(logs) * math.sqrt(1 + 1 / n)
 
 
-def _predicted(logs: Sequence[float], truth: Sequence[float]) -> Predicted:
-    middle, half = fmean(logs), half_width(logs)
+def _rms(values: Sequence[float]) -> float:
+    return math.sqrt(fmean(v * v for v in values)) if values else 0.0
+
+
+def _predicted(logs: Sequence[float], truth: Sequence[float], half: float) -> Predicted:
+    middle = fmean(logs)
     low, high = middle - half, middle + half
     miss = [max(low - b, 0.0) + max(b - high, 0.0) for b in truth]
     alpha = 1 - LEVEL
@@ -142,11 +150,13 @@ def build(
     b: Mapping[str, Mapping[str, float | None]],
     ratios: Mapping[str, Mapping[str, float | None]],
     one_step: Mapping[str, Mapping[str, float | None]],
+    errors: Mapping[str, Mapping[str, float | None]],
     policy_a: str,
     policy_b: str,
     diverged_pct: float = 0.0,
 ) -> Validation:
-    """`a`, `b`: measured figures by recording; `ratios`, `one_step`: of B's policy to A's, by recording of A."""
+    """`a`, `b`: measured figures by recording; `ratios`, `one_step`: of B's policy to A's, by recording of A; `errors`:
+    of A simulated to A recorded."""
     rows = []
     for figure in FIGURES:
         before = {name: v for name, found in a.items() if (v := found[figure]) is not None and v > 0}
@@ -158,16 +168,21 @@ def build(
         stepped = _shifted(before, one_step, figure)
         if not shifted:
             continue
+        spread = half_width(null)
+        said = [math.log(r) for name in before if (r := ratios.get(name, {}).get(figure))]
+        missed = [math.log(r) for name in before if (r := errors.get(name, {}).get(figure))]
+        noise = stdev(said) / math.sqrt(len(said)) if len(said) > 1 else 0.0
+        model_error = _NORMAL95 * math.hypot(_rms(missed), noise, CHANGE_ERROR * fmean(said))
         rows.append(
             Row(
                 figure=figure,
                 a=math.exp(fmean(null)),
                 b=math.exp(fmean(truth)),
-                null_spread=half_width(null),
+                null_spread=spread,
                 changed=fmean(truth) - fmean(null),
-                model=_predicted(shifted, truth),
-                null=_predicted(null, truth),
-                one_step=_predicted(stepped, truth) if stepped else None,
+                model=_predicted(shifted, truth, math.hypot(spread, model_error)),
+                null=_predicted(null, truth, spread),
+                one_step=_predicted(stepped, truth, spread) if stepped else None,
             )
         )
     return Validation(list(a), list(b), policy_a, policy_b, diverged_pct, rows)
@@ -184,3 +199,8 @@ def _shifted(before: Mapping[str, float], ratios: Mapping[str, Mapping[str, floa
 
 def ratio(changed: float | None, base: float | None) -> float | None:
     return None if changed is None or not base else changed / base
+
+
+def misses(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Simulated to recorded, of a factual run's check."""
+    return {f: ratio(figures[f], figures[f"recorded_{f}"]) for f in FIGURES}

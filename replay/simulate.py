@@ -30,13 +30,15 @@ SLACK = 250_000_000
 """Scripts reach so far beyond their window, at most, for tasks that get ahead of the recording, ns."""
 
 MIN_WINDOW = 5_000_000
+MOST_DIVERGED = 0.1
+"""Windows are shortened until so many of the factual run diverge, at most."""
 
 BLOCKS = 20
 """Blocks of time into which a recording is cut where one half of it has to foretell the other."""
 
-ANCHOR = 4_000_000
+ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
-ANCHOR_WARM_UP = 2_000_000
+ANCHOR_WARM_UP = 1_000_000
 
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
@@ -96,6 +98,26 @@ FROM far ORDER BY ts_ns, queue_ns, run_ns
 """
 
 
+_RACES = """
+WITH pairs AS (
+    SELECT
+        ts_ns, waker_cpu, class, chosen_idle,
+        lag(ts_ns) OVER earlier AS first_ns,
+        lag(waker_cpu) OVER earlier AS first_waker,
+        lag(chosen_idle) OVER earlier AS first_idle
+    FROM decision WHERE kind = 0 AND prio >= 100
+    WINDOW earlier AS (PARTITION BY chosen_cpu ORDER BY ts_ns, decision_id)
+)
+
+SELECT count(*), avg(ts_ns - first_ns) FROM pairs
+WHERE class = {moved} AND NOT chosen_idle AND first_idle AND waker_cpu <> first_waker AND ts_ns - first_ns < {race}
+"""
+
+RACE = 5_000
+"""Two wakers that send a task to the same idle CPU within so long did not know of each other, ns."""
+FEWEST_RACES = 20
+
+
 @dataclass(frozen=True)
 class Settings:
     """What is taken of a machine that the recording does not tell."""
@@ -142,9 +164,10 @@ def plan(
     out = []
     for k in range((last - first) // length):
         begin = first + k * length
-        measured = begin if k else begin + min(warm_up, length // 2)
+        warm = min(warm_up, length // 2)
+        measured = begin if k else begin + warm
         to = begin + length
-        out.append(Window(k, max(first, measured - warm_up), measured, to, min(end, to + min(slack, 4 * length))))
+        out.append(Window(k, max(first, measured - warm), measured, to, min(end, to + min(slack, 4 * length))))
     return out
 
 
@@ -196,15 +219,18 @@ class Simulator:
         flips = FirstFlips() if self.unseen is None else _first_flips(self.unseen)
         self.first_flips = flips
         self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)], "major": major, "minor": minor}
-        self.options |= _tunables(recording)
+        features = recording.manifest.get("features") or {}
+        self.options |= _tunables(recording) | {"hrtick": bool(features.get("HRTICK", False))}
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
         length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)
         if length < MIN_WINDOW:
             raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
+        self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.costs = self._costs()
+        self.unseen_ns = self._unseen()
         self.survey = self._survey()
 
     def _span(self) -> tuple[int, int]:
@@ -252,6 +278,16 @@ class Simulator:
             out.append({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
         return out
 
+    def _unseen(self) -> int:
+        """How long a decision is unknown to other CPUs, ns: twice the mean distance of decisions that collided."""
+        con = self.recording.connect(("decision",))
+        try:
+            moved = ENUMS["decision_class"].index("moved")
+            row = con.execute(_RACES.format(moved=moved, race=RACE)).fetchone()
+        finally:
+            con.close()
+        return round(2 * row[1]) if row is not None and row[0] >= FEWEST_RACES else 0
+
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
         for batch, decisions in self._parts():
@@ -297,6 +333,7 @@ class Simulator:
             "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
             "absolute_timers": s.timers == "absolute", "major": self.options["major"],
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
+            "queued_wakeups": features.get("TTWU_QUEUE", True) is not False, "unseen_ns": self.unseen_ns,
             "seed": s.seed,
         }  # fmt: skip
         base["serves"] = found["servers"]
@@ -329,6 +366,18 @@ class Simulator:
         decision, none = result["woken"]["decision_id"]
         result["woken"]["decision_id"] = (decision + self.recording.first_decision, none)
         return result
+
+    def shorten(self, most: float, threads: int = 1) -> None:
+        """Halves the windows while more than `most` of them diverge under the recorded kernel's column."""
+        if self.auto is None:
+            return
+        factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
+        while True:
+            diverged = [bool(r["diverged"]) for r in self.run([factual], threads=threads)]
+            if self.length // 2 < MIN_WINDOW or sum(diverged) <= most * len(diverged):
+                return
+            self.length //= 2
+            self.windows = plan(self.span[0], self.usable, self.length, end=self.span[1])
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
@@ -363,7 +412,7 @@ def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: b
 
 def pinned_arms(simulator: Simulator) -> list[Arm]:
     """Recorded placement and balancing forced; and the null model beside it."""
-    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=False)
+    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True)
     return [Arm(PINNED, None, forced, "pinned"), Arm(NULL, None, forced | {"fifo": True}, "null")]
 
 
@@ -392,6 +441,7 @@ def simulate(
     simulator = Simulator(recording, settings, auto)
     plans: list[tuple[list[Arm], list[Window]]] = [(pinned_arms(simulator), simulator.anchored())]
     if not settings.pin:
+        simulator.shorten(MOST_DIVERGED, threads)
         plans.append((arms_of(simulator, specs, queues_wakeups), simulator.windows))
     arms: list[Arm] = []
     rows: list[dict[str, Any]] = []
@@ -406,11 +456,12 @@ def simulate(
         writer.write(name, columns)
     writer.manifest |= {
         "mode": "closed",
-        "settings": asdict(settings),
+        "settings": asdict(settings) | {"windows_ns": simulator.length},
         "auto": None if auto is None else str(auto),
         "policies": [{"name": a.name, "kind": a.kind, "replica": a.replica} for a in arms],
         "servers": sum(simulator.survey["servers"]),
         "windows": len(simulator.windows),
+        "fair_class": {k: simulator.survey[k] for k in ("picks", "picks_right", "preempts")},
         "options": simulator.options,
         "first_flips": simulator.first_flips,
         "hints": None if given is None else given.summary(),

@@ -3,13 +3,16 @@
 
     python docs/simulate/make.py -o docs/simulate.md RECORDINGS...
 
-RECORDINGS are directories of recordings: NAME/trace.dat with its snapshot. What rewake refuses is listed, and why.
+RECORDINGS are directories of recordings: NAME/trace.dat with its snapshot. Those of the first one are checked, and what
+rewake refuses of them is listed, and why; pairs are made of the recordings of all.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import tomllib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -113,40 +116,89 @@ def pair_rows(name: str, answer: dict[str, Any]) -> list[list[str]]:
 
 
 def pairs(prose: dict[str, Any], found: dict[str, Path]) -> list[str]:
-    answers = {}
+    words: dict[str, list[str | Path]] = {}
     for pair in prose["pair"]:
-        missing = [n for n in (*pair["a"], *pair["b"]) if n not in found]
-        if missing:
+        there = {side: [found[n] for n in pair[side] if n in found] for side in ("a", "b")}
+        if not there["a"] or not there["b"]:
             continue
-        (a, *more_a), (b, *more_b) = ([found[n] for n in pair[side]] for side in ("a", "b"))
-        words: list[str | Path] = ["validate", a, b]
+        (a, *more_a), (b, *more_b) = there["a"], there["b"]
+        words[pair["name"]] = ["validate", a, b]
         for option, paths in (("--a", more_a), ("--b", more_b)):
             for path in paths:
-                words += [option, path]
-        answers[pair["name"]] = dict(rewake(*words, *SETTINGS))
+                words[pair["name"]] += [option, path]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found_out = pool.map(lambda command: dict(rewake(*command, *SETTINGS)), words.values())
+        answers = dict(zip(words, found_out, strict=True))
     rows = [row for name, answer in answers.items() for row in pair_rows(name, answer)]
     sound = {name: answer for name, answer in answers.items() if not diverged(answer)}
-    figures = [f for answer in sound.values() for f in answer["figures"]]
     columns = ["pair (repeats A/B)", "figure", "A", "B", "B predicted", "90 % interval", "covered", "error",
                "no change", "one step", "direction"]  # fmt: skip
     lines = table(columns, rows)
-    if figures:
-        judged = [f["sign_right"] for f in figures if f["sign_right"] is not None]
-        mean = {k: sum(f[k]["error"] for f in figures) / len(figures) for k in ("model", "null")}
-        line = (
-            f"Over {len(figures)} figures of {len(sound)} pairs: mean error {100 * mean['model']:.0f} %, of no "
-            f"change {100 * mean['null']:.0f} %. Direction right in {sum(judged)} of {len(judged)} figures "
-            "that changed by more than repeats of A differ."
-        )
-        lines += [line, ""]
+    if sound:
+        lines += ["All of them, those marked † too:", "", *judged(list(answers.values()))]
+    if 0 < len(sound) < len(answers):
+        lines += ["Without those:", "", *judged(list(sound.values()))]
     return lines
+
+
+def mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+def half(figure: dict[str, Any], which: str) -> float:
+    """Half the width of an interval, on logarithms."""
+    p = figure[which]
+    return math.inf if p["high"] is None or not p["low"] else (math.log(p["high"]) - math.log(p["low"])) / 2
+
+
+def judged(answers: list[dict[str, Any]]) -> list[str]:
+    """What the predictions come to, beside what was asked of them."""
+    figures = [f for answer in answers for f in answer["figures"]]
+    stepped = [f for f in figures if f["one_step"] is not None]
+    big = [a for a in answers if any(abs(f["changed"]) > 2 * (f["null_spread"] or math.inf) for f in a["figures"])]
+    signs = [f["sign_right"] for f in figures if f["sign_right"] is not None]
+    covered = mean(f["model"]["covered"] for f in figures)
+    narrow = sorted(
+        half(f, "model") / max(2 * f["null_spread"], abs(f["changed"])) for f in figures if f["null_spread"] is not None
+    )
+    median = narrow[len(narrow) // 2] if narrow else math.inf
+
+    def row(asked: str, found: str, holds: bool) -> list[str]:
+        return [asked, found, "yes" if holds else "**no**"]
+
+    def against(what: str, other: str, name: str, of: list[dict[str, Any]]) -> list[str]:
+        if not of:
+            return row(f"{what} below that of {name}", NOTHING, False)
+        unit, scale = (" %", 100) if what == "error" else ("", 1)
+        model, rival = (scale * mean(f[w][what] for f in of) for w in ("model", other))
+        digits = 0 if scale > 1 else 2
+        told = f"{model:.{digits}f}{unit} against {rival:.{digits}f}{unit}, {len(of)} figures"
+        return row(f"mean {what} below that of {name}", told, model < rival)
+
+    repeats = [min(len(a["a"]), len(a["b"])) for a in answers]
+    rows = [
+        row("6 pairs of at least 5 repeats per arm", f"{sum(n >= 5 for n in repeats)} of {len(answers)}",
+            sum(n >= 5 for n in repeats) >= 6),
+        row("3 of them with a change beyond twice the null spread", str(len(big)), len(big) >= 3),
+        against("error", "null", "*no change*", figures),
+        against("score", "null", "*no change*", figures),
+        against("error", "one_step", "the one-step ratio", stepped),
+        against("score", "one_step", "the one-step ratio", stepped),
+        row("90 % intervals cover 80 to 97 %", f"{100 * covered:.0f} %", 0.80 <= covered <= 0.97),
+        row("median half width within twice the null spread, or the change", f"{median:.2f} of it", median <= 1),
+        row("direction right in 90 %, of figures that changed by more than the null spread",
+            f"{sum(signs)} of {len(signs)}", bool(signs) and sum(signs) >= 0.9 * len(signs)),
+    ]  # fmt: skip
+    return table(["asked", "found", "holds"], rows)
 
 
 def make(folders: list[Path]) -> str:
     prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
     found = traces(folders)
+    checked = traces(folders[:1])
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = dict(zip(found, pool.map(simulated, found.values()), strict=True))
+        answers = dict(zip(checked, pool.map(simulated, checked.values()), strict=True))
     good = {name: a for name, a in answers.items() if not isinstance(a, str)}
     lines = head("simulate", prose["title"], prose["intro"])
     lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]

@@ -46,12 +46,14 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "major", o.major);
     take(d, "minor", o.minor);
     take(d, "queues_wakeups", o.queues_wakeups);
+    take(d, "queued_wakeups", o.queued_wakeups);
+    take(d, "unseen_ns", o.unseen);
     take(d, "serves", o.serves);
     take(d, "pull_llc", o.pulls.llc);
     take(d, "pull_beyond", o.pulls.beyond);
     if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));
     if (d.contains("idle_state")) o.idle_state = nb::cast<uint32_t>(d["idle_state"]);
-    if (!(o.smt > 0 && o.smt <= 1) || o.move_factor < 0 || o.scan_ns < 0)
+    if (!(o.smt > 0 && o.smt <= 1) || o.move_factor < 0 || o.scan_ns < 0 || o.unseen < 0)
         throw std::invalid_argument("smt must lie in (0, 1], costs must not be negative");
     return o;
 }
@@ -172,6 +174,8 @@ class PyClosedLoop {
         d["left_llc"] = s.left_llc, d["left_beyond"] = s.left_beyond;
         d["idle_states"] = s.idle_states;
         d["servers"] = loop_.servers();
+        d["picks"] = s.picks, d["picks_right"] = s.picks_right;
+        d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
         return d;
     }
     nb::object leads() const { return own(loop_.leads()); }
@@ -244,7 +248,9 @@ class PyClosedLoop {
         take(options, "major", major), take(options, "minor", minor);
         FairSettings s =
             FairSettings::of(major, minor, r.topo.online.count(r.topo.words), 1'000'000'000 / static_cast<Ns>(o.hz));
+        s.tick_at = o.tick_at;
         if (options.contains("slice_ns")) s.slice = nb::cast<Ns>(options["slice_ns"]);
+        take(options, "hrtick", s.hrtick);
         if (options.contains("latency_ns")) s.latency = nb::cast<Ns>(options["latency_ns"]);
         if (options.contains("min_granularity_ns")) s.granularity = nb::cast<Ns>(options["min_granularity_ns"]);
         if (options.contains("wakeup_granularity_ns"))

@@ -94,6 +94,11 @@ class Machine {
     /// Some CPU uses more than four fifths of its capacity, as far as is known.
     bool overutilised();
     /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
+    /// Takes back / puts back that `n` wakeups are on their way to `c`: what another CPU sees that has not heard of them.
+    void overlook(Cpu c, int n) {
+        cpus_[c.v].pending -= n;
+        refresh(c);
+    }
     void set_nr_idle_scan(Llc llc, int32_t nr) { view_.nr_idle_scan[llc.v] = nr; }
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.

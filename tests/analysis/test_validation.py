@@ -16,10 +16,12 @@ def figures(p99: float, moves: float = 100.0) -> dict[str, float | None]:
     return dict.fromkeys(validation.FIGURES) | {"p99_ns": p99, "moves_per_s": moves}
 
 
-def built(ratio: float | None = 0.5, b: float = 520.0) -> validation.Validation:
+def built(ratio: float | None = 0.5, b: float = 520.0, miss: float = 1.0) -> validation.Validation:
     a = {"a1": figures(1000), "a2": figures(1100), "a3": figures(1050)}
     ratios = {name: {"p99_ns": ratio, "moves_per_s": 1.0} for name in a}
-    return validation.build(a, {"b1": figures(b), "b2": figures(b)}, ratios, {"a1": {"p99_ns": 0.9}}, "one", "other")
+    errors = {name: {"p99_ns": miss} for name in a}
+    both = {"b1": figures(b), "b2": figures(b)}
+    return validation.build(a, both, ratios, {"a1": {"p99_ns": 0.9}}, errors, "one", "other")
 
 
 def test_a_prediction_is_what_a_measured_times_the_simulated_ratio() -> None:
@@ -38,8 +40,18 @@ def test_a_prediction_is_what_a_measured_times_the_simulated_ratio() -> None:
     mean = sum(logs) / 3
     deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / 2)
     assert p99.null_spread == pytest.approx(2.920 * deviation * math.sqrt(4 / 3))
-    assert p99.model.score == pytest.approx(2 * p99.null_spread), "covered: the width alone"
+    half = math.hypot(p99.null_spread, 1.645 * validation.CHANGE_ERROR * math.log(2))
+    assert p99.model.score == pytest.approx(2 * half), "covered: the width alone"
     assert p99.null.score > p99.model.score
+    assert moves.model.score == moves.null.score, "no change said, no error known: as wide as the repeats"
+
+
+def test_what_the_model_misses_of_a_widens_its_interval() -> None:
+    good, bad = built().rows[0], built(miss=1.2).rows[0]
+    half = (math.log(bad.model.high) - math.log(bad.model.low)) / 2
+    known = (math.log(good.model.high) - math.log(good.model.low)) / 2
+    assert half == pytest.approx(math.hypot(known, 1.645 * math.log(1.2)))
+    assert bad.null == good.null and bad.model.value == good.model.value
 
 
 def test_a_wrong_direction_is_said() -> None:
@@ -50,7 +62,7 @@ def test_a_wrong_direction_is_said() -> None:
 
 
 def test_one_recording_of_a_has_no_spread_and_no_ratio_no_row() -> None:
-    one = validation.build({"a": figures(1000)}, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, "one", "other")
+    one = validation.build({"a": figures(1000)}, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, {}, "one", "other")
     (row,) = one.rows
     assert row.null_spread == math.inf and row.sign_right is None
     assert (row.model.low, row.model.high) == (0.0, math.inf)
@@ -62,7 +74,7 @@ def test_one_recording_of_a_has_no_spread_and_no_ratio_no_row() -> None:
 
 def test_diverged_simulations_are_said() -> None:
     a = {"a": figures(1000)}
-    found = validation.build(a, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, "one", "other", 75.0)
+    found = validation.build(a, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, {}, "one", "other", 75.0)
     assert found.plain()["diverged_pct"] == 75.0
     assert "75 % of the windows of a simulation left the recording behind" in " ".join(table(found).split())
     assert "left the recording" not in table(built())

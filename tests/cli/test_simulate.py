@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
 import pytest
 from command import told
 
@@ -44,6 +45,20 @@ def test_simulate_says_how_far_it_can_be_trusted_and_what_it_found(
     rows = json.loads(told(capsys, "query", run, "simulate/latency", "--format", "json"))
     shown = {row[0]: row for row in rows["rows"]}
     assert shown["prev"][rows["columns"].index("p50_ns")] == by_name["prev"]["p50_ns"], "the same at any thread count"
+
+
+def test_a_run_that_left_the_recording_behind_is_refused_again_by_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "demo.run"
+    told(capsys, "simulate", DEMO, "--policy", "prev", "-o", run)
+    con = duckdb.connect()
+    windows = run / "sim_window.parquet"
+    con.execute(f"CREATE TABLE rows AS SELECT * REPLACE (arm >= 2 AS diverged) FROM read_parquet('{windows}')")
+    con.execute(f"COPY rows TO '{windows}' (FORMAT parquet)")
+    assert main(["report", str(run)]) == 4
+    assert "of the windows left the recording behind" in capsys.readouterr().err
+    assert "modelled" in told(capsys, "report", run, "--force")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
                 return f;
             }()),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
+      rivals_(static_cast<size_t>(topo.n_cpus)),
       serving_(tasks.tasks.size()),
       running_(std::move(running)),
       threads_(std::max(1u, threads)) {
@@ -80,7 +81,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);
                 machine_.on_waking(o.p, o.prio, placed, o.chosen);
-                if (placed && !fair_.queued(o.p) && o.chosen != fair_.cpu(o.p)) fair_.leave(o.p), fifo_.leave(o.p);
+                if (placed && !fair_.queued(o.p) && o.chosen != fair_.cpu(o.p)) {
+                    fair_.ticked(fair_.cpu(o.p), ts);
+                    fair_.leave(o.p), fifo_.leave(o.p);
+                }
             }
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
@@ -185,14 +189,22 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const Cpu c(b.sw.cpu[i]);
             const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
             const Ns ts = b.sw.ts[i];
+            const bool left = idle(prev.v) || !still_runnable(b.sw.prev_state[i]);
+            learn(c, next, !left, ts);
             both([&](FairQueues& q) {
                 q.stop(c, ts);
-                if (!idle(prev.v) && !still_runnable(b.sw.prev_state[i]) && q.queued(prev)) q.dequeue(prev, true);
-                if (idle(next.v) || !prio_is_fair(b.sw.next_prio[i])) return;
+                if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, true);
+                if (idle(next.v)) return q.drain(c);
+                if (!prio_is_fair(b.sw.next_prio[i])) return;
+                const bool several = q.size(c) > 1;
+                if (q.size(c) > 0 && q.queued(next) && q.cpu(next) == c) {
+                    const bool right = q.pick(c) == next;  // lets go of the late ones that it meets
+                    if (&q == &fair_ && left && several) ++survey_.picks, survey_.picks_right += right;
+                }
                 if (!q.queued(next) || q.cpu(next) != c)
-                    q.enqueue(c, next, weight_of_prio(b.sw.next_prio[i]), FairQueues::How::moved);
-                else if (idle(prev.v) || !still_runnable(b.sw.prev_state[i]))
-                    q.took(c, next);
+                    q.enqueue(c, next, weight_of_prio(b.sw.next_prio[i]), FairQueues::How::moved, ts);
+                else if (left)
+                    q.learn_pick(c, next);
                 q.start(c, next, ts);
             });
             break;
@@ -201,22 +213,35 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const Cpu c(b.wakeup.target_cpu[i]);
             const TaskId p(b.wakeup.task[i]);
             if (!prio_is_fair(b.wakeup.prio[i])) break;
+            if (fair_.queued(p)) break;
             both([&](FairQueues& q) {
-                if (q.queued(p)) return;
-                q.charge(c, b.wakeup.ts[i]);
                 q.enqueue(c, p, weight_of_prio(b.wakeup.prio[i]),
-                          b.wakeup.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup);
+                          b.wakeup.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup, b.wakeup.ts[i]);
             });
+            if (const std::optional<TaskId> curr = machine_.curr(c); curr && !idle(curr->v)) {
+                const int64_t behind = fair_.behind(*curr, p);
+                const bool yes = fair_.preempts(c, p, table_.info(p).idle_policy, table_.info(*curr).idle_policy);
+                if (!rivals_[c.v].known && fair_.queued(*curr))
+                    rivals_[c.v] = {true, *curr, p, b.wakeup.ts[i], behind, yes};
+            }
             break;
         }
         case Event::migrate: {
             const TaskId p(b.migrate.task[i]);
             const Cpu c(b.migrate.dest_cpu[i]);
+            const bool newidle = b.migrate.cause && b.migrate.cause[i] == static_cast<uint8_t>(Cause::newidle);
+            const std::optional<TaskId> curr = machine_.curr(c);
             both([&](FairQueues& q) {
                 if (!q.queued(p) || q.cpu(p) == c) return;
-                q.charge(q.cpu(p), b.migrate.ts[i]), q.charge(c, b.migrate.ts[i]);
+                if (newidle && curr && q.queued(*curr) &&
+                    q.cpu(*curr) == c) {  // it has left, though it is not switched out
+                    q.stop(c, b.migrate.ts[i]);
+                    q.dequeue(*curr, true);
+                    q.drain(c);
+                }
+                q.charge(q.cpu(p), b.migrate.ts[i]);
                 q.leave(p);
-                q.enqueue(c, p, weight_of_prio(b.migrate.prio[i]), FairQueues::How::moved);
+                q.enqueue(c, p, weight_of_prio(b.migrate.prio[i]), FairQueues::How::moved, b.migrate.ts[i]);
             });
             break;
         }
@@ -228,6 +253,20 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             break;
         default: break;
     }
+}
+
+/// `c` switches to `next`; `preempted`: from a task that would have run on. What came of the first wakeup there since it last
+/// switched tells of the vruntimes of wakee and curr.
+void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
+    const Rival r = std::exchange(rivals_[c.v], {});
+    if (!r.known) return;
+    const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
+    const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > 8000);
+    if (taken || kept) ++survey_.preempts[r.expected][taken];
+    if (ts - r.ts > kPromptly)
+        fair_.learn_kept(r.curr, r.woken, r.behind);
+    else if (taken)
+        fair_.learn_preempted(r.curr, r.woken, r.behind);
 }
 
 void ClosedLoop::survey(const Batch& b, Event e, size_t i) {

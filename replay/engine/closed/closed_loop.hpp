@@ -30,6 +30,10 @@ struct Survey {
     int64_t pulled_llc = 0, pulled_beyond = 0;  ///< new-idle migrations
     int64_t left_llc = 0, left_beyond = 0;  ///< CPUs that went idle although a task waited that they might have pulled
     std::vector<int64_t> idle_states;  ///< entries by cpuidle state
+    // The fair class alone, on the recorded queues: whom it takes when a task sleeps and several wait, and whether a wakeup
+    // onto a busy CPU takes it; recorded against modelled.
+    int64_t picks = 0, picks_right = 0;
+    int64_t preempts[2][2] = {};  ///< [modelled][recorded]
 };
 
 class ClosedLoop {
@@ -67,7 +71,18 @@ class ClosedLoop {
     void simulate(Open& w);
     Opening opening(const DecisionColumns& d, size_t row) const;
     void follow(const Batch& b, Event e, size_t i);
+    void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
+
+    /// The first wakeup onto a busy CPU since it last switched.
+    struct Rival {
+        bool known = false;
+        TaskId curr{}, woken{};
+        Ns ts = 0;
+        int64_t behind = 0;
+        bool expected = false;
+    };
+    static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -82,6 +97,7 @@ class ClosedLoop {
     size_t next_ = 0;
     std::vector<Result> results_;
     Survey survey_;
+    std::vector<Rival> rivals_;  ///< by CPU
     Serving serving_;
     Running running_;
     bool primed_ = false;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 namespace rewake::closed {
@@ -16,28 +17,42 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.slice = (at_least(6, 12) ? 700'000 : 750'000) * k;
     s.delays = at_least(6, 12);
     s.tick = tick;
+    s.lag_by_tick = at_least(6, 18);
+    s.late_clock = !at_least(6, 18);  // as measured: 6.12 does not, 7.2 does
     return s;
 }
 
 FairQueues::FairQueues(size_t cpus, size_t tasks, FairSettings settings) : set_(settings), cpus_(cpus), tasks_(tasks) {}
 
-void FairQueues::took(Cpu c, TaskId id) {
-    Queue& q = cpus_[c.v];
+bool FairQueues::shift(TaskId id, int64_t by) {
     Task& t = tasks_[id.v];
-    if (set_.kind != FairSettings::Kind::cfs || !t.on || t.cpu != c || q.queue.size() < 2) return;
-    const int64_t least = tasks_[leftmost(q, id).v].v;
-    if (t.v <= least) return;
-    const int64_t middle = least + (t.v - least) / 2;
-    for (TaskId other : q.queue) tasks_[other.v].v = std::max(tasks_[other.v].v, middle);
-    t.v = middle;
+    if (!t.guessed || set_.kind != FairSettings::Kind::cfs) return false;
+    t.v += by;
+    t.lead += by;
+    return true;
+}
+
+void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
+    const int64_t lacks = scaled(set_.wakeup_granularity, tasks_[woken.v].weight) + 1 - behind;
+    if (lacks > 0 && !shift(woken, -lacks)) shift(curr, lacks);
+}
+
+void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
+    const int64_t over = behind - scaled(set_.wakeup_granularity, tasks_[woken.v].weight);
+    if (over > 0 && !shift(woken, over)) shift(curr, -over);
+}
+
+void FairQueues::learn_pick(Cpu c, TaskId id) {
+    const Queue& q = cpus_[c.v];
+    if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
+    const TaskId first = leftmost(q, kNobody);
+    const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v;
+    if (ahead > 0 && !shift(id, -ahead)) shift(first, ahead);
 }
 
 std::vector<int64_t> FairQueues::leads() const {
     std::vector<int64_t> out(tasks_.size());
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-        const Task& t = tasks_[i];
-        if (t.ever) out[i] = t.v - (t.fresh ? 0 : cpus_[t.cpu.v].min_v);
-    }
+    for (size_t i = 0; i < tasks_.size(); ++i) out[i] = tasks_[i].lead;
     return out;
 }
 
@@ -49,47 +64,53 @@ TaskId FairQueues::leftmost(const Queue& q, TaskId but) const {
 }
 
 void FairQueues::update_min(Queue& q) {
-    if (q.queue.empty()) return;
-    int64_t v = tasks_[q.queue.front().v].v;
-    for (TaskId t : q.queue) v = std::min(v, tasks_[t.v].v);
+    if (q.queue.empty() && q.late.empty()) return;
+    int64_t v = std::numeric_limits<int64_t>::max();
+    each(q, [&](const Task& t) { v = std::min(v, t.v); });
     q.min_v = std::max(q.min_v, v);
 }
 
 /// Weighted average of the vruntimes, to which a task is eligible that is not ahead of it.
 int64_t FairQueues::average(const Queue& q) const {
-    if (q.queue.empty()) return q.min_v;
     int64_t sum = 0, weight = 0;
-    for (TaskId t : q.queue) {
-        const Task& x = tasks_[t.v];
-        const int64_t w = std::max(x.weight >> 6, 1);
-        sum += (x.v - q.min_v) * w;
-        weight += w;
-    }
+    each(q, [&](const Task& x) {
+        sum += (x.v - q.min_v) * x.weight;
+        weight += x.weight;
+    });
+    if (weight == 0) return q.min_v;
     return q.min_v + (sum < 0 ? -((-sum + weight - 1) / weight) : sum / weight);
 }
 
 bool FairQueues::eligible(const Queue& q, const Task& t) const {
     int64_t sum = 0, weight = 0;
-    for (TaskId other : q.queue) {
-        const Task& x = tasks_[other.v];
-        const int64_t w = std::max(x.weight >> 6, 1);
-        sum += (x.v - q.min_v) * w;
-        weight += w;
-    }
+    each(q, [&](const Task& x) {
+        sum += (x.v - q.min_v) * x.weight;
+        weight += x.weight;
+    });
     return sum >= (t.v - q.min_v) * weight;
 }
 
+int64_t FairQueues::lag_of(const Queue& q, const Task& t) const {
+    const Ns most = set_.lag_by_tick ? set_.slice + set_.tick : std::max(2 * set_.slice, set_.tick);
+    const int64_t limit = scaled(most, t.weight);
+    return std::clamp(average(q) - t.v, -limit, limit);
+}
+
 Ns FairQueues::slice_of(const Queue& q, const Task& t) const {
-    const auto nr = static_cast<Ns>(q.queue.size());
+    const auto nr = static_cast<Ns>(q.queue.size()) + !t.on;
+    const int64_t weight = q.weight + (t.on ? 0 : t.weight);
     const Ns period = nr > 8 ? nr * set_.granularity : set_.latency;
-    const Ns slice = q.weight ? period * t.weight / q.weight : period;
+    const Ns slice = weight ? period * t.weight / weight : period;
     return std::max(slice, set_.granularity);
 }
 
 void FairQueues::place_cfs(Queue& q, Task& t, How how) {
     if (how == How::moved) return;
     if (how == How::fork) return;  // placed beside its parent, in fork()
-    t.v = std::max(t.v, q.min_v - set_.latency / 2);
+    const int64_t floor = q.min_v - set_.latency / 2;
+    if (t.v >= floor) return;
+    t.v = floor;
+    t.guessed = false;  // wherever it was
 }
 
 void FairQueues::place_eevdf(Queue& q, Task& t, How how) {
@@ -118,28 +139,52 @@ void FairQueues::fork(Cpu c, TaskId parent, TaskId child) {
     t.fresh = true;  // its vruntime is relative
 }
 
-void FairQueues::leave(TaskId id) {
+/// `t` is no longer delayed: it leaves its queue.
+void FairQueues::let_go(TaskId id) {
     Task& t = tasks_[id.v];
-    if (t.on) dequeue(id, false);
-    if (!t.ever || t.fresh) return;
-    if (set_.kind == FairSettings::Kind::cfs) {
-        t.v -= cpus_[t.cpu.v].min_v;
-        t.fresh = true;
-    }
+    Queue& q = cpus_[t.cpu.v];
+    t.lag = std::min<int64_t>(lag_of(q, t), 0);
+    t.delayed = false;
+    q.late.erase(std::find(q.late.begin(), q.late.end(), id));
+    q.weight -= t.weight;
+    update_min(q);
 }
 
-void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how) {
+void FairQueues::leave(TaskId id) {
+    Task& t = tasks_[id.v];
+    if (t.delayed) let_go(id);
+    if (t.on) dequeue(id, false);
+    if (!t.ever || t.fresh || set_.kind != FairSettings::Kind::cfs) return;
+    t.v -= cpus_[t.cpu.v].min_v;
+    t.fresh = true;
+}
+
+void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
     Queue& q = cpus_[c.v];
     Task& t = tasks_[id.v];
     if (t.on) dequeue(id, false);
+    if (t.delayed && (t.cpu != c || how != How::wakeup)) let_go(id);
+    const bool stayed = t.delayed;
+    if (stayed && set_.late_clock)
+        ticked(c, now);
+    else
+        charge(c, now);
+    if (stayed && lag_of(q, t) > 0) let_go(id);
     t.weight = weight > 0 ? weight : 1024;
-    if (set_.kind == FairSettings::Kind::cfs) {
-        if (!t.ever)
-            t.v = q.min_v + (id.v < first_.size() ? first_[id.v] : 0);
-        else if (t.fresh)
+    if (t.delayed) {  // the same place as before
+        t.delayed = false;
+        q.late.erase(std::find(q.late.begin(), q.late.end(), id));
+        q.weight -= t.weight;
+    } else if (set_.kind == FairSettings::Kind::cfs) {
+        if (!t.ever) {
+            t.lead = id.v < first_.size() ? first_[id.v] : 0;
+            t.v = q.min_v + t.lead;
+            t.guessed = true;
+        } else if (t.fresh) {
             t.v += q.min_v;
-        else if (t.cpu != c)
+        } else if (t.cpu != c) {
             t.v += q.min_v - cpus_[t.cpu.v].min_v;
+        }
         place_cfs(q, t, how);
     } else if (set_.kind == FairSettings::Kind::eevdf) {
         place_eevdf(q, t, how);
@@ -149,20 +194,17 @@ void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how) {
     t.cpu = c;
     q.queue.push_back(id);
     q.weight += t.weight;
-    if (set_.kind == FairSettings::Kind::eevdf && q.queue.size() == 1) q.min_v = std::max(q.min_v, t.v);
-    if (q.queue.size() == 1) update_min(q);
+    if (q.queue.size() + q.late.size() == 1) update_min(q);
+    charge(c, now);
 }
 
 void FairQueues::dequeue(TaskId id, bool sleeps) {
     Task& t = tasks_[id.v];
     if (!t.on) return;
     Queue& q = cpus_[t.cpu.v];
-    t.delayed = false;
     if (set_.kind == FairSettings::Kind::eevdf) {
-        const int64_t limit = scaled(std::max(2 * set_.slice, set_.tick), t.weight);
-        t.lag = std::clamp(average(q) - t.v, -limit, limit);
-        t.delayed = sleeps && set_.delays && t.lag < 0 && q.queue.size() > 1;
-        if (t.delayed) t.lag = 0;  // it leaves the queue when its lag is worked off
+        t.lag = lag_of(q, t);
+        t.delayed = sleeps && set_.delays && !eligible(q, t);
         if (!sleeps && set_.delays) {
             t.deadline -= t.v;
             t.relative = true;
@@ -170,10 +212,17 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
     }
     t.on = false;
     q.queue.erase(std::find(q.queue.begin(), q.queue.end(), id));
-    q.weight -= t.weight;
+    if (t.delayed)
+        q.late.push_back(id);
+    else
+        q.weight -= t.weight;
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
     if (q.running && q.curr == id) q.running = false;
+    if (!sleeps && set_.kind == FairSettings::Kind::cfs) {  // of the queue with it
+        t.v -= q.min_v;
+        t.fresh = true;
+    }
     update_min(q);
 }
 
@@ -186,18 +235,27 @@ void FairQueues::charge(Cpu c, Ns now) {
     t.exec_start = now;
     t.ran += ran;
     t.v += scaled(ran, t.weight);
+    if (set_.kind == FairSettings::Kind::eevdf && t.v >= t.deadline) {
+        t.deadline = t.v + scaled(set_.slice, t.weight);  // no longer the one that protects it
+        q.due = q.due || q.queue.size() + q.late.size() > 1;
+    }
     update_min(q);
+}
+
+void FairQueues::ticked(Cpu c, Ns now) {
+    const Ns into = (now - set_.tick_at) % set_.tick;
+    charge(c, now - (into < 0 ? into + set_.tick : into));
 }
 
 void FairQueues::start(Cpu c, TaskId id, Ns now) {
     Queue& q = cpus_[c.v];
+    q.due = false;
     Task& t = tasks_[id.v];
     if (!t.on || t.cpu != c) return;
     q.curr = id;
     q.running = true;
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
-    t.delayed = false;
     t.exec_start = now;
     t.ran = 0;
     t.protect = t.deadline;
@@ -208,17 +266,21 @@ void FairQueues::stop(Cpu c, Ns now) {
     cpus_[c.v].running = false;
 }
 
+void FairQueues::drain(Cpu c) {
+    while (!cpus_[c.v].late.empty()) let_go(cpus_[c.v].late.front());
+}
+
+std::optional<Ns> FairQueues::slice_left(Cpu c) const {
+    const Queue& q = cpus_[c.v];
+    if (!set_.hrtick || !q.running || q.queue.size() + q.late.size() < 2) return std::nullopt;
+    const Task& t = tasks_[q.curr.v];
+    return std::max<Ns>(0, (t.deadline - t.v) * t.weight / 1024);
+}
+
 /// 1: `t` should run before `curr`, by more than the wakeup granularity; 0: by less; -1: not at all.
 int FairQueues::against(const Task& curr, const Task& t) const {
     const int64_t diff = curr.v - t.v;
     return diff <= 0 ? -1 : diff > scaled(set_.wakeup_granularity, t.weight) ? 1 : 0;
-}
-
-bool FairQueues::past_deadline(Queue& q, Task& t) {
-    if (t.v < t.deadline) return false;
-    t.deadline = t.v + scaled(set_.slice, t.weight);
-    t.protect = t.deadline - 1;  // no longer protected
-    return q.queue.size() > 1;
 }
 
 /// EEVDF: the eligible task of the earliest deadline; `keep`: what runs keeps the CPU while its slice is protected.
@@ -228,20 +290,25 @@ TaskId FairQueues::earliest(Queue& q, bool keep) {
         if (keep && t.protect == t.deadline && eligible(q, t)) return q.curr;
     }
     TaskId best = kNobody;
-    for (TaskId id : q.queue) {
-        const Task& t = tasks_[id.v];
-        if (!eligible(q, t)) continue;
-        if (best == kNobody || t.deadline < tasks_[best.v].deadline) best = id;
-    }
+    for (const std::vector<TaskId>* some : {&q.queue, &q.late})
+        for (TaskId id : *some) {
+            const Task& t = tasks_[id.v];
+            if (best != kNobody && t.deadline >= tasks_[best.v].deadline) continue;
+            if (eligible(q, t)) best = id;
+        }
     return best != kNobody ? best : leftmost(q, kNobody);
 }
 
 TaskId FairQueues::pick(Cpu c) {
     Queue& q = cpus_[c.v];
+    q.due = false;
     if (set_.kind == FairSettings::Kind::fifo) return q.running ? q.curr : q.queue.front();
     if (set_.kind == FairSettings::Kind::eevdf) {
-        if (q.running) past_deadline(q, tasks_[q.curr.v]);
-        return earliest(q, true);
+        for (;;) {
+            const TaskId best = earliest(q, true);
+            if (!tasks_[best.v].delayed) return best;
+            let_go(best);
+        }
     }
     const TaskId left = leftmost(q, kNobody);
     const Task& first = tasks_[left.v];
@@ -253,13 +320,15 @@ TaskId FairQueues::pick(Cpu c) {
 bool FairQueues::preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
     Queue& q = cpus_[c.v];
     if (!q.running || q.curr == woken || set_.kind == FairSettings::Kind::fifo) return false;
-    if (curr_idle_policy && !woken_idle_policy) return true;
-    if (woken_idle_policy) return false;
-    if (set_.kind == FairSettings::Kind::eevdf) {
-        past_deadline(q, tasks_[q.curr.v]);
-        return earliest(q, true) == woken;
-    }
-    if (against(tasks_[q.curr.v], tasks_[woken.v]) != 1) return false;
+    if (q.due) return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
+    const bool yes = [&] {
+        if (curr_idle_policy && !woken_idle_policy) return true;
+        if (woken_idle_policy) return false;
+        if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
+        return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
+    }();
+    q.due = yes;
+    if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
     q.next = woken;
     if (q.queue.size() >= 8) q.last = q.curr;
     return true;
@@ -267,18 +336,18 @@ bool FairQueues::preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr
 
 bool FairQueues::tick(Cpu c) {
     Queue& q = cpus_[c.v];
-    if (!q.running || q.queue.size() < 2) return false;
-    Task& t = tasks_[q.curr.v];
-    if (set_.kind == FairSettings::Kind::fifo) return false;
-    if (set_.kind == FairSettings::Kind::eevdf) return past_deadline(q, t);
+    if (!q.running || set_.kind == FairSettings::Kind::fifo) return false;
+    if (set_.kind == FairSettings::Kind::eevdf) return q.due;
+    if (q.queue.size() < 2) return false;
+    const Task& t = tasks_[q.curr.v];
     const Ns ideal = std::min(slice_of(q, t), set_.latency);
-    if (t.ran > ideal) {
-        q.next = q.last = kNobody;
-        return true;
-    }
-    if (t.ran < set_.granularity) return false;
     const Task& first = tasks_[leftmost(q, q.curr).v];
-    return t.v - first.v > ideal;
+    const bool over = t.ran > ideal;
+    if (over && q.next == q.curr) q.next = kNobody;
+    if (over && q.last == q.curr) q.last = kNobody;
+    if (!over && (t.ran < set_.granularity || t.v - first.v <= ideal)) return false;
+    q.due = true;
+    return true;
 }
 
 }  // namespace rewake::closed

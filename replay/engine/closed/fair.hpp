@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,11 @@ struct FairSettings {
     Kind kind = Kind::cfs;
     Ns latency = 6'000'000, granularity = 750'000, wakeup_granularity = 1'000'000;  ///< CFS
     Ns slice = 750'000;  ///< EEVDF
-    Ns tick = 4'000'000;
+    Ns tick = 4'000'000, tick_at = 0;  ///< period, and when one was
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
+    bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
+    bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
+    bool hrtick = false;  ///< slices end when they end, not at the next tick
     /// Of a kernel version on a machine with that many CPUs (the tunables grow with them).
     static FairSettings of(int major, int minor, int cpus, Ns tick);
 };
@@ -29,15 +33,15 @@ class FairQueues {
     FairQueues(size_t cpus, size_t tasks, FairSettings settings);
     enum class How : uint8_t { wakeup, fork, moved };
 
-    /// Puts `t` on the queue of `c`; charge() it first. `parent` (fork): whose vruntime it starts from.
-    void enqueue(Cpu c, TaskId t, int32_t weight, How how);
+    /// Puts `t` on the queue of `c`, of which what runs is brought up to `now`.
+    void enqueue(Cpu c, TaskId t, int32_t weight, How how, Ns now);
     /// The newborn takes its place beside its parent, who runs on `c`.
     void fork(Cpu c, TaskId parent, TaskId child);
     void dequeue(TaskId t, bool sleeps);
     /// `t`, which sleeps or waits, will be queued on another CPU.
     void leave(TaskId t);
     bool queued(TaskId t) const { return tasks_[t.v].on; }
-    /// Still on its old queue although it sleeps (6.12+).
+    /// Still a competitor on its old queue although it sleeps (6.12+): in neither queued() nor size().
     bool delayed(TaskId t) const { return tasks_[t.v].delayed; }
     Cpu cpu(TaskId t) const { return tasks_[t.v].cpu; }
     size_t size(Cpu c) const { return cpus_[c.v].queue.size(); }
@@ -46,18 +50,30 @@ class FairQueues {
 
     /// Brings what runs on `c` up to `now`.
     void charge(Cpu c, Ns now);
+    /// As charge(), up to the last tick before `now`: what the kernel knows of a CPU that just runs on.
+    void ticked(Cpu c, Ns now);
     /// `t`, which is queued on `c`, gets the CPU / loses it.
     void start(Cpu c, TaskId t, Ns now);
     void stop(Cpu c, Ns now);
     /// Who runs next on `c`, curr included if it runs; charge() first. There is one.
     TaskId pick(Cpu c);
-    /// `woken`, just queued on `c`, takes the CPU from what runs there.
+    /// Nobody runs next on `c`.
+    void drain(Cpu c);
+    /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.
     bool preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
     /// Whether a tick takes the CPU away from what runs on `c`.
     bool tick(Cpu c);
-    /// The recorded kernel took `t` of all that wait on `c`: what is known of their vruntimes is set right.
-    void took(Cpu c, TaskId t);
-    /// How far each task is ahead of the slowest of its queue, ns of vruntime.
+    /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
+    std::optional<Ns> slice_left(Cpu c) const;
+
+    // CFS: vruntimes of tasks older than the first event are guesses, which what the recorded kernel did sets right.
+    /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not.
+    int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
+    void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
+    void learn_kept(TaskId curr, TaskId woken, int64_t behind);
+    /// The recorded kernel took `t` of all that wait on `c`.
+    void learn_pick(Cpu c, TaskId t);
+    /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns; by TaskId.
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
     void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
@@ -66,18 +82,21 @@ class FairQueues {
   private:
     struct Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
+        int64_t lead = 0;
         Ns exec_start = 0;
         Ns ran = 0;  ///< since it got the CPU
         int32_t weight = 1024;
         Cpu cpu{};
-        bool on = false, delayed = false, ever = false, relative = false, fresh = false;
+        bool on = false, delayed = false, ever = false, relative = false, fresh = false, guessed = false;
     };
     struct Queue {
         std::vector<TaskId> queue;
+        std::vector<TaskId> late;  ///< delayed()
         int64_t min_v = 0;
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
         bool running = false;
+        bool due = false;  ///< what runs has been told to go
     };
     static constexpr TaskId kNobody{0xffffffff};
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
@@ -90,7 +109,14 @@ class FairQueues {
     TaskId earliest(Queue& q, bool keep);
     void place_cfs(Queue& q, Task& t, How how);
     void place_eevdf(Queue& q, Task& t, How how);
-    bool past_deadline(Queue& q, Task& t);
+    int64_t lag_of(const Queue& q, const Task& t) const;
+    void let_go(TaskId t);
+    bool shift(TaskId t, int64_t by);
+    template <class F>
+    void each(const Queue& q, F f) const {
+        for (TaskId t : q.queue) f(tasks_[t.v]);
+        for (TaskId t : q.late) f(tasks_[t.v]);
+    }
 
     FairSettings set_;
     std::vector<Queue> cpus_;

@@ -66,7 +66,16 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cp
     w.p_load_avg = p.pelt.load_avg;
     w.p_load = machine_.task_load(p, prev, kind);
     w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(curr), waker, kind);
+    std::erase_if(fresh_, [&](const Fresh& f) {
+        return f.until <= now_ || tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;
+    });
+    const auto overlook = [&](int n) {
+        for (const Fresh& f : fresh_)
+            if (f.waker != waker && f.p != s.p) machine_.overlook(f.chosen, n);
+    };
+    overlook(1);
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
+    overlook(-1);
     if (d.undecided) return prev;
     if (d.looked & kLoad) {
         machine_.asked_load(p, prev);
@@ -89,7 +98,7 @@ void Simulation::relocate(TaskId id, Cpu to) {
     wait_ends(t);
     fair_.leave(id);
     machine_.on_migrate(id, from, to, now_);
-    fair_.enqueue(to, id, machine_.task(id).weight, FairQueues::How::moved);
+    fair_.enqueue(to, id, machine_.task(id).weight, FairQueues::How::moved, now_);
     t.cpu = to;
     if (t.fresh_wake && t.sample != kNoSample) out_.woken[t.sample].cpu = to.v;
     wait_begins(t);

@@ -9,6 +9,9 @@ namespace rewake::closed {
 
 namespace {
 constexpr Ns kOnCpu = 5'000;  // as the decision builder: so long before and after its switch-out a task may be on_cpu
+/// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
+/// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
+constexpr Ns kKept = 4'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
 constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
@@ -47,7 +50,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       now_(script.from),
       tasks_(table.tasks.size()),
       cpus_(static_cast<size_t>(topo.n_cpus)),
-      fired_(script.stims.size()),
+      fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
       waiting_llc_(topo.llc_span.size()),
       idle_scan_(topo.llc_span.size(), -1) {
@@ -77,7 +80,7 @@ void Simulation::begin() {
         switch (known->state) {
             case Machine::State::queued:
                 t.state = Task::State::queued;
-                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved);
+                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved, now_);
                 wait_begins(t);
                 break;
             case Machine::State::waking:
@@ -101,7 +104,7 @@ void Simulation::begin() {
         t.state = Task::State::running;
         t.cpu = c;
         if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
-            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved);
+            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
             fair_.start(c, *curr, now_);
         }
         plan(c);
@@ -172,7 +175,9 @@ WindowResult Simulation::run() {
                     goto over;
                 }
                 break;
-            case What::balance: break;
+            case What::slice:
+                if (cpus_[c.v].slice == e.seq) ticked(c);
+                break;
         }
         watch();
     }
@@ -263,9 +268,12 @@ void Simulation::act(Cpu c) {
                     }
                     return sleep(c, op.arg, kSleeps);
                 }
-                if (op.arg != kNone && fired_[op.arg] && t.race != op.arg) {
+                if (op.arg != kNone && fired_at_[op.arg] >= 0 && t.race != op.arg) {
                     if (counted()) ++out_.early;
-                    break;
+                    const Stim& s = script_.stims[op.arg];
+                    if (s.source != Stim::Source::task || now_ - fired_at_[op.arg] > kKept) break;
+                    t.race = op.arg, t.race_late = true;
+                    t.race_waker = tasks_[s.curr.v].cpu, t.race_curr = s.curr, t.race_at = now_;
                 }
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::exit: return sleep(c, kNone, kDead);
@@ -290,7 +298,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const Stim& s = script_.stims[stim];
     if (t.race == stim) {
         t.race = kNone;
-        return wake(stim, t.race_waker, t.race_curr, t.race_at, true);
+        return wake(stim, t.race_waker, t.race_curr, t.race_at, !std::exchange(t.race_late, false));
     }
     if (s.source == Stim::Source::relative && !opt_.absolute_timers) push(now_ + s.delay, What::outside, stim);
 }
@@ -302,6 +310,24 @@ void Simulation::request(Cpu c, Ns at) {
     push(at, What::resched, c.v);
 }
 
+/// Where slices are timed: when that of what runs on `c` will be over.
+void Simulation::time_slice(Cpu c) {
+    const std::optional<Ns> left = fair_.slice_left(c);
+    if (!left || cpus_[c.v].reserved) return;
+    cpus_[c.v].slice = seq_;
+    push(now_ + *left, What::slice, c.v);
+}
+
+/// The kernel looks at the clock on `c`.
+void Simulation::ticked(Cpu c) {
+    if (cpus_[c.v].reserved || idle(cpus_[c.v].curr)) return;
+    settle(c);
+    fair_.charge(c, now_);
+    if (!fair_.tick(c)) return;
+    const double u = uniform(opt_.seed, c.v, static_cast<uint64_t>(now_));
+    request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
+}
+
 void Simulation::resched(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     cpu.resched = -1;
@@ -311,7 +337,7 @@ void Simulation::resched(Cpu c) {
     settle(c);
     fair_.charge(c, now_);
     const TaskId next = fair_.pick(c);
-    if (next == prev) return;
+    if (next == prev) return time_slice(c);
     fair_.stop(c, now_);
     tasks_[prev.v].state = Task::State::queued;
     wait_begins(tasks_[prev.v]);
@@ -344,6 +370,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     }
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
+        fair_.drain(c);
         machine_.on_idle_state(c, opt_.idle_state);
         if (policy_ && policy_->keeps_idle_cores()) {
             const bool whole = machine_.core_idle_but(c);
@@ -364,6 +391,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
         --open_;
     }
     plan(c);
+    time_slice(c);
 }
 
 double Simulation::draw(const Stim& s, float own, uint64_t what) const {
@@ -413,8 +441,8 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const Stim& s = script_.stims[stim];
     if (!s.ends) return;
     if (open(stim, s.p)) return answer(s, waker);
-    if (fired_[stim]) return;
-    fired_[stim] = true;
+    if (fired_at_[stim] >= 0) return;
+    fired_at_[stim] = now_;
     Task& t = tasks_[s.p.v];
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
@@ -489,12 +517,22 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
-    const Cost cost = costs_.draw(path, relation, s.in_task, t.target, t.luck);
+    const Cost cost = cost_of(s, t, path, relation);
     t.exit = cost.run;
+    if (opt_.unseen > 0) fresh_.push_back({now_ + opt_.unseen, waker, chosen, s.p});
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
             push(std::max(now_, since + script_.moves[m].ts - s.ts), What::move, m);
     push(std::max(now_, since + cost.queue), What::arrive, s.p.v);
+}
+
+/// Until the wakee is on its run queue, and from there on. Where the recorded kernel had another CPU queue its wakeups and the
+/// policy's does not, the waker does it itself, as with a busy CPU, and the interrupt that follows is that of a preemption.
+Cost Simulation::cost_of(const Stim& s, const Task& t, Path path, Relation relation) const {
+    if (opt_.queues_wakeups || !opt_.queued_wakeups || relation == Relation::same_cpu)
+        return costs_.draw(path, relation, s.in_task, t.target, t.luck);
+    return {costs_.draw(Path::busy, Relation::same_llc, true, t.target, t.luck).queue,
+            costs_.draw(Path::preempt, Relation::same_llc, true, t.target, t.luck).run};
 }
 
 /// The wakee is put on its run queue.
@@ -503,10 +541,9 @@ void Simulation::arrive(TaskId id) {
     if (t.state != Task::State::waking) return;
     const Cpu c = t.cpu;
     settle(c);
-    fair_.charge(c, now_);
     const bool born = machine_.task(id).born && !machine_.task(id).is_attached;
     machine_.on_wakeup(id, t.prio, c, now_);
-    fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup);
+    fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup, now_);
     t.state = Task::State::queued;
     t.queued_at = now_;
     wait_begins(t);
@@ -519,6 +556,8 @@ void Simulation::arrive(TaskId id) {
     }
     if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
         request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
+    else
+        time_slice(c);
 }
 
 void Simulation::reserve(uint32_t index) {
@@ -573,15 +612,7 @@ void Simulation::release(uint32_t index) {
 }
 
 void Simulation::tick() {
-    for (size_t i = 0; i < cpus_.size(); ++i) {
-        const Cpu c(static_cast<uint16_t>(i));
-        if (cpus_[i].reserved || idle(cpus_[i].curr)) continue;
-        settle(c);
-        fair_.charge(c, now_);
-        if (!fair_.tick(c)) continue;
-        const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
-        request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
-    }
+    for (size_t i = 0; i < cpus_.size(); ++i) ticked(Cpu(static_cast<uint16_t>(i)));
     if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
 }
 
@@ -629,7 +660,7 @@ bool Simulation::judge() {
     for (int32_t n : machine_.view().nr) sum += n;
     sim_runnable_ += sum;
     recorded_runnable_ += script_.runnable[at];
-    if (now_ - script_.from < 50'000'000) return true;
+    if (now_ - script_.from < std::min<Ns>(50'000'000, script_.to - script_.measured)) return true;
     const double floor = 0.5 * static_cast<double>(at) * opt_.hz / 1000.0;
     if (sim_runnable_ > 2 * recorded_runnable_ + floor || recorded_runnable_ > 2 * sim_runnable_ + floor)
         out_.why = "queued work";

@@ -44,6 +44,8 @@ struct SimOptions {
     Ns migration_cost = 500'000;
     int major = 0, minor = 0;
     bool queues_wakeups = true;  ///< TTWU_QUEUE
+    bool queued_wakeups = true;  ///< the same, of the recorded kernel: costs were recorded under it
+    Ns unseen = 0;  ///< so long after a decision other CPUs do not know of it
     uint64_t seed = 0;
     PullRate pulls;
     std::vector<bool> serves;  ///< by TaskId, see Serving
@@ -115,7 +117,7 @@ class Simulation {
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, balance };
+    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice };
     struct Event {
         Ns at;
         What what;
@@ -138,6 +140,7 @@ class Simulation {
         int16_t prio = 120;
         uint32_t waits_for = kNone;
         uint32_t race = kNone;  ///< wakeup that came while it was about to sleep
+        bool race_late = false;  ///< it came long before
         Cpu race_waker{};
         TaskId race_curr{};
         Ns race_at = 0;
@@ -162,6 +165,7 @@ class Simulation {
         Ns since = 0;  ///< work of curr is accounted up to here
         Ns resched = -1;
         uint64_t plan = 0;  ///< number of the action event that counts
+        uint64_t slice = 0;  ///< of the event that ends the slice
         Ns next_balance = 0;
         bool busy_sibling = false;
     };
@@ -177,6 +181,8 @@ class Simulation {
     void act(Cpu c);
     void sleep(Cpu c, uint32_t stim, uint8_t prev_state);
     void request(Cpu c, Ns at);
+    void time_slice(Cpu c);
+    void ticked(Cpu c);
     void resched(Cpu c);
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
@@ -199,6 +205,7 @@ class Simulation {
     bool new_idle(Cpu c);
     void periodic();
     void moved(Cpu from, Cpu to);
+    Cost cost_of(const Stim& s, const Task& t, Path path, Relation relation) const;
     void watch();
     bool judge();
     bool counted() const { return now_ >= script_.measured && now_ < script_.to; }
@@ -218,7 +225,7 @@ class Simulation {
     Ns now_ = 0;
     std::vector<Task> tasks_;
     std::vector<CpuState> cpus_;
-    std::vector<bool> fired_;
+    std::vector<Ns> fired_at_;  ///< by Stim; negative: not yet
     std::vector<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
@@ -227,6 +234,13 @@ class Simulation {
     Ns bad_machine_ = -1, bad_llc_ = -1;
     int64_t outside_ = 0, outside_early_ = 0;
     double sim_runnable_ = 0, recorded_runnable_ = 0;
+    /// A decision that other CPUs may not have heard of.
+    struct Fresh {
+        Ns until = 0;
+        Cpu waker{}, chosen{};
+        TaskId p{};
+    };
+    std::vector<Fresh> fresh_;
     size_t next_scan_ = 0;
     std::vector<int32_t> idle_scan_;  ///< by LLC: nr_idle_scan as inferred from the recording; negative: as modelled
     int64_t resync_before_ = 0;

@@ -9,7 +9,7 @@ import click
 
 from rewake import runs
 from rewake.cli import _answers
-from rewake.cli._shared import format_option
+from rewake.cli._shared import force_option, format_option
 
 
 def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -33,18 +33,24 @@ def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
 )  # fmt: skip
 @_answers.exposure_option
 @_answers.min_skill_option
+@force_option
 @format_option("table", "markdown", "json", "csv", "parquet")
-def command(run: Path, page: Path | None, max_exposure: float, min_skill: float | None, format_: str) -> None:
+def command(
+    run: Path, page: Path | None, max_exposure: float, min_skill: float | None, force: bool, format_: str
+) -> None:  # fmt: skip
     """Print the report of RUN, a directory that rewake replay or rewake simulate wrote."""
-    from rewake.analysis import fidelity
+    from rewake.analysis import fidelity, simulated
     from rewake.forms import Run
 
     opened = Run(run)
     if opened.manifest.get("mode") == "closed":
+        simulation = runs.simulation_of(opened)
         if page is not None:
             _write(page, runs.page_of_simulation(opened))
         else:
-            _answers.print_simulation(runs.simulation_of(opened), opened.recording, format_)
+            _answers.print_simulation(simulation, opened.recording, format_)
+        simulation.quality.enforce(force)
+        simulated.enforce(simulation, force)
         return
     if page is not None:
         text, found = runs.page_of(opened, max_exposure)

@@ -72,6 +72,7 @@ def command(
     diverged = 0.0
     ratios: dict[str, dict[str, float | None]] = {}
     steps: dict[str, dict[str, float | None]] = {}
+    errors: dict[str, dict[str, float | None]] = {}
     for name, recording in before.items():
         spec_a, spec_b = parse(policy_a)[0], parse(policy_b)[0]
         run = runs.make_simulation(
@@ -85,11 +86,13 @@ def command(
         changed = by_kind.get("policy", base)  # the same column: the model says no change
         keys = {f: "wake_per_s" if f == "moves_per_s" else f for f in validation.FIGURES}
         ratios[name] = {f: validation.ratio(changed[k], base[k]) for f, k in keys.items()}
+        check = found.check("factual")
+        errors[name] = {} if check is None else validation.misses(check.figures)
         steps[name] = _one_step(recording, name, policy_a, policy_b, seed)
     result = validation.build(
         {name: validation.measured(r) for name, r in before.items()},
         {name: validation.measured(r) for name, r in after.items()},
-        ratios, steps, policy_a, policy_b, diverged,
+        ratios, steps, errors, policy_a, policy_b, diverged,
     )  # fmt: skip
     if format_ == "table":
         _answers.emit(validation_table.table(result))

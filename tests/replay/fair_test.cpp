@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The fair class by hand: who runs next, who takes the CPU, what is kept over a sleep.
+#include "replay/engine/closed/fair.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rewake::closed {
+namespace {
+
+constexpr Ns kMs = 1'000'000;
+constexpr Cpu c0(0), c1(1);
+constexpr TaskId a(10), b(11), c(12);
+using How = FairQueues::How;
+
+FairQueues cfs() { return {2, 20, FairSettings::of(6, 1, 16, 4 * kMs)}; }
+FairQueues eevdf() { return {2, 20, FairSettings::of(6, 12, 16, 4 * kMs)}; }
+
+void run(FairQueues& q, Cpu cpu, TaskId t, Ns from, Ns to) {
+    q.start(cpu, t, from);
+    q.charge(cpu, to);
+}
+
+TEST(Cfs, ASleeperIsAtMostHalfALatencyBehindAndTakesTheCpu) {
+    FairQueues q = cfs();
+    q.enqueue(c0, b, 1024, How::wakeup, 0);
+    q.dequeue(b, true);
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 40 * kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, 40 * kMs);
+    EXPECT_EQ(q.behind(a, b), 12 * kMs);
+    EXPECT_TRUE(q.preempts(c0, b, false, false));
+    EXPECT_EQ(q.pick(c0), b);
+}
+
+TEST(Cfs, WhatRunsIsToldToGoOnce) {
+    FairQueues q = cfs();
+    for (TaskId t : {b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0), q.dequeue(t, true);
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 6 * kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, 6 * kMs);
+    EXPECT_TRUE(q.preempts(c0, b, false, false));
+    q.enqueue(c0, c, 1024, How::wakeup, 6 * kMs);
+    EXPECT_FALSE(q.preempts(c0, c, false, false)) << "it goes already";
+    EXPECT_EQ(q.pick(c0), b) << "the first to be promised the CPU";
+}
+
+TEST(Cfs, ANewbornWaitsForASliceOfTheQueueWithItInIt) {
+    FairQueues q = cfs();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.start(c0, a, 0);
+    q.fork(c0, a, b);
+    q.enqueue(c0, b, 1024, How::fork, 0);
+    EXPECT_EQ(q.behind(b, a), 12 * kMs) << "half of the latency: there are two";
+}
+
+TEST(Cfs, ATaskThatMovesKeepsItsPlaceAmongThoseThatItLeaves) {
+    FairQueues q = cfs();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.enqueue(c0, b, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 5 * kMs);  // b is 5 ms behind, and the smallest
+    q.enqueue(c1, c, 1024, How::wakeup, 0);
+    q.leave(b);
+    q.enqueue(c1, b, 1024, How::moved, 5 * kMs);
+    EXPECT_EQ(q.behind(c, b), 0) << "the smallest there, the smallest here";
+}
+
+TEST(Cfs, WhatTheKernelDidTellsOfTasksOlderThanTheRecording) {
+    FairQueues q = cfs();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, kMs);
+    const int64_t behind = q.behind(a, b);
+    EXPECT_FALSE(q.preempts(c0, b, false, false));
+    q.learn_preempted(a, b, behind);
+    EXPECT_EQ(q.behind(a, b), 4 * kMs + 1);
+    EXPECT_EQ(q.leads()[b.v], behind - (4 * kMs + 1)) << "what to begin with";
+    q.learn_kept(a, b, q.behind(a, b));
+    EXPECT_EQ(q.behind(a, b), 4 * kMs);
+}
+
+TEST(Eevdf, ATaskThatOwesNothingAndIsOwedNothingWaits) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.start(c0, a, 0);
+    q.enqueue(c0, b, 1024, How::wakeup, kMs);
+    EXPECT_FALSE(q.preempts(c0, b, false, false));
+    q.charge(c0, 2 * kMs);
+    EXPECT_FALSE(q.tick(c0)) << "within its slice of 2.8 ms";
+    EXPECT_EQ(q.pick(c0), b) << "it has run ahead: no longer protected";
+}
+
+TEST(Eevdf, ASliceThatIsOverMakesWay) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.enqueue(c0, b, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 3 * kMs);
+    EXPECT_TRUE(q.tick(c0));
+    EXPECT_EQ(q.pick(c0), b);
+}
+
+TEST(Eevdf, WhoSleepsBeforeItsTurnStaysACompetitorUntilItIsPicked) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.enqueue(c0, b, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, kMs);
+    q.stop(c0, kMs);
+    q.dequeue(a, true);
+    EXPECT_TRUE(q.delayed(a));
+    EXPECT_FALSE(q.queued(a));
+    EXPECT_EQ(q.size(c0), 1u);
+    EXPECT_EQ(q.pick(c0), b);
+    q.start(c0, b, kMs);
+    q.enqueue(c0, a, 1024, How::wakeup, kMs);
+    EXPECT_EQ(q.behind(a, b), kMs) << "it never left";
+    q.drain(c0);
+    q.dequeue(a, true);
+    ASSERT_TRUE(q.delayed(a));
+    q.drain(c0);
+    EXPECT_FALSE(q.delayed(a)) << "nobody is left: it goes";
+}
+
+TEST(Eevdf, ATimedSliceEndsWhenItIsOver) {
+    FairSettings timed = FairSettings::of(7, 2, 16, 4 * kMs);
+    timed.hrtick = true;
+    FairQueues q(2, 20, timed);
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.start(c0, a, 0);
+    EXPECT_FALSE(q.slice_left(c0)) << "alone";
+    q.enqueue(c0, b, 1024, How::wakeup, kMs);
+    EXPECT_EQ(q.slice_left(c0), 1'800'000);
+}
+
+}  // namespace
+}  // namespace rewake::closed

@@ -215,7 +215,10 @@ def _serve(fd: int, memory: int) -> None:
             told = json.loads(line)
             store = stores.setdefault(told["store"], FleetStore(told["store"]))
             outcome = do(Task.of(told["task"]), store)
-            connection.sendall(json.dumps(outcome.plain()).encode() + b"\n")
+            try:
+                connection.sendall(json.dumps(outcome.plain()).encode() + b"\n")
+            except ConnectionError:  # the keeper is gone
+                return
 
 
 def size(text: str) -> int:

@@ -75,19 +75,11 @@ def local(store: str, limits: Limits, workers: int | None) -> Engine:
         finally:
             stopped.set()
             for cell in cells:
-                if (pid := cell.pid) is not None:
-                    _kill(pid)
+                cell.stop()
             for thread in threads:
                 thread.join(10)
 
     return outcomes
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, 9)
-    except ProcessLookupError:
-        return
 
 
 _KEPT = threading.local()

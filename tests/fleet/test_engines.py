@@ -137,6 +137,20 @@ def test_a_killed_driver_goes_on_where_it_was(tasks: list[Task], reference: Path
     assert found.skipped == len(there)
 
 
+def test_interrupted(traces: Path, tmp_path: Path) -> None:
+    """Ctrl-C: soon over, no verdict on what was under way."""
+    command = [sys.executable, "-m", "rewake.cli", "fleet", "run", str(traces / "demo.rewake"), "--policy", "prev",
+               "--seed", "0..50", "-o", str(tmp_path)]  # fmt: skip
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not shards(tmp_path):
+        assert driver.poll() is None
+        time.sleep(0.02)
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=20)
+    assert driver.returncode == 130 and b"interrupted" in said and b"Traceback" not in said, said
+    assert not list(tmp_path.glob("failed/*")) and not list(tmp_path.glob("*/.*"))
+
+
 def _alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

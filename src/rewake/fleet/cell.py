@@ -59,6 +59,13 @@ class Cell:
         self._scratch: Path | None = None
         self._buffer = b""
         self._closed = False
+        self._stopped = False
+
+    def stop(self) -> None:
+        """From another thread: ends what is under way; no verdict on it is kept."""
+        self._stopped = True
+        if (process := self._process) is not None:
+            process.kill()
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +105,8 @@ class Cell:
             assert self._process is not None
             timed_out = self._process.poll() is None and not self._gone()
             code = self.close()
+            if self._stopped:
+                return Outcome(task.key, BROKEN, time.monotonic() - began, error="stopped", message="stopped")
             if timed_out:
                 kind, message = "timeout", f"took longer than {self._limits.seconds:g} s (--timeout)"
                 break
@@ -215,7 +224,10 @@ def _serve(fd: int, memory: int) -> None:
             told = json.loads(line)
             store = stores.setdefault(told["store"], FleetStore(told["store"]))
             outcome = do(Task.of(told["task"]), store)
-            connection.sendall(json.dumps(outcome.plain()).encode() + b"\n")
+            try:
+                connection.sendall(json.dumps(outcome.plain()).encode() + b"\n")
+            except ConnectionError:  # the keeper is gone
+                return
 
 
 def size(text: str) -> int:

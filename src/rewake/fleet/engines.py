@@ -75,19 +75,11 @@ def local(store: str, limits: Limits, workers: int | None) -> Engine:
         finally:
             stopped.set()
             for cell in cells:
-                if (pid := cell.pid) is not None:
-                    _kill(pid)
+                cell.stop()
             for thread in threads:
                 thread.join(10)
 
     return outcomes
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, 9)
-    except ProcessLookupError:
-        return
 
 
 _KEPT = threading.local()
@@ -105,9 +97,12 @@ def in_cell(bundle: list[dict[str, Any]], store: str, limits: Limits) -> list[di
 _DASK = {
     # One task at a time on a worker: when it dies, no other is blamed for it.
     "distributed.scheduler.worker-saturation": 1.0,
-    # A worker only waits for its cell: no sampling of where it waits, and no clock that ticks 50 times a second.
+    # A worker only waits for its cell, and holds one bundle: nothing to sample, to watch or to steal.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,
 }
 
 

@@ -15,13 +15,15 @@ Array = npt.NDArray[Any]
 ORIGINS = {
     "sync": "inferred", "recent_cpu": "reconstructed", "flips": "inferred", "util": "reconstructed",
     "load": "reconstructed", "rq_load": "reconstructed", "rq_nr": "reconstructed", "nr_idle_scan": "inferred",
-    "has_idle_cores": "reconstructed", "nallowed": "recorded",
+    "has_idle_cores": "reconstructed", "nallowed": "recorded", "recent_carried": "reconstructed",
+    "flips_carried": "reconstructed",
 }  # fmt: skip
-"""Where each input comes from without probes; its unit is the one of table `probe`."""
+"""Where each input comes from without probes; its unit is the one of table `probe`. `*_carried`: carried on, by the
+rules, from the value that was probed before; the others never see a probe."""
 
-_NUMBERS = ("flips", "util", "load", "rq_load", "rq_nr", "nr_idle_scan")
+_NUMBERS = ("flips", "flips_carried", "util", "load", "rq_load", "rq_nr", "nr_idle_scan")
 """Inputs that are amounts: errors have a size."""
-_AVERAGES = ("flips", "util", "load", "rq_load")
+_AVERAGES = ("flips", "flips_carried", "util", "load", "rq_load")
 """Of these the large ones, of which 16 is little."""
 
 
@@ -99,7 +101,7 @@ def _input(name: str, origin: str, truth: Array, model: Array) -> Input:
         close = float(np.mean((error <= 16) | (error <= 0.1 * truth))) if name in _AVERAGES else None
         spread = float(np.square(truth - truth.mean()).sum())
         r2 = 1 - float(np.square(error).sum()) / spread if spread > 0 else None
-    if name != "recent_cpu":
+    if not name.startswith("recent"):
         means = float(truth.mean()), float(model.mean())
     return Input(
         input=name, origin=origin, decisions=len(truth), exact=float(np.mean(error == 0)), close=close,

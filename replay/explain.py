@@ -15,7 +15,7 @@ from rewake.errors import UsageError
 from rewake.forms import Recording
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import MODES
+from rewake.replay.unseen import MODES, FirstFlips
 
 
 def explain(
@@ -48,7 +48,7 @@ def explain(
     if sync in MODES and auto is None:
         raise UsageError(f"--assume sync={sync} needs the recorded kernel's own column, and there is none")
     unseen = loop.infer(auto, sync) if sync in MODES and auto is not None else None
-    engine = loop.engine(specs, sync == "1", auto, (0,) if unseen is None else unseen.first_flips)
+    engine = loop.engine(specs, sync == "1", auto, (FirstFlips(),) if unseen is None else unseen.first_flips)
     events = recording.read_part("decision", part, ("event_id",))["event_id"]
     engine.watch([int(events[row - (ends[part] - rows[part])])])
     for k, _ in loop.run([engine], any(p["reads_irq"] for p in about), unseen):

@@ -20,6 +20,11 @@ ORDER_WINDOW_NS = 2_000
 """Events less than this apart on two CPUs have no known order, unless the recording says more of its clock."""
 
 
+CARRIED = {"recent_carried": "recent_cpu", "flips_carried": "flips"}
+"""Inputs that tasks have from before the recording, as the rules carry them on from the value that was probed last: what
+these miss is the rules' own error, and not that the first value is in no event."""
+
+
 class Found(NamedTuple):
     """Columns over the fair class's own decisions."""
 
@@ -59,7 +64,26 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     truth = probes.truth(recording)
     if truth is None:
         return None
-    loop = Loop(recording, seed, use_probes=False)
+    model, ours, ts = _logged(Loop(recording, seed, use_probes=False), column)
+    carried = _logged(Loop(recording, seed), column)[0]
+    for name, source in CARRIED.items():
+        model[name], truth[name] = carried[source], truth[source]
+    span = int(ts[-1] - ts[0]) if len(ts) else 0
+    warm_up = min(2_000_000_000, span // 4)
+    flags, null = truth["wake_flags"]
+    truth["sync"] = (flags & probes.WF_SYNC) > 0, null
+    return Found(
+        model={name: values[ours] for name, values in model.items()},
+        truth={name: (truth[name][0][ours], truth[name][1][ours]) for name in model},
+        late=(ts[ours] - ts[0]) >= warm_up if len(ts) else np.zeros(0, np.bool_),
+        warm_up_ns=warm_up,
+        classes=_classes(recording, ~truth["probe_id"][1]),
+    )
+
+
+def _logged(loop: Loop, column: PolicySpec) -> tuple[dict[str, Array], Array, Array]:
+    """What `column` has at every decision just before it learns what was probed of it, the fair class's own decisions, and
+    the times."""
     unseen = loop.infer(column)
     engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True)
     kept: dict[str, list[Array]] = {}
@@ -72,19 +96,8 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
         times.append(np.asarray(decisions["ts_ns"]).copy())
         for name, values in logged.items():
             kept.setdefault(name, []).append(values)
-    ours = np.concatenate(population)
-    ts = np.concatenate(times)
-    span = int(ts[-1] - ts[0]) if len(ts) else 0
-    warm_up = min(2_000_000_000, span // 4)
-    flags, null = truth["wake_flags"]
-    truth["sync"] = (flags & probes.WF_SYNC) > 0, null
-    return Found(
-        model={name: np.concatenate(parts)[ours] for name, parts in kept.items()},
-        truth={name: (truth[name][0][ours], truth[name][1][ours]) for name in kept},
-        late=(ts[ours] - ts[0]) >= warm_up if len(ts) else np.zeros(0, np.bool_),
-        warm_up_ns=warm_up,
-        classes=_classes(recording, ~truth["probe_id"][1]),
-    )
+    model = {name: np.concatenate(parts) for name, parts in kept.items()}
+    return model, np.concatenate(population), np.concatenate(times)
 
 
 def _classes(recording: Recording, called: Array) -> list[tuple[str, int, int]]:

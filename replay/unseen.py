@@ -33,14 +33,12 @@ class FirstFlips(NamedTuple):
     """So long after the start they are halved first; 0: at once."""
 
 
-import os
 _LATER = 1.0
-FIRST_FLIPS = eval(os.environ["FH"]) if "FH" in os.environ else (
+FIRST_FLIPS = (
     *(FirstFlips(n) for n in (0, 16, 32, 64, 96, 128, 192, 256)),
     *(FirstFlips(n, 0.0, _LATER) for n in (16, 24, 32, 40, 48, 64, 96, 128)),
     *(FirstFlips(n, age, _LATER - age) for age in (0.15, 0.3, 0.45, 0.6, 0.8) for n in (32, 64, 128)),
 )
-if "FH" in os.environ: FIRST_FLIPS=tuple(FirstFlips(*x) for x in FIRST_FLIPS)
 """Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
 
 MODES = ("auto", "causal")
@@ -134,7 +132,6 @@ def infer(asked: Asked, mode: str, values: list[int], n_llcs: int, names: Ints) 
                     out[ours] = here[ours]
     numbers = np.unique(which)
     first = tuple(FIRST_FLIPS[k] for k in numbers.tolist())
-    if os.environ.get('DBG'): print('FIRST',first, np.bincount(which))
     return Unseen(
         flags, known, first, np.searchsorted(numbers, which).astype(np.uint8) if len(first) > 1 else None, scan
     )

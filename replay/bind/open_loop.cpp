@@ -390,7 +390,8 @@ void bind_codes(nb::module_& m) {
                                   {bit(kWasIdleCores), "has_idle_cores"},
                                   {bit(kWasIdle), "idle"},
                                   {bit(kWasSeveral), "several"},
-                                  {bit(kWasAllowed), "allowed"}});
+                                  {bit(kWasAllowed), "allowed"},
+                                  {bit(kWasUtil), "util"}});
     m.attr("OUTCOMES") = by_code({{bit(kTargetIdle), "target_idle"},
                                   {bit(kIdleMissedLlc), "idle_missed_llc"},
                                   {bit(kIdleMissedMachine), "idle_missed_machine"},
@@ -425,7 +426,7 @@ void bind_open_loop(nb::module_& m) {
              "tick_at (ns, "
              "when "
              "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips "
-             "(values, of which the decisions' column `flips` names one), own "
+             "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
              "(per policy: stands for the recorded kernel), settle (ns), log_inputs, panel (the one policy is asked "
              "under all "
              "of first_flips and panel_scans: answers() instead of ledger()); same_llc, cross_llc: (lo, hi) ns "

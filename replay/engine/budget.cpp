@@ -81,16 +81,19 @@ uint16_t Budget::proven(Policy& policy, View& v, const Wakeup& w, Cpu goal, cons
         if (what & kWasLoad && x.rq_load) v.load[w.prev.v] = *x.rq_load;
         if (what & kWasLoad && x.load && w.p_load_avg > 0)
             as.p_load = std::min<int64_t>(*x.load, 1 << 20) * w.p_load / w.p_load_avg;
+        if (what & kWasUtil && x.util) as.p_util = static_cast<int32_t>(*x.util);
         take_private(s, some, w.p, llc);
         const bool hit = ask(policy, v, as) == goal;
         v.nr_idle_scan[llc.v] = scan;
         v.load[w.prev.v] = load;
         return hit;
     };
-    for (uint16_t what : {kWasSync, kWasRecent, kWasFlips, kWasLoad, kWasNrIdleScan, kWasIdleCores})
+    uint16_t all = 0;
+    for (uint16_t what : {kWasSync, kWasRecent, kWasFlips, kWasLoad, kWasNrIdleScan, kWasIdleCores, kWasUtil}) {
         if (attempt(what)) found |= what;
-    if (!found && attempt(kWasSync | kWasRecent | kWasFlips | kWasLoad | kWasNrIdleScan | kWasIdleCores))
-        found = kWasSeveral;
+        all |= what;
+    }
+    if (!found && attempt(all)) found = kWasSeveral;
     return found;
 }
 
@@ -110,6 +113,7 @@ uint16_t Budget::possible(Policy& policy, View& v, const Wakeup& w, Cpu made, Cp
                 s.task(w.p).recent = goal;
                 s.task(w.p).has_recent = true;
             }));
+    for (int32_t util : {0, 1024}) suspect(kWasUtil, attempt([util](Wakeup& as) { as.p_util = as.p_util_est = util; }));
     const auto factor = static_cast<uint32_t>(v.topo->llc_size(w.waker));
     for (uint32_t least : {0u, factor})  // narrow, wide
         suspect(kWasFlips, attempt([&](Wakeup&) {

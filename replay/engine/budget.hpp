@@ -25,6 +25,7 @@ enum Suspect : uint16_t {
     kWasIdle = 64,  ///< whether the recorded or the chosen CPU was idle
     kWasSeveral = 128,  ///< all probed values together
     kWasAllowed = 256,  ///< whether the wakee may use the chosen CPU, or the recorded one
+    kWasUtil = 512,  ///< of the wakee
 };
 
 /// A CPU that became idle or busy, and the decision that made it so (-1: none).

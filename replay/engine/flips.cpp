@@ -29,7 +29,8 @@ std::vector<float> flip_rates(const WakingColumns& first) {
 }
 
 FlipHypotheses::FlipHypotheses(const std::vector<FirstFlips>& first, uint32_t hz) : first_(first), hz_(hz) {
-    if (first.empty() || first.size() > kMost) throw std::invalid_argument("1 to 32 hypotheses of wakee_flips expected");
+    if (first.empty() || first.size() > kMost)
+        throw std::invalid_argument("1 to 32 hypotheses of wakee_flips expected");
 }
 
 void FlipHypotheses::begin(uint64_t jiffies, const std::vector<float>& rates) {

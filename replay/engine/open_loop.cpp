@@ -389,18 +389,20 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.load != kind_now) take_loads(w, *(kind_now = in.load));
             const bool own = in.own;
             if (in.flips) [[unlikely]]
-                take_flips(in, w, d.flips ? d.flips[row] : 0, own ? seen.flips : std::nullopt);
+                take_flips(in, w, d.flips ? d.flips[row] : 0);
             if (own) {
                 if (opt_.log_inputs)
                     log_.note(row, machine_.view(), w, in.policy->state, machine_.queue_load(p, w.prev));
+                if (in.flips && seen.flips) in.flips->know(p, *seen.flips);
                 take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
-            }
-            if (own) {
                 own_task_ = in.policy->state.task(p);
                 own_hic_ = in.policy->state.hic;
             }
-            if (own && budget_ && cls != DecisionClass::pinned)
-                blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, truth, decision_);
+            if (own && budget_ && cls != DecisionClass::pinned) {
+                Probed known = truth;
+                if (before.group) known.rq_load.reset();  // that of the group's queue, which no policy compares
+                blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, known, decision_);
+            }
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
@@ -442,9 +444,8 @@ void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
     w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, kind);
 }
 
-/// Gives a policy the flips of one of several hypotheses; `known`: those of the wakee were recorded.
-void OpenLoop::take_flips(Instance& in, const Wakeup& w, size_t which, std::optional<uint32_t> known) {
-    if (known) in.flips->know(w.p, *known);
+/// Gives a policy the flips of one of several hypotheses.
+void OpenLoop::take_flips(Instance& in, const Wakeup& w, size_t which) {
     for (TaskId t : {w.p, w.curr}) in.flips->give(in.policy->state.task(t), t, which);
 }
 

@@ -219,7 +219,7 @@ class OpenLoop {
                const Decision& dec);
     Cpu ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
     void take_loads(Wakeup& w, LoadKind kind);
-    static void take_flips(Instance& in, const Wakeup& w, size_t which, std::optional<uint32_t> known);
+    static void take_flips(Instance& in, const Wakeup& w, size_t which);
     uint32_t assumed(const Wakeup& w) const;
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
     uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;

@@ -117,6 +117,17 @@ struct QueuePelt {
   private:
     void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {
         shift(static_cast<double>(by_load), by_load, by_util, by_runnable);
+        if (by_load < 0) settle();
+    }
+    /// What leaves a queue keeps the sum behind its load above the least that the average can come from, both cut to 32
+    /// bits (max_t(u32, ...), 5.7 - 7.2): with some 90 tasks of nice 0 the load falls to almost nothing.
+    void settle() {
+        constexpr double kCut = 4294967296.0, kLeastDivider = 46718;  // LOAD_AVG_MAX less one period
+        const double divider = kLeastDivider + static_cast<double>(kPeltPeriod - (edge - at)) / 1024;
+        double sum = load * divider, least = static_cast<double>(load_avg) * kLeastDivider;
+        if (std::max(sum, least) >= kCut) [[unlikely]]
+            sum = std::fmod(sum, kCut), least = std::fmod(least, kCut);
+        if (least > sum || sum < load * kLeastDivider) load = std::max(sum, least) / divider;
     }
 };
 

@@ -44,6 +44,21 @@ TEST(Pelt, WaitingIsLoadButNotUtilisation) {
     EXPECT_NEAR(p.load, 88761 * 2 / 3.0, 1000);
 }
 
+TEST(Pelt, ALargeLoadIsCutTo32BitsWhenATaskLeaves) {
+    constexpr auto load_of_the_rest = [](int tasks) {
+        QueuePelt q;
+        q.edge = kPeltPeriod;
+        Pelt one;
+        one.load_avg = 1024;
+        for (int i = 0; i < tasks; ++i) q.attach(one);
+        q.detach_later(one);
+        q.accrue(kPeltPeriod, 1024.0 * (tasks - 1), tasks - 1, true);
+        return q.load_avg;
+    };
+    EXPECT_NEAR(static_cast<double>(load_of_the_rest(85)), 84 * 1024, 10);
+    EXPECT_LT(load_of_the_rest(100), 50 * 1024);  // 99 * 1024 * 46718 is more than 2^32
+}
+
 TEST(Pelt, WhatIsSeenChangesOnceAPeriodAndIsAllThatMoves) {
     Pelt p;
     p.edge = kPeltPeriod;

@@ -20,7 +20,7 @@ from rewake.importing import import_trace
 from rewake.replay import _engine, inputs, recorded
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import BLOCK_NS, FIRST_FLIPS, FOLDS, MODES, Asked, fold_of, infer, scan_values
+from rewake.replay.unseen import BLOCK_NS, FIRST_FLIPS, FOLDS, MODES, Asked, FirstFlips, fold_of, infer, scan_values
 
 VALUES = [0, 2, 4]
 MS = 1_000_000
@@ -93,7 +93,7 @@ def test_a_period_of_a_load_does_not_fall_into_one_fold() -> None:
 
 def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorded() -> None:
     """From decision 20 on another value holds: too few to change the vote of all."""
-    n, wide = 26, 1 << FIRST_FLIPS.index(16)
+    n, wide = 26, 1 << FIRST_FLIPS.index(FirstFlips(16))
     modelled = np.uint32(1 << 31)
     agreed = np.zeros((n, 4), np.uint32)
     agreed[:20, 2:], agreed[20:, :2] = modelled, modelled  # wide is right, then narrow
@@ -101,13 +101,13 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
     asked = Asked(
         ts=np.arange(n, dtype=np.int64) * BLOCK_NS, waker=np.ones(n, np.uint32), wakee=np.full(n, 2, np.uint32),
         from_task=np.ones(n, np.bool_), llc_waker=np.zeros(n, np.uint16), llc_prev=np.zeros(n, np.uint16),
-        agreed=agreed.ravel(), searched=np.zeros(4 * n, np.uint8), wide=np.full(n, wide, np.uint8),
+        agreed=agreed.ravel(), searched=np.zeros(4 * n, np.uint8), wide=np.full(n, wide, np.uint32),
         decided=np.ones(n, np.bool_), scan_prev=zeros, scan_waker=zeros,
     )  # fmt: skip
     names = np.zeros(3, np.int64)
-    assert infer(asked, "auto", [], 1, names)[2:4] == ((16,), None)
+    assert infer(asked, "auto", [], 1, names)[2:4] == ((FirstFlips(16),), None)
     found = infer(asked, "causal", [], 1, names)
-    assert found.first_flips == (0, 16)
+    assert found.first_flips == (FirstFlips(0), FirstFlips(16))
     assert found.flips is not None
     assert found.flips.tolist() == [0] + [1] * (n - 1), "before the first vote the lowest"
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Hypotheses of wakee_flips, and what the record tells of has_idle_cores.
+#include "replay/engine/flips.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "replay/policies/steps/wakee.hpp"
+#include "tests/replay/policies_machine.hpp"
+
+namespace rewake::test {
+namespace {
+
+constexpr uint32_t kHz = 250;
+constexpr uint64_t kStart = 100'000;
+constexpr TaskId kWaker{50};
+
+/// `kWaker` wakes `p`, as a policy sees it and as the hypotheses follow it.
+void wake(FlipHypotheses& all, PolicyState& s, TaskId p, uint64_t jiffies) {
+    Wakeup w;
+    w.curr = kWaker, w.p = p, w.jiffies = jiffies;
+    const PolicyState::Task before = s.task(kWaker);
+    record_wakee(s, kWaker, p, jiffies, kHz);
+    all.follow(w, before, s.task(kWaker));
+}
+
+TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
+    FlipHypotheses all({{64, 0, 0}, {64, 0, 0.5}, {64, 0, 1}}, kHz);
+    all.begin(kStart, {});
+    PolicyState s;
+    auto flips = [&](size_t which) {
+        PolicyState::Task t;
+        all.give(t, kWaker, which);
+        return t.flips;
+    };
+    wake(all, s, TaskId{1}, kStart);
+    EXPECT_EQ(flips(0), 33u);
+    EXPECT_EQ(flips(1), 65u);
+    wake(all, s, TaskId{1}, kStart + kHz / 2);  // the same again: no flip
+    EXPECT_EQ(flips(1), 32u);
+    wake(all, s, TaskId{2}, kStart + kHz);  // a second after the first was halved: not yet again
+    EXPECT_EQ(flips(0), 34u);
+    EXPECT_EQ(flips(1), 33u);
+    EXPECT_EQ(flips(2), 33u);
+    wake(all, s, TaskId{2}, kStart + kHz + 1);
+    EXPECT_EQ(flips(0), 17u);
+}
+
+TEST(Flips, GrowAtTheRateOfTheBeginningAndAreInherited) {
+    constexpr Ns kMs = 1'000'000;
+    std::vector<int64_t> ts;
+    std::vector<uint32_t> curr, task;
+    for (int i = 0; i <= 100; ++i) ts.push_back(i * kMs), curr.push_back(kWaker.v), task.push_back(i % 2 + 1);
+    WakingColumns c;
+    c.n = ts.size(), c.ts = ts.data(), c.curr_task = curr.data(), c.task = task.data();
+    const std::vector<float> rates = flip_rates(c);
+    EXPECT_NEAR(rates.at(kWaker.v), 1010, 1);  // 100 in the first 99 ms
+    FlipHypotheses all({{8, 0.5, 1}, {100, 0, 1}}, kHz);
+    all.begin(kStart, rates);
+    const TaskId child{70};
+    all.fork(kWaker, child);
+    PolicyState::Task t;
+    all.give(t, child, 0);
+    EXPECT_NEAR(t.flips, 513, 1);
+    EXPECT_EQ(all.wide(kWaker, TaskId{1}, 8), 1u) << "513 against 8, 100 against 100";
+    all.know(TaskId{1}, 7);
+    EXPECT_EQ(all.wide(kWaker, TaskId{1}, 8), 0u);
+}
+
+TEST(Flips, RefusesTooManyHypotheses) {
+    EXPECT_THROW(FlipHypotheses({}, kHz), std::invalid_argument);
+    EXPECT_THROW(FlipHypotheses(std::vector<FirstFlips>(33), kHz), std::invalid_argument);
+}
+
+/// has_idle_cores after `recorded` was chosen where the flag was `before`; of the CPUs 5 and 6 are idle, 5 is prev's sibling.
+bool flag_after(bool before, int recorded, int scan) {
+    static const Topology t = [] {
+        Topology made = machine(8, true);
+        made.finish();
+        return made;
+    }();
+    const auto policy = make_policy("linux-6.1", {}, t, 0);
+    Scene x(t, {5, 6}, 0, 1);
+    std::fill(x.v.nr_idle_scan.begin(), x.v.nr_idle_scan.end(), scan);
+    policy->state.hic.assign(t.llc_span.size(), before);
+    const PolicyState::Task task = policy->state.task(x.w.p);
+    const std::vector<uint8_t> hic = policy->state.hic;
+    const Decision made = policy->decide(x.v, x.w, nullptr, cpu(recorded));
+    policy->follow(x.v, x.w, cpu(recorded), made, task, hic);
+    return policy->state.hic[0] != 0;
+}
+
+TEST(Follow, ABusyTargetBesideAnIdleSiblingTellsThatTheFlagWasSet) {
+    EXPECT_TRUE(flag_after(false, 0, 0));
+    EXPECT_TRUE(flag_after(false, 1, 8));
+}
+
+TEST(Follow, ASearchThatFoundAThreadTellsThatTheFlagIsClear) {
+    EXPECT_FALSE(flag_after(true, 5, 0));
+    EXPECT_FALSE(flag_after(true, 5, 8));
+}
+
+}  // namespace
+}  // namespace rewake::test

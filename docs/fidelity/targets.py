@@ -17,7 +17,7 @@ OF_PROBED = 0.9
 """Least share of the probed skill without probes."""
 AIMS = {"schbench": 0.80, "hackbench": 0.75, "messaging": 0.75}
 """Skill without probes to aim at, by workload."""
-INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99}
+INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99, "recent_carried": 0.99, "flips_carried": 0.99}
 UTIL_CLOSE, UTIL_R2 = 0.90, 0.95
 IDLE = 0.005
 """Most difference of a CPU's idle share."""

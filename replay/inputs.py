@@ -21,8 +21,8 @@ ORDER_WINDOW_NS = 2_000
 
 
 CARRIED = {"recent_carried": "recent_cpu", "flips_carried": "flips"}
-"""Inputs that tasks have from before the recording, as the rules carry them on from the value that was probed last: what
-these miss is the rules' own error, and not that the first value is in no event."""
+"""Inputs that tasks have from before the recording, as the rules carry them on from the value that was probed last:
+what these miss is the rules' own error, and not that the first value is in no event."""
 
 
 class Found(NamedTuple):
@@ -82,8 +82,8 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
 
 
 def _logged(loop: Loop, column: PolicySpec) -> tuple[dict[str, Array], Array, Array]:
-    """What `column` has at every decision just before it learns what was probed of it, the fair class's own decisions, and
-    the times."""
+    """What `column` has at every decision just before it learns what was probed of it, which decisions are the fair
+    class's own, and their times."""
     unseen = loop.infer(column)
     engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True)
     kept: dict[str, list[Array]] = {}

@@ -192,9 +192,8 @@ class Loop:
         those that Unseen.flips names. `more`: options.
         """
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
-        options = (
-            self.options | {"sync": sync, "first_flips": [tuple(f) for f in first_flips], "own": [s == own for s in specs]} | more
-        )
+        flips = [tuple(f) for f in first_flips]
+        options = self.options | {"sync": sync, "first_flips": flips, "own": [s == own for s in specs]} | more
         try:
             return _engine.OpenLoop(self.recorded, wanted, self._seed, options, *self._ranges, self.running)
         except ValueError as error:

@@ -218,9 +218,11 @@ class Simulator:
         major, minor = kernel_version(recording.manifest.get("kernel"))
         flips = FirstFlips() if self.unseen is None else _first_flips(self.unseen)
         self.first_flips = flips
-        self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)], "major": major, "minor": minor}
         features = recording.manifest.get("features") or {}
-        self.options |= _tunables(recording) | {"hrtick": bool(features.get("HRTICK", False))}
+        self.options = self.loop.options | _tunables(recording) | {
+            "sync": False, "first_flips": [tuple(flips)], "major": major, "minor": minor,
+            "hrtick": bool(features.get("HRTICK", False)),
+        }  # fmt: skip
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from rewake.replay import _engine, sync
 from rewake.replay.sync import Bools, Ints, Sites
 
+
 class FirstFlips(NamedTuple):
     """One hypothesis of wakee_flips of the tasks older than the recording (engine/flips.hpp)."""
 

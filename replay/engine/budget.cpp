@@ -64,7 +64,7 @@ Cpu Budget::ask(Policy& policy, const View& v, const Wakeup& w) { return policy.
 
 uint16_t Budget::proven(Policy& policy, View& v, const Wakeup& w, Cpu goal, const Probed& x) {
     const Llc llc = v.topo->llc[w.prev.v];
-    PolicyState& s = policy.state;
+    PolicyState& s = policy.memory();
     uint16_t found = 0;
     // Takes over some of the probed values, asks, and puts everything back.
     auto attempt = [&](uint16_t what) {
@@ -98,7 +98,7 @@ uint16_t Budget::proven(Policy& policy, View& v, const Wakeup& w, Cpu goal, cons
 }
 
 uint16_t Budget::possible(Policy& policy, View& v, const Wakeup& w, Cpu made, Cpu goal) {
-    PolicyState& s = policy.state;
+    PolicyState& s = policy.memory();
     auto attempt = [&](auto&& change) {
         const Restore restore(s, w);
         Wakeup as = w;
@@ -172,7 +172,7 @@ void Budget::orders(Policy& policy, View& v, const Wakeup& w, Cpu recorded, int6
     std::vector<Cpu> answers;
     for (uint32_t state = 0; state < (1u << n); ++state) {
         for (size_t i = 0; i < n; ++i) set_idle(v, near[i], (state >> i) & 1);
-        const Restore restore(policy.state, w);
+        const Restore restore(policy.memory(), w);
         const Cpu c = ask(policy, v, w);
         if (std::find(answers.begin(), answers.end(), c) == answers.end()) answers.push_back(c);
         out.among |= c == recorded;
@@ -184,7 +184,7 @@ Blame Budget::blame(Policy& policy, const View& v, const Wakeup& w, Cpu recorded
     Blame out;
     scratch_ = v;
     const auto made = [&] {
-        const Restore restore(policy.state, w);
+        const Restore restore(policy.memory(), w);
         return ask(policy, v, w);
     }();
     if (made != recorded) {

@@ -392,11 +392,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 take_flips(in, w, d.flips ? d.flips[row] : 0);
             if (own) {
                 if (opt_.log_inputs)
-                    log_.note(row, machine_.view(), w, in.policy->state, machine_.queue_load(p, w.prev));
+                    log_.note(row, machine_.view(), w, in.policy->memory(), machine_.queue_load(p, w.prev));
                 if (in.flips && seen.flips) in.flips->know(p, *seen.flips);
-                take_private(in.policy->state, seen, p, topo_.llc[w.prev.v]);
-                own_task_ = in.policy->state.task(p);
-                own_hic_ = in.policy->state.hic;
+                take_private(in.policy->memory(), seen, p, topo_.llc[w.prev.v]);
+                own_task_ = in.policy->memory().task(p);
+                own_hic_ = in.policy->memory().hic;
             }
             if (own && budget_ && cls != DecisionClass::pinned) {
                 Probed known = truth;
@@ -406,9 +406,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
-            const PolicyState::Task curr_before = in.flips ? in.policy->state.task(w.curr) : PolicyState::Task{};
+            const PolicyState::Task curr_before = in.flips ? in.policy->memory().task(w.curr) : PolicyState::Task{};
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
-            if (in.flips) in.flips->follow(w, curr_before, in.policy->state.task(w.curr));
+            if (in.flips) in.flips->follow(w, curr_before, in.policy->memory().task(w.curr));
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
@@ -446,7 +446,7 @@ void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
 
 /// Gives a policy the flips of one of several hypotheses.
 void OpenLoop::take_flips(Instance& in, const Wakeup& w, size_t which) {
-    for (TaskId t : {w.p, w.curr}) in.flips->give(in.policy->state.task(t), t, which);
+    for (TaskId t : {w.p, w.curr}) in.flips->give(in.policy->memory().task(t), t, which);
 }
 
 /// The answer under the first hypothesis. `counts`: not a pinned wakeup, whose result is forced.
@@ -459,7 +459,7 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     answers_.decided[row] = counts;
     take_loads(w, only.load);
     if (only.irq) machine_.set_irq_load(only.irq);
-    take_private(only.policy->state, seen, w.p, topo_.llc[w.prev.v]);
+    take_private(only.policy->memory(), seen, w.p, topo_.llc[w.prev.v]);
     if (seen.flips) panel_->flips.know(w.p, *seen.flips);
     const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_);
     if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);

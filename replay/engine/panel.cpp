@@ -53,7 +53,7 @@ void Panel::give_idle_cores(PolicyState& s, uint32_t member) {
 void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
                    uint32_t& agreed, uint8_t& searched, uint32_t& looked) {
     const Topology& topo = *machine.view().topo;
-    PolicyState& s = policy.state;
+    PolicyState& s = policy.memory();
     const int32_t was_prev = machine.view().nr_idle_scan[prev_], was_waker = machine.view().nr_idle_scan[waker_];
     std::array<uint32_t, 2> after{idle_cores_[prev_], idle_cores_[waker_]};
     for (uint32_t left = members_; left;) {
@@ -98,7 +98,7 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
 
 Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
                PanelAnswers& out) {
-    PolicyState& s = policy.state;
+    PolicyState& s = policy.memory();
     s.task(std::max(w.p, w.curr));
     if (!s.buddies.empty()) s.buddy(std::max(w.p, w.curr));
     const View& v = machine.view();

@@ -51,7 +51,7 @@ class PluginPolicy final : public Policy {
     bool sees_every_idle() const override { return plugin_->calls().on_cpu_idle != nullptr; }
     LoadKind load_kind() const override { return base_->load_kind(); }
     bool energy_aware() const override { return base_->energy_aware(); }
-    void set_first_flips(uint32_t flips) override { base_->set_first_flips(flips); }
+    PolicyState& memory() override { return base_->memory(); }
     const IrqSettings* irq_settings() const override { return base_->irq_settings(); }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     Composed& base() { return *base_; }

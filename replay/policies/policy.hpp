@@ -146,7 +146,8 @@ class Policy {
     virtual void follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
                         const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {}
     /// Before the first decision: wakee_flips of the tasks that were there before the recording began.
-    virtual void set_first_flips(uint32_t flips) { state.first_flips = flips; }
+    /// The private state that decides: that of the base where a policy asks another one's steps.
+    virtual PolicyState& memory() { return state; }
     PolicyState state;
     Reasons* reasons = nullptr;  ///< where decide() tells its reasons (steps/reasons.hpp); nullptr: nowhere
 };

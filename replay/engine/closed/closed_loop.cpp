@@ -38,7 +38,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
         if (!arm.policy) continue;
         if (arm.policy->irq_settings()) throw std::invalid_argument("reads interrupt load, which is not simulated yet");
         const FirstFlips& first = recorded.first_flips.front();  // the first wakeup halves them
-        arm.policy->set_first_flips(first.halved_s > 0 ? 2 * first.flips : first.flips);
+        arm.policy->memory().first_flips = first.halved_s > 0 ? 2 * first.flips : first.flips;
     }
     machine_.set_exit_latency(recorded.exit_latency);
     machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);

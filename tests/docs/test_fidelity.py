@@ -156,6 +156,8 @@ def synthetic() -> list[Any]:
     inputs = [
         {"input": "recent_cpu", "origin": "reconstructed", "decisions": 900, "exact": 0.995, "close": None,
          "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None},
+        {"input": "flips_carried", "origin": "reconstructed", "decisions": 900, "exact": 0.98, "close": None,
+         "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None},
         {"input": "util", "origin": "reconstructed", "decisions": 900, "exact": 0.2, "close": 0.85, "error_p50": 1.5,
          "error_p90": 20.0, "error_p99": 1234.0, "r2": 0.99, "probed_mean": 300.0, "mean": 290.0},
     ]  # fmt: skip

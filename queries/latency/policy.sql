@@ -32,12 +32,9 @@ WITH bounds AS (
         policy,
         known,
         known AND (censored OR latency_ns IS NULL) AS cut,
-        CASE WHEN known THEN latency_ns ELSE coalesce(lo_ns, 0) END AS lo,
-        CASE
-            WHEN known THEN latency_ns
-            WHEN lo_ns IS NULL THEN 9223372036854775807
-            ELSE coalesce(hi_ns, 9223372036854775807)
-        END AS hi,
+        -- Where the choice is known, the ledger has the recorded latency in both.
+        coalesce(lo_ns, 0) AS lo,
+        coalesce(hi_ns, 9223372036854775807) AS hi,
         NOT known AND lo_ns IS NULL AS no_estimate
     FROM awaited
 ),

@@ -30,15 +30,26 @@ width AS (
     WHERE span.span_ns / steps.ns <= greatest(1, least(100, 5000 // greatest(1, replayed.policies)))
 ),
 
+-- Once per decision and not once per policy.
+timed AS MATERIALIZED (
+    SELECT
+        fair_wakeup.decision_id,
+        fair_wakeup.chosen_cpu,
+        ((fair_wakeup.ts_ns - width.first_ns) // width.ns)::INTEGER AS number
+    FROM fair_wakeup
+    CROSS JOIN width
+),
+
 counted AS (
     SELECT
-        awaited.policy,
-        (awaited.ts_ns - width.first_ns) // width.ns AS number,
+        ledger.policy,
+        timed.number,
         count(*) AS decisions,
-        count(*) FILTER (WHERE awaited.cpu <> awaited.chosen_cpu) AS disagreed,
-        count(*) FILTER (WHERE has_outcome(awaited.outcome, 'exposed')) AS exposed
-    FROM awaited
-    CROSS JOIN width
+        count(*) FILTER (WHERE ledger.cpu <> timed.chosen_cpu) AS disagreed,
+        count(*) FILTER (WHERE has_outcome(ledger.outcome, 'exposed')) AS exposed
+    FROM ledger
+    JOIN timed ON timed.decision_id = ledger.decision_id
+    WHERE ledger.cpu IS NOT NULL
     GROUP BY ALL
 ),
 

@@ -19,7 +19,7 @@ constexpr size_t kPending = 1 << 20, kOut = 128 << 10;
 }  // namespace
 
 Spool::Spool(const std::string& trace, uint64_t most) : trace_(trace), most_(most) {
-    const char* folder = std::getenv("TMPDIR");
+    const char* folder = std::getenv("TMPDIR");  // without it POSIX's /tmp; mkostemp fills in the X
     std::string name = std::string(folder != nullptr && folder[0] != '\0' ? folder : "/tmp") + "/rewake-XXXXXX";
     const int fd = ::mkostemp(name.data(), O_CLOEXEC);
     if (fd < 0) {

@@ -86,6 +86,22 @@ ignore_probes_option = click.option(
 )
 
 
+def balance_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
+    """--balance, for commands that simulate."""
+    return click.option(
+        "--balance",
+        type=click.Choice(("model", "recorded-rate", "off")),
+        default="recorded-rate",
+        show_default=True,
+        help=text,
+    )
+
+
+def move_cost_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
+    """--move-cost, for commands that simulate."""
+    return click.option("--move-cost", type=click.FloatRange(0), default=1.0, show_default=True, help=text)
+
+
 def sync_of(assume: tuple[str, ...], *, inferable: bool = True) -> str:
     """What --assume says of WF_SYNC; the last one counts. Without it: auto where that is possible (it takes the
     recorded kernel's own column)."""

@@ -120,6 +120,16 @@ def store_option(function: _F) -> _F:
     )(function)  # fmt: skip
 
 
+floor_option = click.option(
+    "--floor",
+    type=click.FloatRange(0),
+    default=2.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Smaller changes are no changes.",
+)
+
+
 def watch_options(function: _F) -> _F:
     """Which histories, and what is a change."""
     for option in reversed(
@@ -127,8 +137,7 @@ def watch_options(function: _F) -> _F:
             click.option("--suite", "suites", multiple=True, metavar="NAME", help="This suite only; repeat it."),
             click.option("--policy", "policies", multiple=True, metavar="NAME", help="This policy only; repeat it."),
             click.option("--metric", "metrics", multiple=True, metavar="NAME", help="This metric only; repeat it."),
-            click.option("--floor", type=click.FloatRange(0), default=2.0, show_default=True, metavar="PERCENT",
-                         help="Smaller changes are no changes."),
+            floor_option,
         )
     ):  # fmt: skip
         function = option(function)

@@ -62,14 +62,8 @@ FEATURES = "features"
 @window_option
 @click.option("--windows", default="50ms", show_default=True, metavar="DURATION", help="As of simulate.")
 @click.option("--replicas", type=click.IntRange(1, 100), default=3, show_default=True, help="As of simulate.")
-@click.option(
-    "--balance",
-    type=click.Choice(("model", "recorded-rate", "off")),
-    default="recorded-rate",
-    show_default=True,
-    help="As of simulate.",
-)
-@click.option("--move-cost", type=click.FloatRange(0), default=1.0, show_default=True, help="As of simulate.")
+@_answers.balance_option()
+@_answers.move_cost_option()
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric only; repeat it.")
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Compare this policy only; repeat it.")
-@click.option(
-    "--floor",
-    type=click.FloatRange(0),
-    default=2.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Smaller changes are no changes.",
-)
+@_runs.floor_option
 @click.option(
     "--unpaired", is_flag=True, help="BASE and NEW are repeats of one load, not replays of the same recordings."
 )

@@ -225,14 +225,7 @@ def _tell(s: Summary, store: str, traces: int, passed_over: int, format_: str) -
     help="Recordings that their own kernel's column reproduces with less skill do not count.",
 )
 @click.option("--any-skill", is_flag=True, help="No fidelity gate: also those without a column count.")
-@click.option(
-    "--floor",
-    type=click.FloatRange(0),
-    default=2.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Smaller changes are no changes.",
-)
+@_runs.floor_option
 @click.option(
     "--html", "page", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
     help="Write the report with charts as one HTML file that needs no network, and print its name.",

@@ -39,20 +39,8 @@ from rewake.errors import UsageError
     show_default=True,
     help="Times that each window is run; all but the first draw their costs anew.",
 )
-@click.option(
-    "--balance",
-    type=click.Choice(("model", "recorded-rate", "off")),
-    default="recorded-rate",
-    show_default=True,
-    help="Load balancing: by rule, as often as the recorded kernel, none.",
-)
-@click.option(
-    "--move-cost",
-    type=click.FloatRange(0),
-    default=1.0,
-    show_default=True,
-    help="Times the cost of running elsewhere (2 µs in the LLC, 20 in the node, 50 beyond).",
-)
+@_answers.balance_option("Load balancing: by rule, as often as the recorded kernel, none.")
+@_answers.move_cost_option("Times the cost of running elsewhere (2 µs in the LLC, 20 in the node, 50 beyond).")
 @click.option(
     "--scan-cost",
     type=click.IntRange(0, 100_000),

@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 @click.option("--a", "more_a", multiple=True, type=click.Path(path_type=Path), help="A further repeat of A.")
 @click.option("--b", "more_b", multiple=True, type=click.Path(path_type=Path), help="A further repeat of B.")
 @click.option("--windows", default="1s", show_default=True, metavar="DURATION", help="As of simulate.")
-@click.option(
-    "--balance",
-    type=click.Choice(("model", "recorded-rate", "off")),
-    default="recorded-rate",
-    show_default=True,
-    help="As of simulate.",
-)
-@click.option("--move-cost", type=click.FloatRange(0), default=1.0, show_default=True, help="As of simulate.")
+@_answers.balance_option()
+@_answers.move_cost_option()
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
 @force_option
 @format_option("table", "json")

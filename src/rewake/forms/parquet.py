@@ -37,6 +37,12 @@ _COPY_OPTIONS = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2"
 """V2 brings DELTA_BINARY_PACKED: half the cpu and three quarters of the space of plain pages under zstd."""
 
 
+def _copied(table: Table, file: Path) -> str:
+    """Where COPY puts a table, and how."""
+    about = f"{{schema_version: '{SCHEMA_VERSION}', rewake_table: '{table.name}'}}"
+    return f"{literal(file)} ({_COPY_OPTIONS}, KV_METADATA {about})"
+
+
 _MANY_ROWS = 10_000_000
 """From here on a second thread saves more waiting than it costs; below, it costs a tenth and saves little."""
 
@@ -174,10 +180,7 @@ def copy_out(con: duckdb.DuckDBPyConnection, table: Table, columns: Columns, fil
     file.parent.mkdir(parents=True, exist_ok=True)
     con.register("given", arrays)
     try:
-        con.execute(
-            f"COPY (SELECT {', '.join(exprs)} FROM given) TO {literal(file)}"
-            f" ({_COPY_OPTIONS}, KV_METADATA {{schema_version: '{SCHEMA_VERSION}', rewake_table: '{table.name}'}})"
-        ).fetchall()
+        con.execute(f"COPY (SELECT {', '.join(exprs)} FROM given) TO {_copied(table, file)}").fetchall()
     except duckdb.Error as error:
         raise TraceError(f"{file}: cannot be written: {first_line(error)}") from error
     finally:
@@ -199,10 +202,7 @@ def write_rows(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Mapp
             f"INSERT INTO given_rows VALUES {', '.join([place] * len(rows))}",
             [row.get(name) for row in rows for name in table.names],
         )
-        con.execute(
-            f"COPY given_rows TO {literal(file)}"
-            f" ({_COPY_OPTIONS}, KV_METADATA {{schema_version: '{SCHEMA_VERSION}', rewake_table: '{table.name}'}})"
-        ).fetchall()
+        con.execute(f"COPY given_rows TO {_copied(table, file)}").fetchall()
     except duckdb.Error as error:
         raise TraceError(f"{file}: cannot be written: {first_line(error)}") from error
 

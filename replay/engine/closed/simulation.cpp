@@ -190,8 +190,8 @@ over:
     int64_t lost = 0;
     for (const Task& t : tasks_) {
         if (!t.script) continue;
-        lost += t.passed;
-        if (t.pos < t.script->ops.size()) lost += t.script->ops[t.pos].work - t.left;
+        // Behind its last action a task has only what was added to it.
+        lost += t.passed + (t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0) - t.left;
     }
     if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;

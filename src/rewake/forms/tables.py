@@ -343,7 +343,7 @@ cross_node    i64     | those that left the NUMA node
 preemptions   i64     | times that a task had to leave a CPU to another
 switches      i64     | context switches
 cpu_ns        i64 ns  | CPU time of the fair tasks
-work_ns       i64 ns  | work done of their scripts, at full capacity
+work_ns       i64 ns  | work done of their scripts, at full capacity, the warm-up's included
 llc_idle_ns   i64 ns  | time in which a task waited and a CPU of its LLC was idle
 llc_over_10us i64     | such intervals of at least 10 us
 llc_over_100us i64    | at least 100 us

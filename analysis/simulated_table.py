@@ -131,6 +131,8 @@ def notes(s: Simulated) -> list[str]:
         f"{t.get('scan_ns', 0)} ns, speed beside a busy sibling {t.get('smt', 1):g}. No cache, bandwidth, frequency or "
         "lock contention. Compare with the factual line, never with the record."
     )
+    if t.get("sync", "auto") != "auto":
+        settings += f" WF_SYNC assumed {'set' if t['sync'] == '1' else 'clear'} for every wakeup by a task."
     lines = [settings]
     lines += [
         f"{p['policy']}: {percent(p['diverged_pct'], 0)} of its windows left the recording behind." for p in s.diverged

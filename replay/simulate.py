@@ -131,6 +131,8 @@ class Settings:
     smt: float = 1.0
     timers: str = "relative"
     pin: bool = False
+    sync: str = "auto"
+    """WF_SYNC of the wakeups: inferred from the recording, or "0" or "1" for all."""
 
 
 @dataclass(frozen=True)
@@ -314,10 +316,12 @@ class Simulator:
             decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
             n = len(decisions["event_id"])
             decisions |= {name: values[first : first + n] for name, values in self.luck.items()}
-            if self.unseen is not None:
+            if self.settings.sync != "auto":
+                decisions["sync"] = np.full(n, self.settings.sync == "1")
+            elif self.unseen is not None:
                 decisions["sync"] = self.unseen.sync[first : first + n]
-                if self.unseen.scan is not None:
-                    decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
+            if self.unseen is not None and self.unseen.scan is not None:
+                decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n

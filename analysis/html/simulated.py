@@ -197,7 +197,7 @@ _MEANING = (
     ("windows_ns", "windows of at most"), ("replicas", "replicas, each with other costs drawn"),
     ("balance", "balancing"), ("move_factor", "cost of moving, times the recorded one"),
     ("scan_ns", "cost per CPU searched, ns"), ("smt", "speed beside a busy sibling"), ("timers", "timers"),
-    ("seed", "seed"),
+    ("sync", "WF_SYNC"), ("seed", "seed"),
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from a query about its run. claims/POLICY.toml says what a posting claims and wh
     title, author, date, policy, against (the baseline), about (what the patch does, in Markdown), remark (a quote)
     row: id; family; claim, the posting's figures; quote, verbatim but for line breaks; status, of STATUSES; why: what
       one step can and cannot say. When tried also: recordings; policy, against, where not the posting's; figures, each
-      with the direction that the posting's mechanism implies (fewer, more, same; "": shown only)
+      with the direction that the posting's mechanism implies (fewer, more, same; "": shown only). Where the closed loop
+      can say something of the posted result: closed, see closed.py
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
+import closed  # noqa: E402
 from _pages import Missing, asked, head, jobs, main, meta_of, rewake, table  # noqa: E402
 
 SYNCS = ("0", "1")
@@ -185,7 +187,9 @@ def measured(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Repla
     return lines
 
 
-def section(claims: dict[str, Any], key: str, runs: dict[tuple[str, str], Replayed]) -> list[str]:
+def section(
+    claims: dict[str, Any], key: str, runs: dict[tuple[str, str], Replayed], answers: closed.Answers
+) -> list[str]:
     """Everything about one posting."""
     posting = claims["posting"][key]
     rows = [r for r in claims["row"] if r["posting"] == key]
@@ -203,7 +207,7 @@ def section(claims: dict[str, Any], key: str, runs: dict[tuple[str, str], Replay
         out += [f"One-step figures, per 1,000 decisions where no count is given, `{against}` → the row's policy:", ""]
         lines = [[f"`{r['id']}`", f"`{pair(claims, r)[1]}`", *line] for r, line in tried]
         out += table(["row", "policy", "recording", "figure", "sync=0", "sync=1", "against the posting"], lines)
-    return out
+    return out + closed.section(rows, lambda row: pair(claims, row), answers)
 
 
 def summary(claims: dict[str, Any], runs: dict[tuple[str, str], Replayed]) -> list[str]:
@@ -227,10 +231,12 @@ def _verdicts(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Repl
                 yield verdict(expected, direction(name, figures[against], figures[policy]))
 
 
-def recordings_section(runs: dict[tuple[str, str], Replayed], metas: dict[str, dict[str, Any]]) -> list[str]:
+def recordings_section(
+    runs: dict[tuple[str, str], Replayed], answers: closed.Answers, metas: dict[str, dict[str, Any]]
+) -> list[str]:
     lines, made = [], jobs(HERE / "jobs")
     for name, meta in metas.items():
-        run = runs[name, "0"]
+        run = runs.get((name, "0")) or Replayed(answers[(name, "auto"), "0"]["recording"], {}, {})
         header, fidelity = run.header, run.fidelity
         machine = f"CPUs {header['cpus']}, LLCs {header['llcs']}, nodes {header['nodes']}"
         agreement = f"{fidelity['policy']}: {100 * fidelity['agreement']:.1f} %" if fidelity else "-"
@@ -244,20 +250,35 @@ def recordings_section(runs: dict[tuple[str, str], Replayed], metas: dict[str, d
     return [*out, *(made[n] for n in metas if n in made), "```", ""]
 
 
-def page(claims: dict[str, Any], runs: dict[tuple[str, str], Replayed], metas: dict[str, dict[str, Any]]) -> str:
+def page(
+    claims: dict[str, Any],
+    runs: dict[tuple[str, str], Replayed],
+    answers: closed.Answers,
+    metas: dict[str, dict[str, Any]],
+) -> str:
     out = head("seeds", claims["page"]["title"], claims["page"]["intro"])
     out += summary(claims, runs)
     for key in claims["posting"]:
-        out += section(claims, key, runs)
+        out += section(claims, key, runs, answers)
     out += ["## Recordings", "", claims["page"]["recordings"].strip(), ""]
-    out += recordings_section(runs, metas)
+    out += recordings_section(runs, answers, metas)
     out += ["## Commands", "", claims["page"]["commands"].strip(), "", "```sh"]
     for recording, sync in runs:
         out.append(shlex.join(["rewake", "replay", f"{recording}/trace.dat", *options(claims, recording, sync)]))
+    for (recording, sync), policies in simulations(claims).items():
+        for factor in closed.SWEEP:
+            given = closed.words(policies, sync, factor)
+            out.append(shlex.join(["rewake", "simulate", f"{recording}/trace.dat", *given]))
     return "\n".join([*out, "```"]) + "\n"
 
 
+def simulations(claims: dict[str, Any]) -> dict[closed.Asked, list[str]]:
+    """Recordings that are simulated, each with its policies."""
+    return closed.wanted(claims["row"], lambda row: pair(claims, row))
+
+
 def recordings_of(claims: dict[str, Any]) -> list[str]:
+    """Recordings that are replayed."""
     return list(dict.fromkeys(name for r in claims["row"] for name in r.get("recordings", ())))
 
 
@@ -270,14 +291,18 @@ def find(names: Iterable[str], folders: list[Path]) -> dict[str, Path]:
 
 
 def make(claims: dict[str, Any], folders: list[Path]) -> str:
-    places = find(recordings_of(claims), folders)
+    replays, simulating = recordings_of(claims), simulations(claims)
+    places = find(dict.fromkeys([*replays, *(name for name, _ in simulating)]), folders)
     runs = {}
-    for name, place in places.items():
+    for name in replays:
+        place = places[name]
         wanted = {f for r in claims["row"] if name in r.get("recordings", ()) for f in r["figures"]}
         for sync in SYNCS:
             print(f"seeds: {name} sync={sync}", file=sys.stderr)
             runs[name, sync] = replayed(place / "trace.dat", options(claims, name, sync), wanted)
-    return page(claims, runs, {name: meta_of(place) for name, place in places.items()})
+    print(f"seeds: {len(simulating)} simulations, {len(closed.SWEEP)} times", file=sys.stderr)
+    answers = closed.simulated(places, simulating)
+    return page(claims, runs, answers, {name: meta_of(place) for name, place in places.items()})
 
 
 if __name__ == "__main__":

@@ -153,6 +153,7 @@ class Recording(_Asked):
         scan_cost: int = 0,
         smt: float = 1.0,
         timers: str = "relative",
+        sync: str = "auto",
         hints: Path | str | None = None,
         seed: int = 0,
         threads: int = 1,
@@ -164,9 +165,10 @@ class Recording(_Asked):
         The recorded kernel's column, the recorded placement and the null model are always simulated beside the
         policies: what they come to says how far the rest can be trusted. `windows`: their length, "1s" or "250ms";
         `balance`: "recorded-rate", "model" or "off"; `move_cost`, `scan_cost` (ns), `smt`, `timers` ("relative",
-        "absolute"): as `rewake simulate` has them. `hints`: a rules file for the policies that follow one. `out`: where
-        the run goes; None: the cache. QualityVeto where the quality card refuses the recording, or more windows diverge
-        than can be answered for, unless `force`; UsageError for what cannot be simulated.
+        "absolute"), `sync` ("auto", "0", "1": WF_SYNC): as `rewake simulate` has them. `hints`: a rules file for the
+        policies that follow one. `out`: where the run goes; None: the cache. QualityVeto where the quality card refuses
+        the recording, or more windows diverge than can be answered for, unless `force`; UsageError for what cannot be
+        simulated.
         """
         from rewake.analysis import simulated
         from rewake.replay.hints import load
@@ -174,6 +176,7 @@ class Recording(_Asked):
 
         for name, value, known in (
             ("balance", balance, ("recorded-rate", "model", "off")), ("timers", timers, ("relative", "absolute")),
+            ("sync", sync, ("auto", "0", "1")),
         ):  # fmt: skip
             if value not in known:
                 raise UsageError(f"{name}={value!r}: {', '.join(map(repr, known))} expected")
@@ -181,7 +184,7 @@ class Recording(_Asked):
             raise UsageError("replicas 1 to 100, smt above 0 to 1, no negative cost or seed expected")
         settings = Settings(
             windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
-            scan_ns=scan_cost, smt=smt, timers=timers,
+            scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
         )  # fmt: skip
         wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
         rules = None if hints is None else load(Path(hints))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ FAMILIES = {
 
 
 make = generator.load(SEEDS)
+closed = sys.modules["closed"]
 CLAIMS = make.load()
 PAGE = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
 
@@ -68,6 +70,10 @@ def test_rows_are_complete() -> None:
         assert tried == bool(row.get("recordings")) == bool(row.get("figures")), row["id"]
         assert set(row.get("figures", {})) <= set(make.FIGURES), row["id"]
         assert set(row.get("figures", {}).values()) <= {"fewer", "more", "same", ""}, row["id"]
+        if simulated := row.get("closed"):
+            assert set(simulated) - {"sync"} == {"figure", "recordings", "why"}, row["id"]
+            assert simulated["figure"] in closed.FIGURES, row["id"]
+            assert set(simulated["recordings"].values()) <= {"fewer", "more", "same", ""}, row["id"]
 
 
 @pytest.mark.skipif(not POSTINGS.is_dir(), reason="the postings are not part of the repository")
@@ -95,11 +101,15 @@ def test_page_has_the_rows_of_the_claims_in_their_order() -> None:
 
 def test_page_has_the_command_of_every_replay_and_the_job_of_every_made_recording() -> None:
     recordings = make.recordings_of(CLAIMS)
+    simulated = make.simulations(CLAIMS)
+    for (name, sync), policies in simulated.items():
+        for factor in closed.SWEEP:
+            assert f"rewake simulate {name}/trace.dat {' '.join(closed.words(policies, sync, factor))}\n" in PAGE
     for name in recordings:
         for sync in make.SYNCS:
             assert f"rewake replay {name}/trace.dat --assume sync={sync} --policy " in PAGE
     for name, line in make.jobs(SEEDS / "jobs").items():
-        assert name in recordings
+        assert name in recordings or (name, "auto") in simulated
         assert f"\n{line}\n" in PAGE
 
 
@@ -173,15 +183,49 @@ def test_generator_on_a_bundled_recording() -> None:
         "recordings": [name],
         "figures": {"would_move": "fewer", "stacked": "more", "on_heavy": "fewer"},
     }
-    left = {**row, "id": "t.left", "status": "closed loop", "recordings": [], "figures": {}}
+    simulated = {"figure": "wake_per_s", "recordings": {name: "fewer"}, "sync": "1", "why": "Why\nnot."}
+    left = {**row, "id": "t.left", "status": "closed loop", "recordings": [], "figures": {}, "closed": simulated}
     posting = {"title": "P", "author": "A", "date": "D", "policy": "wakeup-buddy", "against": "linux-3.8",
                "about": "About.", "remark": "So\nit is."}  # fmt: skip
     page = {"title": "T", "intro": "I", "recordings": "R", "commands": "C", "max_exposure_pct": 20.0, "forced": []}
     claims = {"page": page, "posting": {"p": posting}, "row": [row, left]}
     text = make.make(claims, [ROOT / "fixtures"])
     section = text[text.index("## P") : text.index("## Recordings")]
+    replays, simulations = section.split("Closed loop")
+    section = f"{replays}Closed loop{re.sub(r'[0-9,]+ → [0-9,]+', 'n → n', simulations)}"
     assert section.splitlines() == GOLDEN.read_text(encoding="utf-8").splitlines()
     assert f"rewake replay {name}/trace.dat --assume sync=1 --policy linux-3.8 --policy wakeup-buddy\n" in text
+    assert f"rewake simulate {name}/trace.dat --policy linux-3.8 --policy wakeup-buddy --assume sync=1 " in text
+
+
+def line(value: float | None, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    return {"cycles_per_s": value, "cycles_low_per_s": low, "cycles_high_per_s": high, "diverged_pct": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("expected", "pairs", "word"),
+    [
+        ("more", [(line(100, 90, 110), line(130, 120, 140))], "as posted"),
+        ("more", [(line(100, 90, 125), line(130, 120, 140))], "as posted, windows overlap"),
+        ("more", [(line(100), line(130))], "as posted, spread unknown"),
+        ("more", [(line(100), line(101))], "no difference"),
+        ("same", [(line(100), line(101))], "as posted"),
+        ("fewer", [(line(100), line(130))], "not as posted"),
+        ("more", [(line(100), line(130)), (line(100), line(80))], "open: depends on what a move costs"),
+        ("more", [(line(None), line(130))], "too few wakeups"),
+        ("", [(line(100), line(130))], "shown only"),
+    ],
+)
+def test_verdict_of_a_sweep(expected: str, pairs: list[Any], word: str) -> None:
+    assert closed.verdict("cycles_per_s", expected, pairs) == word
+
+
+def test_what_is_simulated_is_asked_for_once() -> None:
+    rows = [{"closed": {"recordings": {"r": "fewer"}}}, {"closed": {"recordings": {"r": "more"}, "sync": "1"}}, {},
+            {"closed": {"recordings": {"r": "same", "s": ""}}}]  # fmt: skip
+    pairs = iter([("a", "b"), ("a", "b"), ("a", "c"), ("a", "c")])
+    found = closed.wanted(rows, lambda _: next(pairs))
+    assert found == {("r", "auto"): ["a", "b", "c"], ("r", "1"): ["a", "b"], ("s", "auto"): ["a", "c"]}
 
 
 def test_heavy_cpus() -> None:

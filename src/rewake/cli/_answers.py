@@ -102,14 +102,16 @@ def move_cost_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
     return click.option("--move-cost", type=click.FloatRange(0), default=1.0, show_default=True, help=text)
 
 
-def sync_of(assume: tuple[str, ...], *, inferable: bool = True) -> str:
+def sync_of(assume: tuple[str, ...], *, inferable: bool = True, causal: bool = True) -> str:
     """What --assume says of WF_SYNC; the last one counts. Without it: auto where that is possible (it takes the
     recorded kernel's own column)."""
     sync = "auto" if inferable else "0"
     for text in assume:
         name, _, sync = text.partition("=")
-        if name != "sync" or sync not in ("0", "1", "auto", "causal"):
-            raise UsageError(f"--assume {text}: sync=0, sync=1, sync=auto or sync=causal expected")
+        if name != "sync" or sync not in ("0", "1", "auto", *(("causal",) if causal else ())):
+            raise UsageError(
+                f"--assume {text}: sync=0, sync=1{', sync=auto or sync=causal' if causal else ' or sync=auto'} expected"
+            )
     return sync
 
 

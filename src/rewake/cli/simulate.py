@@ -63,6 +63,13 @@ from rewake.errors import UsageError
     show_default=True,
     help="Timers fire so long after their sleep began, or when they were recorded.",
 )
+@click.option(
+    "--assume",
+    multiple=True,
+    metavar="sync=0|1|auto",
+    help="WF_SYNC, which no event carries: auto infers it from the recording (default), 0 and 1 take it as clear or "
+    "set wherever a task wakes another.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
 @click.option(
     "--threads",
@@ -87,6 +94,7 @@ def command(
     scan_cost: int,
     smt: float,
     timers: str,
+    assume: tuple[str, ...],
     seed: int,
     threads: int,
     output: Path | None,
@@ -104,7 +112,7 @@ def command(
 
     settings = Settings(
         windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
-        scan_ns=scan_cost, smt=smt, timers=timers, pin=pin,
+        scan_ns=scan_cost, smt=smt, timers=timers, pin=pin, sync=_answers.sync_of(assume, causal=False),
     )  # fmt: skip
     if hints is not None and pin:
         raise UsageError("--hints says nothing with --pin: what was recorded is forced")

@@ -117,20 +117,25 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
 
 void ClosedLoop::finish() { reach(std::numeric_limits<Ns>::max()); }
 
-/// Opens the windows that begin until `ts`, simulates those that end before.
+/// Opens the windows that begin until `ts`, simulates those that end before: one after the other, so that few are open even
+/// behind a gap in the recording.
 void ClosedLoop::reach(Ns ts) {
-    while (!open_.empty() && open_.front()->builder.horizon() < ts) {
-        simulate(*open_.front());
-        open_.pop_front();
-    }
+    auto close = [this](Ns before) {
+        while (!open_.empty() && open_.front()->builder.horizon() < before) {
+            simulate(*open_.front());
+            open_.pop_front();
+        }
+    };
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
+        close(w.from);
         open_.push_back(
             std::make_unique<Open>(Open{next_, machine_, fair_, fifo_,
                                         ScriptBuilder(topo_, table_, machine_, w.from, w.measured, w.to, w.horizon)}));
         open_.back()->at.rebind();
         ++next_;
     }
+    close(ts);
 }
 
 void ClosedLoop::simulate(Open& w) {

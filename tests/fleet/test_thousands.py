@@ -24,7 +24,7 @@ from rewake.importing import import_trace
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "traces"
 TRACES = sorted(p for p in SHARED.glob("*/trace.*") if p.suffix in plan.SUFFIXES)
-WINDOW_MS, WINDOWS, SEEDS, BROKEN = 100, 400, 5, 4
+WINDOW_MS, WINDOWS, SEEDS, BROKEN = 75, 400, 5, 4
 SMALL = "6m"
 """The store is full with a fifth of the shards."""
 EVERY = 50

@@ -65,18 +65,18 @@ def build(con: duckdb.DuckDBPyConnection, trend: Trend, out: Path, title: str, v
     """Builds the site of a store into `out`; `con` is `Store.connect()`'s, `vega` is `html.bundle`'s text."""
     done = Written()
     bundle = out / "assets" / f"vega-{html.bundle_version()}.js"
-    _write(bundle, vega, done)
+    write(bundle, vega, done)
     for name in ASSETS:
-        _write(out / "assets" / name, _site(name), done)
+        write(out / "assets" / name, _site(name), done)
     scripts = f"assets/{bundle.name}"
     templates = _templates()
     page = templates.get_template("run.html")
     spec = _markup(text.json_in_script(charts.latency()))
     for shard in _shards(con):
         told = _run_page(con, shard)
-        _write(out / "runs" / f"{_stem(shard)}.html", page.render(csp=CSP, bundle=scripts, spec=spec, **told), done)
+        write(out / "runs" / f"{_stem(shard)}.html", page.render(csp=CSP, bundle=scripts, spec=spec, **told), done)
     index = templates.get_template("index.html").render(csp=CSP, bundle=scripts, **_index(trend, title))
-    _write(out / "index.html", index, done)
+    write(out / "index.html", index, done)
     return done
 
 
@@ -102,7 +102,8 @@ def _markup(safe: str) -> Any:
     return extra("markupsafe", "report", "a dashboard").Markup(safe)
 
 
-def _write(path: Path, body: str, done: Written) -> None:
+def write(path: Path, body: str, done: Written) -> None:
+    """A file of a site, whole, and only where its bytes change."""
     data = body.encode("utf-8")
     try:
         if path.read_bytes() == data:

@@ -224,6 +224,69 @@ def _failures(f: Fleet) -> Section:
     return Section("Failed", ("kind", "tasks", "trace", "what was said"), rows[:MOST_FAILURES], 1, more)
 
 
+@dataclass(frozen=True)
+class Cell:
+    """A policy's metric in a group: the change, its interval, and what to make of it."""
+
+    change: str = NOTHING
+    interval: str = ""
+    mark: str = ""
+    """better or worse where it is significant."""
+    tally: str = ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A group of a facet: how many recordings, and per metric a cell of every policy."""
+
+    name: str
+    n: int
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Every policy in every group of a facet that was tested, the group with the largest loss first."""
+
+    facet: str
+    policies: Sequence[str]
+    blocks: Sequence[Block]
+    untested: Sequence[tuple[str, int]]
+    """Groups that are too few, or all there is: name, recordings."""
+
+
+def matrix(f: Fleet, facet: str) -> Matrix:
+    """What there is of one facet."""
+    mine = [g for g in f.by_facet if g.facet == facet]
+    policies = list(dict.fromkeys(g.finding.policy for g in mine))
+    by: dict[str, dict[str, dict[str, Group]]] = {}
+    for g in mine:
+        by.setdefault(g.name, {}).setdefault(metric(g.finding.measure), {})[g.finding.policy] = g
+    worst = [g.name for g in f.changed("regression") if g.facet == facet]
+    order = [*dict.fromkeys(worst), *sorted(set(by) - set(worst))]
+    blocks = [
+        Block(
+            name,
+            max(g.finding.n for of in by[name].values() for g in of.values()),
+            [(label, [_cell(of.get(p)) for p in policies]) for label, of in by[name].items()],
+        )
+        for name in order
+    ]
+    sizes = {str(g["name"]): int(g["recordings"]) for g in f.groups if g["facet"] == facet}
+    return Matrix(facet, policies, blocks, sorted((n, k) for n, k in sizes.items() if n not in by))
+
+
+def _cell(g: Group | None) -> Cell:
+    if g is None:
+        return Cell()
+    x = g.finding
+    said = verdict(x)
+    return Cell(
+        _pct(x.effect_pct), _pct(x.interval_pct), said if said in ("better", "worse") else "",
+        f"{g.tally.better}/{g.tally.worse}/{g.tally.open}",
+    )  # fmt: skip
+
+
 def notes(f: Fleet) -> list[str]:
     """How it was judged."""
     unit = (

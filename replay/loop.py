@@ -110,19 +110,28 @@ def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
 
 def _settle(recording: Recording) -> int:
     """Time from sched_waking to sched_migrate_task of the same placement: the median of those that moved, ns."""
-    con = recording.connect(("migrate", "waking"))
-    try:
-        found = con.execute(
-            """
-            SELECT median(m.ts_ns - w.ts_ns)
-            FROM (SELECT * FROM migrate WHERE cause = ?) m
-            ASOF JOIN waking w ON m.cpu = w.cpu AND m.id > w.id WHERE m.task = w.task
-            """,
-            [ENUMS["migrate_cause"].index("wake")],
-        ).fetchall()
-    finally:
-        con.close()
-    return int(found[0][0] or 0)
+    cause = ENUMS["migrate_cause"].index("wake")
+    before = {name: np.empty(0, np.int64) for name in ("cpu", "id", "task", "ts_ns")}
+    took = [np.empty(0, np.int64)]
+    for k in range(recording.n_parts):
+        migrate = recording.read_part("migrate", k, (*before, "cause"))
+        why, unknown = with_null(migrate["cause"])
+        moved = np.flatnonzero((why == cause) & ~unknown)
+        here = recording.read_part("waking", k, tuple(before))
+        waking = {n: np.concatenate([old, with_null(here[n])[0]]) for n, old in before.items()}
+        order = np.argsort(waking["cpu"].astype(np.uint16), kind="stable")
+        waking = {name: column[order] for name, column in waking.items()}
+        cpu, event = waking["cpu"], waking["id"]
+        last = np.flatnonzero(np.append(cpu[1:] != cpu[:-1], True)) if len(cpu) else order
+        before = {name: column[last] for name, column in waking.items()}  # what comes before the next part's
+        if not len(cpu):
+            continue
+        of = {name: with_null(migrate[name])[0][moved].astype(np.int64) for name in before}
+        at = np.searchsorted((cpu << 48) + event, (of["cpu"] << 48) + of["id"]) - 1  # events are in order of their ids
+        same = (at >= 0) & (cpu[at] == of["cpu"]) & (waking["task"][at] == of["task"])
+        took.append((of["ts_ns"] - waking["ts_ns"][at])[same])
+    found = np.concatenate(took)
+    return int(np.median(found)) if len(found) else 0
 
 
 class Loop:

@@ -30,6 +30,9 @@ SCHED_SOFTIRQ = 7
 OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
 """What names of the collector's own tasks begin with, where the capture does not list them."""
 
+_ON_A_CPU = re.compile(r"/\d+")
+"""In the name of a kernel thread that is bound to a CPU."""
+
 
 def batch(source: Source, index: int, *, probe: bool = True) -> dict[str, Columns]:
     """The tables that the model reads; `probe`: with the placement probes. `balance`: when the load balancer ran."""
@@ -137,15 +140,20 @@ def recorded_machine(
     cgroup, no_cgroup = np.zeros(n, np.uint32), np.ones(n, np.bool_)
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
-    for row in rows_of(task):
-        kthread[row["task_id"]], observer[row["task_id"]] = bool(row["kthread"]), bool(row["observer"])
+    for name, column in (("kthread", kthread), ("observer", observer)):
+        values, null = with_null(task[name])
+        column[ids] = values & ~null
     names = {row["id"]: row["name"] for row in rows_of(source.read("comm"))}
+    told = {
+        comm: (name.startswith("migration/"), name.startswith(OBSERVERS), _ON_A_CPU.search(name) is not None)
+        for comm, name in names.items()
+    }
     policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
-    for row in rows_of(source.read("task_attr")):
+    for row in rows_of(source.read("task_attr", ("task_id", "comm", "policy", "cgroup", "allowed", "source"))):
         i = row["task_id"]
-        name = names.get(row["comm"], "")
-        stopper[i] |= name.startswith("migration/")
-        observer[i] |= name.startswith(OBSERVERS)
+        stops, observes, on_a_cpu = told.get(row["comm"], (False, False, False))
+        stopper[i] |= stops
+        observer[i] |= observes
         known = sources[row["source"]] != "inferred"
         if row["policy"] is not None:
             idle_policy[i] = policies[row["policy"]] == "idle"
@@ -153,8 +161,8 @@ def recorded_machine(
             policy_recorded[i] = known
         if row["allowed"] is not None:
             allowed[i] = masks.setdefault(row["allowed"], len(masks))
-            allowed_recorded[i] = known or re.search(r"/\d+", name) is not None
-            if (counts or {}).get(i, set()) - {cpus_in(row["allowed"])}:
+            allowed_recorded[i] = known or on_a_cpu
+            if counts and counts.get(i, set()) - {cpus_in(row["allowed"])}:
                 allowed_recorded[i] = False
         if row["cgroup"] is not None:
             cgroup[i], no_cgroup[i] = row["cgroup"], False
@@ -164,7 +172,7 @@ def recorded_machine(
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip
     groups, group_of = _task_groups(source, set(cgroup[~no_cgroup].tolist()))
-    in_group = [0 if n else group_of[int(c)] for c, n in zip(cgroup, no_cgroup, strict=True)]
+    in_group = [0 if n else group_of[c] for c, n in zip(cgroup.tolist(), no_cgroup.tolist(), strict=True)]
     tasks["group"] = np.array(in_group, np.uint16)
     try:
         machine = _engine.Recorded(cpus, domains, tasks, [*masks, *more], groups)

@@ -41,22 +41,33 @@ class Sites(NamedTuple):
 
 
 _DENSE = 1 << 22
-"""Pairs that are counted in a table rather than sorted."""
+"""Values up to here are numbered by a table rather than by sorting."""
 
 
 def _numbered(a: Ints, b: Ints) -> Ints:
-    """Numbers, from 0, of the pairs that occur."""
-    width = int(b.max(initial=0)) + 1
-    pairs = a * width + b
-    size = int(pairs.max(initial=0)) + 1
+    """Numbers, from 0 in ascending order, of the pairs that occur."""
+    b = _ranks(b)
+    return _ranks(_ranks(a) * (int(b.max(initial=0)) + 1) + b)
+
+
+def _ranks(values: Ints) -> Ints:
+    """Numbers, from 0 in ascending order, of the values that occur; none is negative."""
+    size = int(values.max(initial=0)) + 1
     if size > _DENSE:
-        number: Ints = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+        number: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
         return number
     there = np.zeros(size, np.bool_)
-    there[pairs] = True
+    there[values] = True
     numbers: Ints = np.cumsum(there) - 1
-    found: Ints = numbers[pairs]
+    found: Ints = numbers[values]
     return found
+
+
+def _first(numbers: Ints) -> Ints:
+    """Where each of the numbers, which have no gaps, occurs first."""
+    first = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return first
 
 
 class Flags(NamedTuple):
@@ -96,7 +107,7 @@ def _shrunk(levels: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
 def by_fold(sites: Sites, votes: npt.NDArray[np.int8], fold: Ints, folds: int) -> Flags:
     """Each fold hears the votes of all the others."""
     relation = sites.groups[-1]
-    first = np.unique(relation, return_index=True)[1]
+    first = _first(relation)
     cast = np.flatnonzero(votes)
     levels = []
     for group in sites.groups:

@@ -347,11 +347,17 @@ RATIOS = (0.1, 10.0)
 """Ends of the axis of a change."""
 
 
-def changes(name: str, rows: Rows, looks: Mapping[str, Look]) -> Spec:
-    """A line a policy: the ratio to the baseline, thick from its lower to its upper end, thin its interval."""
+def changes(name: str, rows: Rows, looks: Mapping[str, Look], by: str = "policy") -> Spec:
+    """A line a policy: the ratio to the baseline, thick from its lower to its upper end, thin its interval. `by`: what
+    stands beside a line, another field than the policy in the order of the rows; `\\n` in it breaks the line."""
     axis = {"title": "times the baseline", "values": [0.1, 0.2, 0.5, 1, 2, 5, 10], "format": "~g"}
     scale = {"type": "log", "domain": list(RATIOS), "nice": False}
-    y = {"field": "policy", "type": "nominal", "sort": list(looks), "axis": _POLICY_AXIS}
+    y: Spec = {"field": by, "type": "nominal", "sort": list(looks), "axis": _POLICY_AXIS}
+    step = 26
+    if by != "policy":
+        lines = {"labelExpr": "split(datum.label, '\\n')", "labelLimit": 190, "labelFontSize": 11}
+        y |= {"sort": [row[by] for row in rows], "axis": _POLICY_AXIS | lines}
+        step = 38
     tip = [_field("policy", "policy"), _field("from", "from", ".3f"), _field("to", "to", ".3f"),
            _field("low", "interval from", ".3f"), _field("high", "to", ".3f"), _field("n", "recordings"),
            _field("verdict", "verdict")]  # fmt: skip
@@ -367,7 +373,7 @@ def changes(name: str, rows: Rows, looks: Mapping[str, Look]) -> Spec:
         {"name": "point", "mark": {"type": "point", "filled": True, "size": 45},
          "encoding": shared | {"x": {"field": "from"} | x}},
     ]  # fmt: skip
-    return _chart(name, rows, height=_rows_high(len(rows), 26), layer=layers)
+    return _chart(name, rows, height=_rows_high(len(rows), step), layer=layers)
 
 
 def branches(rows: Rows) -> Spec:

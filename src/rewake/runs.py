@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rewake.analysis.columns import Column
     from rewake.analysis.report import Report
     from rewake.analysis.simulated import Simulated
-    from rewake.forms import Recording, Run
+    from rewake.forms import Columns, Recording, Run
     from rewake.replay.hints import Rules
     from rewake.replay.simulate import Settings
     from rewake.replay.spec import PolicySpec
@@ -160,6 +160,8 @@ def make_run(
     from rewake.replay import driver, plugins
     from rewake.replay.spec import parse
 
+    recent: dict[str, Columns] = {}
+
     def build(target: Path) -> None:
         with RunWriter(target, recording) as writer:
             writer.manifest |= {
@@ -183,14 +185,16 @@ def make_run(
                 progress=progress,
             )
             writer.commit()
+            recent.update(writer.recent)
 
     if out is not None:
         build(out)
-        return Run(out)
+        return Run(out, recent=recent)
     objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
     return _cached(
-        recording, [str(seed), sync, str(use_probes), _hints_key(hints), str(auto), *map(str, specs), *objects], build
-    )
+        recording, [str(seed), sync, str(use_probes), _hints_key(hints), str(auto), *map(str, specs), *objects], build,
+        recent,
+    )  # fmt: skip
 
 
 def plugin_problems(run: Run) -> list[str]:
@@ -305,8 +309,12 @@ def make_trial(recording: Recording, specs: Sequence[PolicySpec], name: str, pro
     return _cached(recording, ["trial", *map(str, specs)], build)
 
 
-def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Path], None]) -> Run:
-    """A run kept in the cache under the recording, the code that decides and what else it is made from."""
+def _cached(
+    recording: Recording, made_from: Sequence[str], build: Callable[[Path], None],
+    recent: Mapping[str, Columns] | None = None,
+) -> Run:  # fmt: skip
+    """A run kept in the cache under the recording, the code that decides and what else it is made from. `recent`: of
+    `build`, for Run."""
     from rewake import cache
     from rewake.forms import Run
 
@@ -318,7 +326,7 @@ def _cached(recording: Recording, made_from: Sequence[str], build: Callable[[Pat
 
     parts = [str(recording.path.resolve()), str(recording.manifest.get("id")), engine_digest(), *made_from]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return Run(cache.fetch(f"{key}.run", build, check)[0])
+    return Run(cache.fetch(f"{key}.run", build, check)[0], recent=recent)
 
 
 def _hints_key(hints: Rules | None) -> str:

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fleetcheck import check, shards
+from fleetcheck import Killer, alive, cells_of, check, parent, shards
 
 from rewake.errors import MissingExtra
 from rewake.fleet import engines
@@ -37,54 +37,8 @@ def test_what_is_there_is_not_done_again(tasks: list[Task], reference: Path, tmp
     assert {n: (tmp_path / n).stat().st_mtime_ns for n in before} == before
 
 
-def _children(pid: int) -> Iterator[int]:
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            child = int(path.parent.name)
-            yield child
-            yield from _children(child)
-
-
-def _cells(pid: int) -> list[int]:
-    found = []
-    for child in _children(pid):
-        try:
-            line = Path(f"/proc/{child}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"rewake.fleet.cell" in line:
-            found.append(child)
-    return found
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-class _Killer(threading.Thread):
-    """Kills what `pick` names, each time that so many more shards are there."""
-
-    def __init__(self, store: Path, pick: Callable[[list[int]], int], every: int) -> None:
-        super().__init__(daemon=True)
-        self.store, self.pick, self.every, self.killed, self.done = store, pick, every, 0, False
-
-    def run(self) -> None:
-        while not self.done:
-            time.sleep(0.02)
-            if len(shards(self.store)) >= (self.killed + 1) * self.every and (cells := _cells(os.getpid())):
-                try:
-                    os.kill(self.pick(cells), signal.SIGKILL)
-                except OSError:
-                    continue
-                self.killed += 1
-
-
 def _killing(engine: engines.Engine, tasks: list[Task], store: Path, pick: Callable[[list[int]], int]) -> Summary:
-    killer = _Killer(store, pick, 6)
+    killer = Killer(os.getpid(), store, pick, 6)
     killer.start()
     try:
         return run(tasks, FleetStore(store), engine)
@@ -105,7 +59,7 @@ def test_local_with_cells_killed(tasks: list[Task], reference: Path, tmp_path: P
 def test_dask_with_workers_killed(tasks: list[Task], reference: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     engine = engines.dask(str(tmp_path), LIMITS, 2, None)
-    found = _killing(engine, tasks, tmp_path, lambda cells: _parent(cells[0]))
+    found = _killing(engine, tasks, tmp_path, lambda cells: parent(cells[0]))
     check(found, tmp_path, reference)
 
 
@@ -122,12 +76,12 @@ def test_a_killed_driver_goes_on_where_it_was(tasks: list[Task], reference: Path
     while len(shards(tmp_path)) < 3:
         assert driver.poll() is None
         time.sleep(0.02)
-    orphans = _cells(driver.pid)
+    orphans = cells_of(driver.pid)
     driver.kill()
     driver.wait()
     assert orphans
     deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}/cmdline").exists() and _parent(pid) != 0 and _alive(pid) for pid in orphans):
+    while any(Path(f"/proc/{pid}/cmdline").exists() and parent(pid) != 0 and alive(pid) for pid in orphans):
         assert time.monotonic() < deadline, "the cells outlive their keeper"
         time.sleep(0.02)
     there = shards(tmp_path)
@@ -149,13 +103,6 @@ def test_interrupted(traces: Path, tmp_path: Path) -> None:
     _, said = driver.communicate(timeout=20)
     assert driver.returncode == 130 and b"interrupted" in said and b"Traceback" not in said, said
     assert not list(tmp_path.glob("failed/*")) and not list(tmp_path.glob("*/.*"))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")

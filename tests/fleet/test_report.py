@@ -193,9 +193,50 @@ def test_a_page(tmp_path: Path) -> None:
     assert hostile not in page and "&lt;/script&gt;" in page and "default-src 'none'" in page
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])  # type: ignore[index]
     drawn = {name: spec["data"]["values"] for name, spec in data["charts"].items()}
-    assert set(drawn) == {f"change-{m}" for m in fleet.METRICS}
+    assert set(drawn) == {f"change-{m}" for m in fleet.METRICS} | {"where-loses", "where-wins"}
     better = next(row for row in drawn["change-p99"] if row["policy"] == "better")
     assert 0.75 < better["low"] <= better["from"] <= better["high"] < 0.85 and better["verdict"] == "better"
+
+
+def test_a_dashboard(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a fleet store: the study, a page per facet, the machine where a policy loses; harmless, and written once."""
+    monkeypatch.setattr("rewake.runs.vega", lambda: "/* vega */")
+    hostile = "</script><b>x"
+    store, out = filled(tmp_path / "store", 24, kernel=hostile).where, tmp_path / "site"
+    store_of = ("dashboard", "--store", store, "-o", out)
+    assert "5 files written, 0 unchanged" in told(capsys, *store_of, "--title", "a <fleet>")
+    pages = {p.name: p.read_text() for p in out.iterdir()}
+    assert set(pages) == {"index.html", "machine.html", "kernel.html", "workload.html", "month.html"}
+    for page in pages.values():
+        assert hostile not in page and "a &lt;fleet&gt;" in page and "default-src 'none'" in page
+    values = json.loads(pages["index.html"].split('id="data">')[1].split("</script>")[0])["charts"]["where-loses"]
+    worst = values["data"]["values"][0]
+    assert (worst["policy"], worst["where"]) == ("worse", "worse: p99\n64 CPUs, 8 LLCs") and worst["from"] > 1.15
+    first, other = pages["machine.html"].index("64 CPUs, 8 LLCs"), pages["machine.html"].index("8 CPUs, 1 LLC <")
+    assert first < other, "the one with the largest loss comes first"
+    assert "none was tested" in pages["kernel.html"] and "&lt;/script&gt;&lt;b&gt;x (24)" in pages["kernel.html"]
+    assert "0 files written, 5 unchanged" in told(capsys, *store_of, "--title", "a <fleet>")
+    assert "--suite" in told(capsys, *store_of, "--suite", "x", code=2)
+
+
+def test_a_dashboard_of_several_studies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewake.runs.vega", lambda: "/* vega */")
+    store = FleetStore(tmp_path / "store")
+    for study in ("one", "two"):
+        for shard in rows(8, study=study, asked=f"asked <{study}>"):
+            key = study[0] + shard[0]["task"][1:]
+            store.put(key, [row | {"task": key} for row in shard])
+    store.put("f" * 32, [{"task": "f" * 32, "study": "two", "asked": "asked <two>", "mode": "open", "uri": "gone.dat",
+                          "seed": 0, "content": "x", "tool": "1", "workload": "w", "error": "trace",
+                          "message": "gone"}])  # fmt: skip
+    out = tmp_path / "site"
+    body = json.loads(told(capsys, "dashboard", "--store", store.where, "-o", out, "--format", "json"))
+    assert body["index"] == str(out / "index.html")
+    index = (out / "index.html").read_text()
+    assert 'href="one/index.html"' in index and "asked &lt;two&gt;" in index and "failed: 1 tasks" in index
+    assert 'href="../index.html"' in (out / "two" / "index.html").read_text()
 
 
 def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

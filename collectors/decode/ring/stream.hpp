@@ -61,6 +61,7 @@ class Stream {
     static constexpr uint64_t kLatest = std::numeric_limits<int64_t>::max() - 1;
     static constexpr uint32_t kMissed = 1U << 31, kMissedStored = 1U << 30, kCommitMask = (1U << 27) - 1;
     static constexpr uint64_t kAbsoluteBits = 59;
+    static constexpr size_t kLine = 64;
     static constexpr uint64_t kAbsoluteTop = ~((uint64_t{1} << kAbsoluteBits) - 1);
 
     /// One record header at pos_. True: it is an event.
@@ -112,6 +113,8 @@ class Stream {
         clock_ += delta;
         ts_ = std::min(clock_, kLatest);
         pos_ = at + n;
+        __builtin_prefetch(pos_ +
+                           kLine);  // many streams: by the time it is this one's turn again, it has left the cache
         if (n < least_) {
             problems_->add("record too short for its common fields", place(pages_.cpu(), page_.offset));
             return false;

@@ -18,12 +18,6 @@ void record_wakee(PolicyState& s, TaskId curr, TaskId p, uint64_t jiffies, uint3
     }
 }
 
-bool wake_wide(uint32_t curr_flips, uint32_t p_flips, int llc_size) {
-    const uint64_t most = std::max(curr_flips, p_flips), least = std::min(curr_flips, p_flips);
-    const uint64_t factor = static_cast<uint64_t>(llc_size);
-    return least >= factor && most >= least * factor;
-}
-
 void tell_affine(Ctx& x) {
     if (x.want_affine)
         WHY(x, "waker CPU ", x.w.waker, " is allowed -> want_affine");

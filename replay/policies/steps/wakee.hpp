@@ -2,6 +2,8 @@
 // Who wakes whom: record_wakee, wake_wide (policies.md A3) and the gate in front of the affine step (A4).
 #pragma once
 
+#include <algorithm>
+
 #include "replay/policies/steps/step.hpp"
 
 namespace rewake {
@@ -10,7 +12,11 @@ namespace rewake {
 void record_wakee(PolicyState& s, TaskId curr, TaskId p, uint64_t jiffies, uint32_t hz);
 
 /// Many partners on one side and more than an LLC full of switches on the other.
-bool wake_wide(uint32_t curr_flips, uint32_t p_flips, int llc_size);
+inline bool wake_wide(uint32_t curr_flips, uint32_t p_flips, int llc_size) {
+    const uint64_t most = std::max(curr_flips, p_flips), least = std::min(curr_flips, p_flips);
+    const uint64_t factor = static_cast<uint64_t>(llc_size);
+    return (least >= factor) & (most >= least * factor);
+}
 
 /// Tells why there is a want_affine, or none: wide, or the waker's CPU not allowed.
 void tell_affine(Ctx& x);

@@ -17,7 +17,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("rewake compare before/ after/ --fail-on p99+5%", "a gate: exit 3 only on that"),
         ("rewake compare a/ b/ --unpaired --policy recorded", "repeats of one load on two kernels"),
     ),
-    "dashboard": (("rewake dashboard --store figures -o site", "a site of what the store holds"),),
+    "dashboard": (
+        ("rewake dashboard --store figures -o site", "a site of what the store holds"),
+        ("rewake dashboard --store fleet -o site", "a site of what rewake fleet run filled"),
+    ),
     "check": (("rewake check trace.dat", "every threshold with its value"),),
     "doctor": (("rewake doctor", "what can be recorded here, and what is missing"),),
     "explain": (

@@ -102,6 +102,10 @@ class GrowingColumns:
                 self._spill(each)
         return rows
 
+    def in_memory(self, key: int) -> bool:
+        """Whether all columns of `key` are."""
+        return key not in self._spilled
+
     def take(self, key: int) -> Columns:
         """All columns of `key`; forgets them, but for files that the arrays still map."""
         if key in self._spilled:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import numpy as np
+
 from rewake.errors import TraceError, UsageError
 from rewake.forms.directory import Writer, read_manifest
 from rewake.forms.kept import GrowingColumns
@@ -48,6 +50,8 @@ class RunWriter(Writer):
         self._rows: dict[str, int] = {}
         self._raw = GrowingColumns(RUN_TABLES["ledger"], self.part / "raw")
         self._growing: dict[str, GrowingColumns] = {}
+        self.recent: dict[str, Columns] = {}
+        """After commit: the ledgers that were small enough to stay in memory."""
         if recording is not None:
             self.manifest["recording"] = {"path": str(recording.path.resolve()), "id": recording.manifest.get("id")}
             self.manifest["first_decision"] = recording.first_decision
@@ -80,7 +84,11 @@ class RunWriter(Writer):
             file = _file_name(policy, taken)
             taken.add(file)
             if sum(parts.values()):
-                copy_out(self._duck, spec, self._raw.take(key), self.part / file)
+                kept = self._raw.in_memory(key)
+                columns = self._raw.take(key)
+                copy_out(self._duck, spec, columns, self.part / file)
+                if kept:
+                    self.recent[policy] = columns
             n = max(parts, default=-1) + 1
             ledgers[policy] = {"file": file, "rows": [parts.get(i, 0) for i in range(n)]}
         for table, growing in self._growing.items():
@@ -122,10 +130,13 @@ def _file_name(policy: str, taken: set[str]) -> str:
 
 
 class Run:
-    """Reads a run."""
+    """Reads a run. `recent`: what its writer still has in memory (RunWriter.recent), for the first connection."""
 
-    def __init__(self, path: Path | str, threads: int | None = None) -> None:
+    def __init__(
+        self, path: Path | str, threads: int | None = None, recent: Mapping[str, Columns] | None = None
+    ) -> None:
         self.path = Path(path)
+        self._recent: Mapping[str, Columns] = recent or {}
         self.manifest = read_manifest(self.path, "run")
         self._con: duckdb.DuckDBPyConnection | None = None
         try:
@@ -186,7 +197,13 @@ class Run:
         spec = RUN_TABLES["ledger"]
         first = int(self.manifest.get("first_decision") or 0)
         arms = []
-        for policy in self.policies:
+        recent, self._recent = self._recent, {}
+        for k, policy in enumerate(self.policies):
+            if policy in recent:
+                arrays, chosen, rows = checked(spec, recent[policy])
+                con.register(f"recent_{k}", arrays | {"decision_id": np.arange(first, first + rows)})
+                arms.append(f"SELECT {literal(policy)} AS policy, decision_id, {', '.join(chosen)} FROM recent_{k}")
+                continue
             for file in self._files(policy):
                 has = set(self._written["ledger"])
                 exprs = ", ".join(c.name if c.name in has else f"NULL::{c.type} AS {c.name}" for c in spec.columns)

@@ -622,7 +622,10 @@ void Machine::balance(Cpu c, bool is_idle) {
     scan.chances += std::exchange(scan.chance, now) != now;
     if (!balancer_.look(c, is_idle, now, tick_, view_.idle)) return;
     ++scan.writes;
-    if (scan.recorded) return;
+    if (!scan.recorded) write_idle_scan(llc);
+}
+
+void Machine::write_idle_scan(Llc llc) {
     int64_t sum = 0;
     const std::vector<Cpu>& cpus = balancer_.cpus(llc);
     for (Cpu i : cpus) {

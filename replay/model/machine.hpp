@@ -225,6 +225,7 @@ class Machine {
     void balance(Cpu c, bool is_idle);
     void balance_idle(Cpu by);
     void balance_by_ticks();
+    void write_idle_scan(Llc llc);
     void accrue(Task& t, bool ran) { t.pelt.accrue(clock(t, t.attached), t.weight, ran); }
     void publish(Cpu c);
     void reweigh(Task& t, int32_t weight);

@@ -186,6 +186,8 @@ void Machine::prime(const Batch& b, const EventOrder& order,
             cpus_[c].curr_known = true;  // silent: idle throughout
         refresh(cpu);
     }
+    if (guessed_)
+        for (uint16_t l = 0; l < scans_.size(); ++l) write_idle_scan(Llc(l));
 }
 
 }  // namespace rewake

@@ -8,6 +8,8 @@ namespace rewake {
 
 namespace {
 constexpr Ns kSkip = 20'000;  // a wakeup longer ago was not what the switch followed
+constexpr Ns kPullGap = 20'000;  // longest between two tasks of one pull
+constexpr int kPulledAtOnce = 32;  // SCHED_NR_MIGRATE_BREAK: then the run queue is unlocked for a moment
 constexpr Ns kUnsure = 10'000'000;  // policies.md C4: decisions of the last 10 ms on a resynchronised CPU are doubtful
 }  // namespace
 
@@ -168,7 +170,7 @@ Ns Machine::pelt_clock(Cpu c) {
         s.clock = std::max(s.clock, now_);
     else if (now_ > s.clock_at)
         s.clock += static_cast<Ns>(static_cast<double>(now_ - s.clock_at) * s.speed);
-    s.clock_at = now_;
+    s.clock_at = std::max(s.clock_at, now_);
     return s.clock;
 }
 
@@ -380,7 +382,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
         }
         case Event::migrate: {
             const MigrateColumns& m = b.migrate;
-            on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i]);
+            on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i], Cpu(m.cpu[i]));
             break;
         }
         case Event::fork: on_fork(TaskId(b.fork.child[i])); break;
@@ -525,7 +527,16 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
     enqueue(p, t, target);
 }
 
-void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
+/// Tasks that one balance pulls leave their run queue at one instant: its clock stands still meanwhile.
+Ns Machine::pull_time(Cpu orig, Cpu by, Ns ts) {
+    const bool same = pull_.orig == orig && pull_.by == by && ts - pull_.last < kPullGap && pull_.n < kPulledAtOnce;
+    if (!same) pull_ = {orig, by, ts, ts, 0};
+    pull_.last = ts;
+    ++pull_.n;
+    return pull_.first;
+}
+
+void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
     grow(p);
     now_ = ts;
     Task& t = tasks_[p.v];
@@ -542,6 +553,7 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
         case State::queued:
             if (!table_.wakeups && t.cpu == dest) break;  // part of its own placement
             balancer_.pulled(orig, dest);
+            now_ = pull_time(orig, by, ts);
             [[fallthrough]];
         case State::unknown: enqueue(p, t, dest); break;
         case State::throttled:  // moves with its throttled group: still not runnable

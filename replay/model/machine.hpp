@@ -68,7 +68,7 @@ class Machine {
     /// `placed`: the wakeup went through placement; `chosen` is where it will be put (from then on not idle, F.2).
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen);
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
-    void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts);
+    void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
     void on_exit(TaskId p);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
@@ -277,6 +277,12 @@ class Machine {
     SlowInputs slow_;
     std::vector<std::vector<int32_t>> exit_latency_;
     Ns tick_ = 4'000'000, tick_phase_ = 0;
+    struct Pull {
+        Cpu orig{}, by{};
+        Ns first = 0, last = 0;
+        int n = 0;
+    } pull_;  ///< the latest one: tasks that a balance takes off another CPU
+    Ns pull_time(Cpu orig, Cpu by, Ns ts);
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     Ns began_ = 0;  ///< when the recording did
     bool guessed_ = false;  ///< averages of older tasks: guess()

@@ -47,10 +47,13 @@ MODES = ("auto", "causal")
 FOLDS = 4
 BLOCK_NS = 250_000
 """Time is cut into blocks of this length, which are dealt to so many folds."""
-LASTS_NS = 8_000_000
-"""Mean time for which nr_idle_scan stays as it is: the balancer runs from the tick."""
-DOUBT, NEAR = 0.05, 5.0
-"""Weight of a value under which a wakeup comes out otherwise; distance from the modelled value that a jump goes."""
+STAYS, KEPT = 0.95, 0.1
+"""nr_idle_scan changes only when a CPU of its LLC may balance it: how likely it stays where the model says that none
+did, and where one did."""
+DOUBT = 0.05
+"""Weight of a value under which a wakeup comes out otherwise."""
+NEAR = 16
+"""A jump goes that share of the LLC's CPUs away from the modelled value, at least one."""
 
 _MODELLED = 1 << 31
 
@@ -87,6 +90,12 @@ class Asked(NamedTuple):
     decided: Bools
     scan_prev: npt.NDArray[np.int32]
     scan_waker: npt.NDArray[np.int32]
+    chances_prev: npt.NDArray[np.int32]
+    """How often the balancer may have written nr_idle_scan of that LLC so far,"""
+    chances_waker: npt.NDArray[np.int32]
+    writes_prev: npt.NDArray[np.int32]
+    """and how often it did, as modelled."""
+    writes_waker: npt.NDArray[np.int32]
 
 
 def fold_of(ts: npt.NDArray[np.int64], first: int) -> Ints:
@@ -96,8 +105,8 @@ def fold_of(ts: npt.NDArray[np.int64], first: int) -> Ints:
 
 
 def scan_values(llc_size: int) -> list[int]:
-    """Values of nr_idle_scan that are tried: all small ones, of the large ones every second and further."""
-    steps = [*range(7), *range(8, 17, 2), *range(20, 65, 4)]
+    """Values of nr_idle_scan that are tried: all small ones, of the large ones every fourth."""
+    steps = [*range(17), *range(20, 65, 4)]
     return sorted({v for v in steps if v < llc_size} | {llc_size})
 
 
@@ -205,12 +214,14 @@ class _Told:
         if not values or not searched.any():
             return None
         rules = {
-            "values": values, "lasts": LASTS_NS, "doubt": DOUBT, "reach": NEAR, "block": BLOCK_NS, "causal": causal,
+            "values": values, "stays": STAYS, "kept": KEPT, "doubt": DOUBT, "reach": max(1.0, max(values) / NEAR),
+            "block": BLOCK_NS, "causal": causal,
         }  # fmt: skip
         votes = {
             "n_llcs": n_llcs, "ts": asked.ts - asked.ts[0], "agreed": asked.agreed[at], "searched": searched,
             "llc_prev": asked.llc_prev, "llc_waker": asked.llc_waker, "model_prev": asked.scan_prev,
-            "model_waker": asked.scan_waker,
+            "model_waker": asked.scan_waker, "chances_prev": asked.chances_prev, "chances_waker": asked.chances_waker,
+            "writes_prev": asked.writes_prev, "writes_waker": asked.writes_waker,
         }  # fmt: skip
         prev, waker = _engine.steps_in_time(rules, votes)
         return waker, prev

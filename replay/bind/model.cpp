@@ -305,7 +305,11 @@ void bind_model(nb::module_& m) {
         .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; })
         .def_prop_rw(
             "wakeups", [](const Recorded& r) { return r.tasks.wakeups; },
-            [](Recorded& r, bool on) { r.tasks.wakeups = on; }, "sched_wakeup was recorded.");
+            [](Recorded& r, bool on) { r.tasks.wakeups = on; }, "sched_wakeup was recorded.")
+        .def_prop_rw(
+            "throttles_tasks", [](const Recorded& r) { return r.tasks.throttles_tasks; },
+            [](Recorded& r, bool on) { r.tasks.throttles_tasks = on; },
+            "Throttling takes tasks off their queue one by one (6.18).");
 
     nb::class_<PyBuilder>(m, "DecisionBuilder",
                           "Decision records from events (policies.md C2-C5), one batch behind the scan.")

@@ -212,6 +212,10 @@ class PyOpenLoop {
         d["decided"] = own_bool(a.decided);
         d["scan_prev"] = own(a.scan_prev);
         d["scan_waker"] = own(a.scan_waker);
+        d["chances_prev"] = own(a.chances_prev);
+        d["chances_waker"] = own(a.chances_waker);
+        d["writes_prev"] = own(a.writes_prev);
+        d["writes_waker"] = own(a.writes_waker);
         return d;
     }
 
@@ -280,13 +284,15 @@ class PyOpenLoop {
 nb::tuple steps(const nb::dict& rules, const nb::dict& votes) {
     StepRules r;
     r.values = nb::cast<std::vector<int32_t>>(rules["values"]);
-    r.lasts = nb::cast<Ns>(rules["lasts"]);
+    r.stays = nb::cast<float>(rules["stays"]);
+    r.kept = nb::cast<float>(rules["kept"]);
     r.doubt = nb::cast<float>(rules["doubt"]);
     r.reach = nb::cast<float>(rules["reach"]);
     r.block = nb::cast<Ns>(rules["block"]);
     r.causal = nb::cast<bool>(rules["causal"]);
-    if (r.lasts < 1 || r.block < 1 || !(r.reach > 0) || !(r.doubt > 0 && r.doubt <= 1))
-        throw std::invalid_argument("lasts, block, reach and doubt must be positive, doubt at most 1");
+    const auto share = [](float x) { return x > 0 && x <= 1; };
+    if (r.block < 1 || !(r.reach > 0) || !share(r.doubt) || !share(r.stays) || !share(r.kept))
+        throw std::invalid_argument("block, reach, doubt, stays and kept must be positive, the last three at most 1");
     StepVotes v;
     v.n = kAnyLength;
     v.n_llcs = nb::cast<int32_t>(votes["n_llcs"]);
@@ -297,6 +303,10 @@ nb::tuple steps(const nb::dict& rules, const nb::dict& votes) {
     v.llc_waker = column<uint16_t>(votes, "llc_waker", v.n);
     v.model_prev = column<int32_t>(votes, "model_prev", v.n);
     v.model_waker = column<int32_t>(votes, "model_waker", v.n);
+    v.chances_prev = column<int32_t>(votes, "chances_prev", v.n);
+    v.chances_waker = column<int32_t>(votes, "chances_waker", v.n);
+    v.writes_prev = column<int32_t>(votes, "writes_prev", v.n);
+    v.writes_waker = column<int32_t>(votes, "writes_waker", v.n);
     LlcSteps found = steps_in_time(r, v);
     return nb::make_tuple(own(std::move(found.prev)), own(std::move(found.waker)));
 }
@@ -463,8 +473,8 @@ void bind_open_loop(nb::module_& m) {
     m.def("steps_in_time", &steps, nb::arg("rules"), nb::arg("votes"),
           nb::sig("def steps_in_time(rules: dict, votes: dict) -> tuple"),
           "nr_idle_scan of the LLCs of prev and of the waker at each wakeup (engine/steps_in_time.hpp). rules: values, "
-          "lasts "
-          "(ns), doubt, reach, block (ns), causal; votes: n_llcs and the columns of StepVotes.");
+          "stays, "
+          "kept, doubt, reach, block (ns), causal; votes: n_llcs and the columns of StepVotes.");
     nb::list branches;
     for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
         branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));

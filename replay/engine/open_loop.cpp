@@ -454,8 +454,13 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
                         bool counts) {
     const Instance& only = instances_[0];
     const View& v = machine_.view();
-    answers_.scan_prev[row] = v.nr_idle_scan[topo_.llc[w.prev.v].v];
-    answers_.scan_waker[row] = v.nr_idle_scan[topo_.llc[w.waker.v].v];
+    const Llc prev = topo_.llc[w.prev.v], waker = topo_.llc[w.waker.v];
+    answers_.scan_prev[row] = v.nr_idle_scan[prev.v];
+    answers_.scan_waker[row] = v.nr_idle_scan[waker.v];
+    answers_.chances_prev[row] = machine_.scan_of(prev).chances,
+    answers_.writes_prev[row] = machine_.scan_of(prev).writes;
+    answers_.chances_waker[row] = machine_.scan_of(waker).chances;
+    answers_.writes_waker[row] = machine_.scan_of(waker).writes;
     answers_.decided[row] = counts;
     take_loads(w, only.load);
     if (only.irq) machine_.set_irq_load(only.irq);

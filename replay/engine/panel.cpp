@@ -13,7 +13,9 @@ namespace rewake {
 void PanelAnswers::reset(size_t n) {
     agreed.assign(n * kAskings, 0), searched.assign(n * kAskings, nowhere);
     wide.assign(n, 0), decided.assign(n, 0);
-    scan_prev.assign(n, 0), scan_waker.assign(n, 0);
+    for (std::vector<int32_t>* v :
+         {&scan_prev, &scan_waker, &chances_prev, &chances_waker, &writes_prev, &writes_waker})
+        v->assign(n, 0);
 }
 
 Panel::Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans)

@@ -28,6 +28,8 @@ struct PanelAnswers {
     std::vector<uint32_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis
     std::vector<uint8_t> decided;  ///< else the others hold nothing
     std::vector<int32_t> scan_prev, scan_waker;  ///< nr_idle_scan of their LLCs, as modelled
+    std::vector<int32_t> chances_prev, chances_waker;  ///< how often the balancer may have written it so far,
+    std::vector<int32_t> writes_prev, writes_waker;  ///< and how often it did, as modelled (Machine::LlcScan)
     void reset(size_t n);
 };
 

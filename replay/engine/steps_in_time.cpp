@@ -14,6 +14,12 @@ namespace {
 constexpr size_t kMost = 31;
 using Weights = std::array<float, kMost>;
 
+/// How often the balancer may have run so far, and did.
+struct Runs {
+    int32_t chances = 0, writes = 0;
+    bool operator==(const Runs&) const = default;
+};
+
 class Chain {
   public:
     Chain(const StepRules& r, int32_t highest_model) : r_(r), k_(r.values.size()) {
@@ -30,8 +36,11 @@ class Chain {
     const Weights& prior(int32_t model) const {
         return priors_[static_cast<size_t>(std::clamp<int64_t>(model, 0, static_cast<int64_t>(priors_.size()) - 1))];
     }
-    float stays(Ns apart) const {
-        return std::exp(-static_cast<float>(std::max<Ns>(apart, 0)) / static_cast<float>(r_.lasts));
+    /// That it is the same at both times.
+    float stays(const Runs& from, const Runs& to) const {
+        const int32_t writes = std::abs(to.writes - from.writes), chances = std::abs(to.chances - from.chances);
+        return std::pow(r_.kept, static_cast<float>(writes)) *
+               std::pow(r_.stays, static_cast<float>(std::max(0, chances - writes)));
     }
     bool tells(uint32_t agreed) const {
         const uint32_t all = (1u << k_) - 1;
@@ -65,7 +74,8 @@ class Chain {
 
 /// What a block and everything behind it say of the time of its first vote.
 struct Behind {
-    Ns ts = 0;
+    Runs at{};
+    int32_t model = 0;
     int64_t block = 0;
     Weights says{};
 };
@@ -73,11 +83,13 @@ struct Behind {
 /// Of one LLC.
 struct State {
     bool heard = false;
-    Ns at = 0;  ///< of the latest vote
+    Runs at{};  ///< at the latest vote
+    int32_t model = 0;  ///< there
     Weights says{};
     std::vector<Behind> behind;  ///< latest first
-    bool told = false;  ///< the next two hold something
+    bool told = false;  ///< the next three hold something
     int64_t told_block = 0;
+    Runs told_at{};
     int32_t told_value = 0;
 };
 
@@ -95,40 +107,46 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
     const Chain chain(rules, std::min(highest, 1 << 16));
     std::vector<State> states(llcs);
     auto speaks = [&](size_t i) { return votes.searched[i] != PanelAnswers::nowhere && chain.tells(votes.agreed[i]); };
-    auto of = [&](size_t i, size_t& llc, int32_t& model) {
-        const bool prev = votes.searched[i] == PanelAnswers::at_prev;
-        llc = prev ? votes.llc_prev[i] : votes.llc_waker[i];
-        model = prev ? votes.model_prev[i] : votes.model_waker[i];
+    auto runs = [&](size_t i, bool prev) {
+        return prev ? Runs{votes.chances_prev[i], votes.writes_prev[i]}
+                    : Runs{votes.chances_waker[i], votes.writes_waker[i]};
     };
     size_t llc = 0;
     int32_t model = 0;
+    Runs at;
+    auto of = [&](size_t i) {
+        const bool prev = votes.searched[i] == PanelAnswers::at_prev;
+        llc = prev ? votes.llc_prev[i] : votes.llc_waker[i];
+        model = prev ? votes.model_prev[i] : votes.model_waker[i];
+        at = runs(i, prev);
+    };
     for (size_t i = rules.causal ? 0 : n; i-- > 0;) {
         if (!speaks(i)) continue;
-        of(i, llc, model);
+        of(i);
         State& s = states[llc];
         if (!s.heard)
             s.says.fill(1);
         else
-            chain.earlier(s.says, chain.stays(s.at - votes.ts[i]), chain.prior(model));
+            chain.earlier(s.says, chain.stays(at, s.at), chain.prior(s.model));
         chain.hear(s.says, votes.agreed[i]);
-        s.heard = true, s.at = votes.ts[i];
+        s.heard = true, s.at = at, s.model = model;
         const int64_t block = votes.ts[i] / rules.block;
         if (s.behind.empty() || s.behind.back().block != block) s.behind.emplace_back();
-        s.behind.back() = {votes.ts[i], block, s.says};
+        s.behind.back() = {at, model, block, s.says};
     }
     for (State& s : states) s.heard = false;
-    auto likeliest = [&](State& s, size_t i, int32_t modelled) {
+    auto likeliest = [&](State& s, size_t i, const Runs& here, int32_t modelled) {
         const Weights& prior = chain.prior(modelled);
         Weights w = prior;
         if (s.heard) {
             w = s.says;
-            chain.later(w, chain.stays(votes.ts[i] - s.at), prior);
+            chain.later(w, chain.stays(s.at, here), prior);
         }
         while (!s.behind.empty() && s.behind.back().block <= votes.ts[i] / rules.block) s.behind.pop_back();
         if (!s.heard && s.behind.empty()) return modelled;
         if (!s.behind.empty()) {
             Weights b = s.behind.back().says;
-            chain.earlier(b, chain.stays(s.behind.back().ts - votes.ts[i]), prior);
+            chain.earlier(b, chain.stays(here, s.behind.back().at), chain.prior(s.behind.back().model));
             for (size_t v = 0; v < chain.size(); ++v) w[v] *= b[v];
         }
         auto off = [&](size_t v) { return std::abs(rules.values[v] - modelled); };
@@ -138,23 +156,23 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
         return rules.values[best];
     };
     auto hear = [&](size_t i) {
-        of(i, llc, model);
+        of(i);
         State& s = states[llc];
         if (s.heard)
-            chain.later(s.says, chain.stays(votes.ts[i] - s.at), chain.prior(model));
+            chain.later(s.says, chain.stays(s.at, at), chain.prior(model));
         else
             s.says = chain.prior(model);
         chain.hear(s.says, votes.agreed[i]);
-        s.heard = true, s.at = votes.ts[i];
+        s.heard = true, s.at = at;
     };
     // What is heard does not change within a block.
-    auto value = [&](uint16_t of_llc, size_t i, int32_t modelled) {
+    auto value = [&](uint16_t of_llc, size_t i, const Runs& here, int32_t modelled) {
         State& s = states[of_llc];
         const int64_t block = votes.ts[i] / rules.block;
-        if (rules.causal || !s.told || s.told_block != block) {
-            s.told_value = likeliest(s, i, modelled);
+        if (rules.causal || !s.told || s.told_block != block || s.told_at != here) {
+            s.told_value = likeliest(s, i, here, modelled);
             s.told = s.heard || !s.behind.empty();
-            s.told_block = block;
+            s.told_block = block, s.told_at = here;
         }
         return s.told ? s.told_value : modelled;
     };
@@ -162,8 +180,8 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
     for (size_t i = 0; i < n; ++i) {
         for (; unheard < i && (rules.causal || votes.ts[unheard] / rules.block != votes.ts[i] / rules.block); ++unheard)
             if (speaks(unheard)) hear(unheard);
-        out.prev[i] = value(votes.llc_prev[i], i, votes.model_prev[i]);
-        out.waker[i] = value(votes.llc_waker[i], i, votes.model_waker[i]);
+        out.prev[i] = value(votes.llc_prev[i], i, runs(i, true), votes.model_prev[i]);
+        out.waker[i] = value(votes.llc_waker[i], i, runs(i, false), votes.model_waker[i]);
     }
     return out;
 }

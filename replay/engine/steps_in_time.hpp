@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // nr_idle_scan of one LLC as a step function of time, from the wakeups whose search it bounded: a hidden Markov chain whose
-// state stays for a while and then jumps, smoothed forward and backward without a wakeup's own outcome.
+// state can jump only where the balancer may have run, smoothed forward and backward without a wakeup's own outcome.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace rewake {
 
 struct StepRules {
     std::vector<int32_t> values;  ///< those that it may have, ascending, at most 31
-    Ns lasts = 4'000'000;  ///< mean time from jump to jump
+    float stays = 0.95f;  ///< that it stays where the balancer may have run, but did not according to the model
+    float kept = 0.5f;  ///< and where it did
     float doubt = 0.2f;  ///< weight of a value under which a wakeup does not come out as recorded, against 1
     float reach = 2.0f;  ///< a jump lands further from the modelled value with weight exp(-distance / reach)
     Ns block = 1'000'000;  ///< wakeups hear only those of other blocks of time of this length,
@@ -29,6 +30,8 @@ struct StepVotes {
     const uint8_t* searched = nullptr;  ///< PanelAnswers::Searched: whose LLC's bound was looked at
     const uint16_t *llc_prev = nullptr, *llc_waker = nullptr;
     const int32_t *model_prev = nullptr, *model_waker = nullptr;  ///< their nr_idle_scan, as modelled
+    const int32_t *chances_prev = nullptr, *chances_waker = nullptr;  ///< Machine::LlcScan: so far
+    const int32_t *writes_prev = nullptr, *writes_waker = nullptr;
 };
 
 struct LlcSteps {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Model of sd_llc_shared->nr_idle_scan (SIS_UTIL, policies.md A7): what load balancing would have written from the LLC's
-// utilisation. Modelled: the balancer is assumed to run every llc_size milliseconds, and to have brought the averages of
-// idle CPUs up to date.
+// Model of sd_llc_shared->nr_idle_scan (SIS_UTIL, policies.md A7): when periodic load balancing writes it, CPU by CPU as
+// sched_balance_domains() goes through its domains (rebalance_domains() until 6.9; kernels 5.19 - 7.2).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -14,42 +12,33 @@
 
 namespace rewake {
 
-/// nr_idle_scan for the sum of cpu_util over an LLC of `llc_size` CPUs (kernel 6.1, update_idle_cpu_scan; pct 117).
-int32_t nr_idle_scan_of(int64_t sum_util, int llc_size);
+/// nr_idle_scan for the sum of cpu_util over an LLC of `llc_size` CPUs (kernel 6.1, update_idle_cpu_scan; `pct`: of its
+/// domain).
+int32_t nr_idle_scan_of(int64_t sum_util, int llc_size, int pct = 117);
 
-class IdleScanModel {
+class Balancer {
   public:
-    explicit IdleScanModel(const Topology& topo);
-    /// The LLC's value is recorded: the model no longer writes it.
-    void stop(Llc llc) { groups_[llc.v].recorded = true; }
-    /// Recomputes the LLCs whose balance interval has passed; writes into `out` (per dense LLC). `cpu_util(c)`: max of
-    /// util_avg and util_est of its run queue, at most its capacity.
-    template <class CpuUtil>
-    void advance(Ns ts, std::vector<int32_t>& out, CpuUtil cpu_util) {
-        if (ts < next_) return;
-        const bool first = next_ == 0;
-        next_ = std::numeric_limits<Ns>::max();
-        for (size_t l = 0; l < groups_.size(); ++l) {
-            Group& g = groups_[l];
-            if (first) g.due = ts + g.interval;
-            if (ts >= g.due) {
-                int64_t sum = 0;
-                for (Cpu c : g.cpus) sum += cpu_util(c);
-                if (!g.recorded) out[l] = nr_idle_scan_of(sum, static_cast<int>(g.cpus.size()));
-                g.due = ts + g.interval;
-            }
-            next_ = std::min(next_, g.due);
-        }
-    }
+    explicit Balancer(const Topology& topo);
+    /// `c` looks which of its domains are due, as an idle CPU or a busy one. True: it balances its LLC, and so writes
+    /// nr_idle_scan. `idle`: the CPUs that idle_cpu() takes for idle.
+    bool look(Cpu c, bool is_idle, int64_t jiffy, Ns tick, const CpuMask& idle);
+    /// Some task was pulled: the next balance of that domain comes early.
+    void pulled(Cpu from, Cpu to);
+    const std::vector<Cpu>& cpus(Llc llc) const { return cpus_[llc.v]; }
+    int pct(Llc llc) const { return pct_[llc.v]; }
 
   private:
-    struct Group {
-        std::vector<Cpu> cpus;
-        Ns interval = 0, due = 0;
-        bool recorded = false;
+    struct Level {
+        int domain = 0, group = 0;  ///< of the topology; which of its groups holds the CPU
+        int64_t last = kNever;  ///< jiffy of the last balance
+        bool early = false;
     };
-    std::vector<Group> groups_;
-    Ns next_ = 0;
+    static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
+    static constexpr int kBusyFactor = 16;  ///< sd->busy_factor, 5.10+
+    const Topology& topo_;
+    std::vector<std::vector<Level>> levels_;  ///< per CPU, from the lowest
+    std::vector<std::vector<Cpu>> cpus_;  ///< per LLC
+    std::vector<int> pct_;  ///< imbalance_pct, per LLC
 };
 
 }  // namespace rewake

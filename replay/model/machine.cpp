@@ -8,6 +8,8 @@ namespace rewake {
 
 namespace {
 constexpr Ns kSkip = 20'000;  // a wakeup longer ago was not what the switch followed
+constexpr Ns kPullGap = 20'000;  // longest between two tasks of one pull
+constexpr int kPulledAtOnce = 32;  // SCHED_NR_MIGRATE_BREAK: then the run queue is unlocked for a moment
 constexpr Ns kUnsure = 10'000'000;  // policies.md C4: decisions of the last 10 ms on a resynchronised CPU are doubtful
 }  // namespace
 
@@ -16,7 +18,8 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
       table_(tasks),
       cpus_(static_cast<size_t>(topo.n_cpus)),
       groups_(tasks.groups, topo.n_cpus),
-      idle_scan_(topo) {
+      balancer_(topo),
+      scans_(topo.llc_span.size()) {
     const auto n = static_cast<size_t>(topo.n_cpus);
     view_.topo = &topo_;
     view_.nr.assign(n, 0);
@@ -85,7 +88,7 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
             load(LoadKind::weight)[c.v] += t.weight;
             view_.cfs_nr[c.v] += 1;
         }
-        cpus_[c.v].util_est += t.util_est;
+        estimate(t, true);
         publish(c);
     }
     cpus_[c.v].idle_h += t.sidle;
@@ -93,7 +96,13 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     refresh(c);
 }
 
+/// util_est of its CPU holds that of the task, or no longer does.
+void Machine::estimate(Task& t, bool counts) {
+    if (std::exchange(t.estimated, counts) != counts) cpus_[t.cpu.v].util_est += counts ? t.util_est : -t.util_est;
+}
+
 void Machine::uncount(Task& t) {
+    estimate(t, false);
     if (!t.counted) return;
     const Cpu c = t.cpu;
     t.counted = false;
@@ -109,7 +118,6 @@ void Machine::uncount(Task& t) {
             waiting = left == 0 ? 0 : std::max(0.0, waiting - t.pelt.load_avg);
             view_.cfs_nr[c.v] -= 1;
         }
-        cpus_[c.v].util_est -= t.util_est;
         publish(c);
     }
     cpus_[c.v].idle_h -= t.sidle;
@@ -144,6 +152,7 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
         t.cpu = c;
         t.weight = weight_of_prio(t.prio);
         attach(t, c);
+        estimate(t, !table_.throttles_tasks);
     } else {
         count(id, t, c);
         if (groups_.limited(t.group) && is_idle_task(cpus_[c.v].curr)) waits_.emplace_back(c, now_);
@@ -161,7 +170,7 @@ Ns Machine::pelt_clock(Cpu c) {
         s.clock = std::max(s.clock, now_);
     else if (now_ > s.clock_at)
         s.clock += static_cast<Ns>(static_cast<double>(now_ - s.clock_at) * s.speed);
-    s.clock_at = now_;
+    s.clock_at = std::max(s.clock_at, now_);
     return s.clock;
 }
 
@@ -373,7 +382,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
         }
         case Event::migrate: {
             const MigrateColumns& m = b.migrate;
-            on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i]);
+            on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i], Cpu(m.cpu[i]));
             break;
         }
         case Event::fork: on_fork(TaskId(b.fork.child[i])); break;
@@ -518,7 +527,16 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
     enqueue(p, t, target);
 }
 
-void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
+/// Tasks that one balance pulls leave their run queue at one instant: its clock stands still meanwhile.
+Ns Machine::pull_time(Cpu orig, Cpu by, Ns ts) {
+    const bool same = pull_.orig == orig && pull_.by == by && ts - pull_.last < kPullGap && pull_.n < kPulledAtOnce;
+    if (!same) pull_ = {orig, by, ts, ts, 0};
+    pull_.last = ts;
+    ++pull_.n;
+    return pull_.first;
+}
+
+void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
     grow(p);
     now_ = ts;
     Task& t = tasks_[p.v];
@@ -534,11 +552,15 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts) {
         }
         case State::queued:
             if (!table_.wakeups && t.cpu == dest) break;  // part of its own placement
+            balancer_.pulled(orig, dest);
+            now_ = pull_time(orig, by, ts);
             [[fallthrough]];
         case State::unknown: enqueue(p, t, dest); break;
         case State::throttled:  // moves with its throttled group: still not runnable
             unlink(p, t);
+            estimate(t, false);
             t.cpu = dest;
+            estimate(t, !table_.throttles_tasks);
             link(p, t);
             break;
         default: t.cpu = t.counted ? t.cpu : dest; break;
@@ -571,11 +593,59 @@ void Machine::update_blocked(Cpu c) {
 
 void Machine::on_balance(Cpu c, Ns ts) {
     now_ = ts;
-    balances_ = true;
+    if (view_.idle.test(c)) return balance_idle(c);
     update_blocked(c);
-    if (!view_.idle.test(c)) return;
-    for (uint16_t i = 0; i < cpus_.size(); ++i)
-        if (view_.idle.test(Cpu(i))) update_blocked(Cpu(i));
+    balance(c, false);
+}
+
+/// An idle CPU balances for all that are (_nohz_idle_balance), itself last.
+void Machine::balance_idle(Cpu by) {
+    const auto n = static_cast<uint16_t>(cpus_.size());
+    for (uint16_t k = 1; k <= n; ++k) {
+        const Cpu c(static_cast<uint16_t>((by.v + k) % n));
+        if (!view_.idle.test(c)) continue;
+        update_blocked(c);
+        balance(c, true);
+    }
+}
+
+/// Where the recording does not say when the balancer runs: at each tick. CPUs that compete for tasks have an idle one
+/// do so for all that are (nohz_balancer_kick).
+void Machine::balance_by_ticks() {
+    const Ns now = jiffy();
+    if (now <= std::exchange(ticked_, now)) return;
+    bool kicks = false;
+    for (uint16_t c = 0; c < cpus_.size(); ++c) {
+        if (view_.nr[c] == 0) continue;
+        catch_up(Cpu(c));
+        balance(Cpu(c), false);
+        const CpuMask& llc = topo_.llc_span[topo_.llc[c].v];
+        kicks = kicks || view_.nr[c] > 1 || (llc & view_.idle).count() + 1 < llc.count();
+    }
+    const auto first = first_in_wrap(topo_.words, 0, [&](unsigned i) { return view_.idle.w[i]; });
+    if (kicks && first) balance_idle(*first);
+}
+
+/// `c` looks at its domains.
+void Machine::balance(Cpu c, bool is_idle) {
+    const Llc llc = topo_.llc[c.v];
+    LlcScan& scan = scans_[llc.v];
+    const Ns now = jiffy();
+    scan.chances += std::exchange(scan.chance, now) != now;
+    if (!balancer_.look(c, is_idle, now, tick_, view_.idle)) return;
+    ++scan.writes;
+    if (!scan.recorded) write_idle_scan(llc);
+}
+
+void Machine::write_idle_scan(Llc llc) {
+    int64_t sum = 0;
+    const std::vector<Cpu>& cpus = balancer_.cpus(llc);
+    for (Cpu i : cpus) {
+        catch_up(i);
+        const CpuState& s = cpus_[i.v];
+        sum += std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[i.v]);
+    }
+    view_.nr_idle_scan[llc.v] = nr_idle_scan_of(sum, static_cast<int>(cpus.size()), balancer_.pct(llc));
 }
 
 void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
@@ -585,11 +655,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     catch_up(prev);
     catch_up(waker);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
-    idle_scan_.advance(ts, view_.nr_idle_scan, [this](Cpu c) {
-        accrue(c);
-        const CpuState& s = cpus_[c.v];
-        return std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[c.v]);
-    });
+    if (!balances_) balance_by_ticks();
 }
 
 void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
@@ -607,7 +673,7 @@ void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::option
     }
     if (nr_idle_scan) {
         const Llc llc = topo_.llc[prev.v];
-        idle_scan_.stop(llc);
+        scans_[llc.v].recorded = true;
         view_.nr_idle_scan[llc.v] = *nr_idle_scan;
     }
 }

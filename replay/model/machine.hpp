@@ -41,6 +41,7 @@ class Machine {
         Cpu cpu{};  ///< CPU it is on, pends for, or was on last
         int32_t weight = 1024;  ///< what it adds to load while counted (0: not a fair task)
         bool sidle = false;  ///< counted as an idle-policy task
+        bool estimated = false;  ///< in util_est of `cpu`: while counted, and while its group is throttled
         bool ever_blocked = false;
         Ns blocked_at = 0;  ///< last switch-out into sleep
         Pelt pelt;  ///< as of its last change of state, on the PELT clock of `attached`
@@ -67,11 +68,12 @@ class Machine {
     /// `placed`: the wakeup went through placement; `chosen` is where it will be put (from then on not idle, F.2).
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen);
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
-    void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts);
+    void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
     void on_exit(TaskId p);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
-    /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU those of all that are idle.
+    /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU those of all that are idle, and
+    /// nr_idle_scan of the LLCs whose turn it is.
     void on_balance(Cpu c, Ns ts);
     /// Events of `c` were lost: what ran, waited or was expected there is unknown until seen again.
     void on_loss(Cpu c, Ns ts);
@@ -93,12 +95,20 @@ class Machine {
     void set_exit_latency(const std::vector<std::vector<int32_t>>& latency) { exit_latency_ = latency; }
     /// Some CPU uses more than four fifths of its capacity, as far as is known.
     bool overutilised();
-    /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
     /// Takes back / puts back that `n` wakeups are on their way to `c`: what another CPU sees that has not heard of them.
     void overlook(Cpu c, int n) {
         cpus_[c.v].pending -= n;
         refresh(c);
     }
+    /// nr_idle_scan of an LLC changes when its balancer runs: how often some CPU of it looked whether to, at different
+    /// times, and how often it did according to the model.
+    struct LlcScan {
+        int32_t chances = 0, writes = 0;
+        Ns chance = -1;  ///< jiffy of the last one
+        bool recorded = false;  ///< the value is; the model writes it no longer
+    };
+    const LlcScan& scan_of(Llc llc) const { return scans_[llc.v]; }
+    /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
     void set_nr_idle_scan(Llc llc, int32_t nr) { view_.nr_idle_scan[llc.v] = nr; }
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
@@ -199,6 +209,7 @@ class Machine {
     void set_prio(Task& t, int prio);
     void count(TaskId id, Task& t, Cpu c);
     void uncount(Task& t);
+    void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
     void drop_pending(Task& t);
@@ -208,9 +219,13 @@ class Machine {
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
-    void guess(const Batch& first, const EventOrder& order);
+    void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
     void catch_up(Cpu c);
     void update_blocked(Cpu c);
+    void balance(Cpu c, bool is_idle);
+    void balance_idle(Cpu by);
+    void balance_by_ticks();
+    void write_idle_scan(Llc llc);
     void accrue(Task& t, bool ran) { t.pelt.accrue(clock(t, t.attached), t.weight, ran); }
     void publish(Cpu c);
     void reweigh(Task& t, int32_t weight);
@@ -256,10 +271,18 @@ class Machine {
     }
     std::array<std::vector<int64_t>, 3> loads_;  ///< by LoadKind, per CPU; the selected one lies in view_
     LoadKind selected_ = LoadKind::average;
-    IdleScanModel idle_scan_;
+    Balancer balancer_;
+    std::vector<LlcScan> scans_;  ///< per LLC
+    Ns ticked_ = -1;  ///< jiffy in which all CPUs looked at their domains, where the recording does not say when
     SlowInputs slow_;
     std::vector<std::vector<int32_t>> exit_latency_;
     Ns tick_ = 4'000'000, tick_phase_ = 0;
+    struct Pull {
+        Cpu orig{}, by{};
+        Ns first = 0, last = 0;
+        int n = 0;
+    } pull_;  ///< the latest one: tasks that a balance takes off another CPU
+    Ns pull_time(Cpu orig, Cpu by, Ns ts);
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     Ns began_ = 0;  ///< when the recording did
     bool guessed_ = false;  ///< averages of older tasks: guess()

@@ -37,7 +37,8 @@ struct Past {
 
 /// Averages of the tasks that are older than the recording: nothing tells of them, so they are taken to be what the first
 /// part of the recording would have made of them. A shorter one says too little.
-void Machine::guess(const Batch& b, const EventOrder& order) {
+void Machine::guess(const Batch& b, const EventOrder& order,
+                    const std::vector<std::pair<uint16_t, uint32_t>>& running) {
     const Ns begin = now_, end = begin + kLikeBefore;
     bool whole = false;  // the batch reaches to the end
     std::vector<Past> pasts;
@@ -49,6 +50,11 @@ void Machine::guess(const Batch& b, const EventOrder& order) {
     };
     auto met = [&](uint32_t id) { return id < pasts.size() && pasts[id].seen; };
     std::vector<uint32_t> forked;
+    std::vector<uint8_t> switched(cpus_.size(), 0);
+    auto ran_before = [&](Cpu c, TaskId task, int prio) {  // without a switch, maybe for all that time
+        if (std::exchange(switched[c.v], uint8_t{1}) || is_idle_task(task) || met(task.v)) return;
+        past(task.v, c, prio).run(begin);
+    };
     auto during = [&](const HeadColumns& h, size_t i) {
         whole = whole || h.ts[i] >= end;
         return h.ts[i] < end;
@@ -56,13 +62,12 @@ void Machine::guess(const Batch& b, const EventOrder& order) {
     order.walk([&](Event e, size_t i) {
         switch (e) {
             case Event::sw: {
+                ran_before(Cpu(b.sw.cpu[i]), TaskId(b.sw.prev_task[i]), b.sw.prev_prio[i]);
                 if (!during(b.sw, i)) break;
                 const Ns ts = b.sw.ts[i];
                 const uint32_t prev = b.sw.prev_task[i], next = b.sw.next_task[i];
                 if (!is_idle_task(TaskId(prev))) {
-                    const bool known = met(prev);
                     Past& x = past(prev, Cpu(b.sw.cpu[i]), b.sw.prev_prio[i]);
-                    if (!known) x.run(begin);
                     still_runnable(b.sw.prev_state[i]) ? x.stop(ts) : x.sleep(ts);
                 }
                 if (!is_idle_task(TaskId(next))) {
@@ -84,6 +89,8 @@ void Machine::guess(const Batch& b, const EventOrder& order) {
             default: break;
         }
     });
+    for (auto [c, task] : running)
+        if (c < cpus_.size()) ran_before(Cpu(c), TaskId(task), prio_hint(TaskId(task)));
     for (uint32_t child : forked)
         if (met(child)) pasts[child].seen = false;
     if (!whole) return;
@@ -134,7 +141,8 @@ void Machine::prime(const Batch& b, const EventOrder& order,
         if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
     for (CpuState& c : cpus_) c.clock = c.clock_at = c.pelt.at = now_;
     began_ = now_;
-    guess(b, order);
+    balances_ = b.balance.n > 0;
+    guess(b, order, running);
     order.walk([&](Event e, size_t i) {
         switch (e) {
             case Event::sw: {
@@ -178,6 +186,8 @@ void Machine::prime(const Batch& b, const EventOrder& order,
             cpus_[c].curr_known = true;  // silent: idle throughout
         refresh(cpu);
     }
+    if (guessed_)
+        for (uint16_t l = 0; l < scans_.size(); ++l) write_idle_scan(Llc(l));
 }
 
 }  // namespace rewake

@@ -44,6 +44,8 @@ struct TaskTable {
     std::vector<TaskInfo> tasks;
     /// sched_wakeup was recorded. Without it (`perf sched record`) a task counts as queued from its decision on.
     bool wakeups = true;
+    /// Throttling takes the tasks themselves off their queue (6.18), not only their group: util_est lets go of them.
+    bool throttles_tasks = false;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }

@@ -170,15 +170,18 @@ TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
 
 TEST_F(Loads, ABusyCpuFollowsItsTicksAndAnIdleOneTheBalancer) {
     machine_->set_tick(4 * kMs, 1 * kMs);
-    all(0), all(3'800'000);  // the balancer looks again at 5.8 ms: an LLC of two CPUs
+    all(0), all(3'800'000);
     runs(3'850'000, 1, 1, 5);
     EXPECT_EQ(all(4'900'000).util[1], 0);
     EXPECT_EQ(all(5'700'000).util[1], 24);  // as of the tick at 5 ms: 1024 (1 - 2^(-1.15/32.768)) = 24.6
     runs(40 * kMs, 1, 5, 1);
     const int32_t then = all(40 * kMs).util[1];
     EXPECT_GT(then, 500);
-    EXPECT_EQ(all(41'500'000).util[1], then);
-    EXPECT_NEAR(all(40 * kMs + static_cast<Ns>(kHalf)).util[1], then / 2, 2);
+    EXPECT_EQ(all(60 * kMs).util[1], then);  // nobody ticks
+    runs(61 * kMs, 0, 0, 6);
+    EXPECT_EQ(all(70 * kMs).util[1], then);  // nothing to give to another CPU
+    machine_->on_wakeup(TaskId(7), 120, Cpu(0), 72 * kMs);
+    EXPECT_NEAR(all(40 * kMs + static_cast<Ns>(2 * kHalf)).util[1], then / 4, 2);
 }
 
 TEST_F(Loads, APlacedTaskIsCountedOnItsOldCpuUntilThatIsUpdated) {

@@ -97,7 +97,7 @@ void Simulation::relocate(TaskId id, Cpu to) {
     for (Cpu c : {from, to}) settle(c), fair_.charge(c, now_);
     wait_ends(t);
     fair_.leave(id);
-    machine_.on_migrate(id, from, to, now_);
+    machine_.on_migrate(id, from, to, now_, to);
     fair_.enqueue(to, id, machine_.task(id).weight, FairQueues::How::moved, now_);
     t.cpu = to;
     if (t.fresh_wake && t.sample != kNoSample) out_.woken[t.sample].cpu = to.v;

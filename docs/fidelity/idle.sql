@@ -1,12 +1,24 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Per CPU: how long the idle task had it, of the time between its first and its last switch, and how much of that went
--- to interrupts (between two records of handlers lies an interrupt, but not from an exit to an entry).
-WITH running AS (
+-- Per CPU: how long the idle task had it, of the time between the recording's first and last switch, and how much of that
+-- went to interrupts (between two records of handlers lies an interrupt, but not from an exit to an entry).
+WITH recorded AS (
+    SELECT min(ts_ns) AS begins, max(ts_ns) AS ends FROM switch
+),
+
+held AS (
     SELECT
-        cpu,
-        next_task < (SELECT count(*) FROM cpu) AS idle,
-        lead(ts_ns) OVER (PARTITION BY cpu ORDER BY id) - ts_ns AS ns
-    FROM switch
+        switch.cpu,
+        switch.next_task AS task,
+        coalesce(lead(switch.ts_ns) OVER (PARTITION BY switch.cpu ORDER BY switch.id), recorded.ends) - switch.ts_ns AS ns
+    FROM switch, recorded
+    UNION ALL
+    SELECT switch.cpu, arg_min(switch.prev_task, switch.id), min(switch.ts_ns) - any_value(recorded.begins)
+    FROM switch, recorded
+    GROUP BY switch.cpu
+),
+
+running AS (
+    SELECT cpu, task < (SELECT count(*) FROM cpu) AS idle, ns FROM held
 ),
 
 handlers AS (
@@ -35,6 +47,5 @@ SELECT
     ), 0)::BIGINT AS interrupts_ns,
     sum(ns)::BIGINT AS span_ns
 FROM running
-WHERE ns IS NOT NULL
 GROUP BY cpu
 ORDER BY cpu

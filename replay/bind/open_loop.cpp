@@ -222,6 +222,9 @@ class PyOpenLoop {
         d["sync"] = own_bool(log.sync);
         d["recent_cpu"] = own(log.recent_cpu);
         d["flips"] = own(log.flips);
+        d["flips_warm"] = own(log.flips_warm);
+        d["flips_known"] = own_bool(log.flips_known);
+        d["recent_known"] = own_bool(log.recent_known);
         d["util"] = own(log.util);
         d["load"] = own(log.load);
         d["rq_load"] = own(log.rq_load);

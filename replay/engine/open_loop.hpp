@@ -252,6 +252,7 @@ class OpenLoop {
     std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
     void note_flips(Ns ts, int64_t decision);
     InputLog log_;
+    KnownFlips certain_;  ///< with ReplayOptions::log_inputs
     std::vector<Flip> flips_;
     CpuMask was_avail_;
     std::optional<Budget> budget_;

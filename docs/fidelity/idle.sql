@@ -1,24 +1,36 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Per CPU: how long the idle task had it, of the time between the recording's first and last switch, and how much of that
--- went to interrupts (between two records of handlers lies an interrupt, but not from an exit to an entry).
+-- Per CPU: how long it was idle, of the time between the recording's first and last switch, and how much of that went to
+-- interrupts (between two records of handlers lies an interrupt, but not from an exit to an entry). Idle as /proc/stat
+-- counts it: in an idle state (cpu_idle), which the way into it and out of it, some microseconds each time, is no part of;
+-- on a CPU without such events as long as the idle task had it.
 WITH recorded AS (
     SELECT min(ts_ns) AS begins, max(ts_ns) AS ends FROM switch
 ),
 
+change AS (
+    SELECT cpu, id, ts_ns, 'state' AS kind, state IS NOT NULL AS idle, state IS NULL AS was_idle FROM idle
+    UNION ALL
+    SELECT cpu, id, ts_ns, 'task', next_task < cpus.n, prev_task < cpus.n
+    FROM switch, (SELECT count(*) AS n FROM cpu) AS cpus
+),
+
 held AS (
     SELECT
-        switch.cpu,
-        switch.next_task AS task,
-        coalesce(lead(switch.ts_ns) OVER (PARTITION BY switch.cpu ORDER BY switch.id), recorded.ends) - switch.ts_ns AS ns
-    FROM switch, recorded
+        change.cpu,
+        change.kind,
+        change.idle,
+        coalesce(lead(change.ts_ns) OVER (PARTITION BY change.cpu, change.kind ORDER BY change.id), recorded.ends)
+        - change.ts_ns AS ns
+    FROM change, recorded
     UNION ALL
-    SELECT switch.cpu, arg_min(switch.prev_task, switch.id), min(switch.ts_ns) - any_value(recorded.begins)
-    FROM switch, recorded
-    GROUP BY switch.cpu
+    SELECT change.cpu, change.kind, arg_min(change.was_idle, change.id), min(change.ts_ns) - any_value(recorded.begins)
+    FROM change, recorded
+    GROUP BY change.cpu, change.kind
 ),
 
 running AS (
-    SELECT cpu, task < (SELECT count(*) FROM cpu) AS idle, ns FROM held
+    FROM held
+    QUALIFY kind = min(kind) OVER (PARTITION BY cpu)  -- 'state' before 'task'
 ),
 
 handlers AS (

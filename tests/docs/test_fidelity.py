@@ -314,7 +314,7 @@ def test_no_snapshots_no_idle_shares(tmp_path: Path) -> None:
 
 
 def test_idle_time_of_the_events() -> None:
-    """CPU 0: idle from 10 to 40 of 0 to 100; CPU 1 until 5 and from 70 on.
+    """CPU 0: idle from 10 to 40 of 0 to 100; CPU 1 in idle states until 6, from 72 to 80 and from 81 on.
 
     Interrupts of CPU 0 while idle: 12 to 20 with a nested one, its softirq 22 to 25; from an earlier one only the exit
     at 11 is there, and one at 50 hits a task.
@@ -325,6 +325,8 @@ def test_idle_time_of_the_events() -> None:
     switches = [(0, 0, 0, 0, 5), (1, 5, 1, 1, 6), (2, 10, 0, 5, 0), (13, 40, 0, 0, 5), (14, 70, 1, 6, 1),
                 (17, 100, 0, 5, 0)]  # fmt: skip
     con.executemany("INSERT INTO switch VALUES (?, ?, ?, ?, ?)", switches)
+    con.execute("CREATE TABLE idle (id BIGINT, ts_ns BIGINT, cpu USMALLINT, state UINTEGER)")
+    con.execute("INSERT INTO idle VALUES (18, 6, 1, NULL), (19, 72, 1, 1), (20, 80, 1, NULL), (21, 81, 1, 2)")
     con.execute("CREATE TABLE irq (id BIGINT, ts_ns BIGINT, cpu USMALLINT, curr_task UINTEGER, entry BOOLEAN)")
     records = [(3, 11, 0, 0, False), (4, 12, 0, 0, True), (5, 14, 0, 0, True), (6, 15, 0, 0, False),
                (7, 20, 0, 0, False), (15, 50, 0, 5, True), (16, 55, 0, 5, False)]  # fmt: skip
@@ -334,7 +336,7 @@ def test_idle_time_of_the_events() -> None:
     phases = [(8, 21, 0, 0, phase("raise")), (9, 22, 0, 0, phase("entry")), (10, 25, 0, 0, phase("exit"))]
     con.executemany("INSERT INTO softirq VALUES (?, ?, ?, ?, ?)", phases)
     sql.prepare(con)
-    assert con.execute((FOLDER / "idle.sql").read_text()).fetchall() == [(0, 30, 11, 100), (1, 35, 0, 100)]
+    assert con.execute((FOLDER / "idle.sql").read_text()).fetchall() == [(0, 30, 11, 100), (1, 33, 0, 100)]
 
 
 @pytest.mark.parametrize(

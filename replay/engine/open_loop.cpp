@@ -299,7 +299,20 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     return bits;
 }
 
+void OpenLoop::take(const Shape& s) {
+    CpuMask out = s.gone;
+    for (int i = 0; i < topo_.words; ++i) out.w[i] |= s.inactive.w[i];
+    *live_ = base_.without(s.gone);
+    if (s.rebuilds) *live_ = live_->without_domains();
+    for (int i = 0; i < topo_.words; ++i) live_->online.w[i] &= ~out.w[i];
+    machine_.set_online(s.off ? live_->online : base_.online);
+    if (!s.rebuilds) return;
+    machine_.rebuilt();
+    for (Instance& in : instances_) in.policy->memory().hic.assign(in.policy->memory().hic.size(), 0);
+}
+
 void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
+    while (shape_ < shapes_.size() && ts >= shapes_[shape_].from) take(shapes_[shape_++]);
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);

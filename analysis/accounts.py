@@ -22,7 +22,8 @@ def audit(a: Audit) -> str:
     found = a.inputs
     lines = wrap(
         f"Inputs of {terminal(a.policy)} as the events give them, against the probed ones; decisions of the first "
-        f"{a.warm_up_ns / 1e9:.3g} s are left out. Close: within 10 % or 16."
+        f"{a.warm_up_ns / 1e9:.3g} s are left out. Close: within 10 % or 16. Past warm-up: of all decisions "
+        "those at which everything that the input depends on is in the recording."
     )
     grid = [
         Column(("input",), [i.input for i in found], left=True),
@@ -36,6 +37,8 @@ def audit(a: Audit) -> str:
         Column(("R2",), [_ratio(i.r2) for i in found]),
         Column(("probed", "mean"), [_amount(i.probed_mean) for i in found]),
         Column(("mean",), [_amount(i.mean) for i in found]),
+        Column(("past", "warm-up"), [NOTHING if i.warm is None else count(i.warm) for i in found]),
+        Column(("", "exact"), [share(i.warm_exact) for i in found]),
     ]
     classes = [
         Column(("class by events",), [c.class_ for c in a.classes], left=True),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,9 @@ class Input:
     r2: float | None
     probed_mean: float | None
     mean: float | None
+    warm: int | None
+    """Decisions past the warm-up of this input: what it depends on is in the recording. None: it needs none."""
+    warm_exact: float | None
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,25 @@ def compare(
     truth: Mapping[str, tuple[Array, Array]],
     late: Array,
     warm_up_ns: int,
+    warm: Mapping[str, tuple[Array, Array]],
     classes: Sequence[tuple[str, int, int]],
 ) -> Audit:
-    """`truth`: values and NULL masks; `late`: decisions behind the warm-up. All arrays run over the same decisions."""
+    """`truth`: values and NULL masks; `late`: decisions behind the warm-up of all inputs; `warm`: values of inputs past
+    a warm-up of their own, and where they are. All arrays run over the same decisions."""
     inputs = []
     for name, origin in ORIGINS.items():
         values, null = truth[name]
         ours = late & ~null
         if ours.any():
-            inputs.append(_input(name, origin, values[ours].astype(np.float64), model[name][ours].astype(np.float64)))
+            found = _input(name, origin, values[ours].astype(np.float64), model[name][ours].astype(np.float64))
+            inputs.append(_past_warm_up(found, *warm[name], values, null) if name in warm else found)
     return Audit(policy, warm_up_ns, tuple(inputs), tuple(Class(*row) for row in classes))
+
+
+def _past_warm_up(found: Input, values: Array, known: Array, truth: Array, null: Array) -> Input:
+    ours = known.astype(np.bool_) & ~null
+    exact = float(np.mean(values[ours] == truth[ours])) if ours.any() else None
+    return replace(found, warm=int(ours.sum()), warm_exact=exact)
 
 
 def _input(name: str, origin: str, truth: Array, model: Array) -> Input:
@@ -107,4 +119,5 @@ def _input(name: str, origin: str, truth: Array, model: Array) -> Input:
         input=name, origin=origin, decisions=len(truth), exact=float(np.mean(error == 0)), close=close,
         error_p50=p50, error_p90=p90, error_p99=p99, r2=r2,
         probed_mean=means[0] if means else None, mean=means[1] if means else None,
+        warm=None, warm_exact=None,
     )  # fmt: skip

@@ -303,10 +303,11 @@ def _trust(told: dict[str, Any]) -> list[str]:
     lines = [f"Quality: refused by {', '.join(failed)} (added with --force)." if failed else "Quality: ok."]
     faithful = told.get("fidelity")
     if faithful:
-        skill = faithful.get("skill")
+        skill, llc = (None if x is None else f"{x:.2f}" for x in map(faithful.get, ("skill", "llc_skill")))
+        assumed = (faithful.get("inputs_assumed_pct") or {}).get("any")
         lines.append(
             f"Fidelity of {faithful.get('policy')}: agreement {share(faithful.get('agreement'))}, skill over prev "
-            f"{'-' if skill is None else f'{skill:.2f}'}."
+            f"{skill or '-'}{f' (LLC {llc})' if llc else ''}, decisions on assumed inputs {percent(assumed)}."
         )
     else:
         lines.append(f"Fidelity: none: {told.get('refusal') or 'the kernel column was not replayed'}.")

@@ -44,6 +44,7 @@ class Fidelity:
     policy_moved: int
     moved_precision: float | None
     llc_agreement: float | None
+    llc_skill: float | None
     inputs_assumed_pct: dict[str, float]
     """Share in per cent of its decisions that rest on each inferred or modelled input, and `any`."""
     branches: tuple[Branch, ...]

@@ -8,7 +8,7 @@ from typing import Any
 
 from rewake.analysis import advice_table, simulated_table, table
 from rewake.analysis.advice import Advice
-from rewake.analysis.grid import NOTHING, Column, count, number, percent, share
+from rewake.analysis.grid import NOTHING, Column, count, number
 from rewake.analysis.report import Report
 from rewake.analysis.simulated import Simulated
 from rewake.analysis.sql import Rows
@@ -30,13 +30,8 @@ def report(r: Report) -> str:
     if r.fidelity is None:
         lines.append(f"**Fidelity: none**: {markdown(r.refusal or 'the kernel column was not replayed', None)}")
     else:
-        f = r.fidelity
-        lines.append(
-            f"**Fidelity** of {markdown(f.policy)}: agreement {share(f.agreement)}, skill over prev "
-            f"{number(f.skill, 2)}, moved: recall {number(f.moved_agreement, 2)} precision "
-            f"{number(f.moved_precision, 2)}, decisions on assumed inputs {percent(f.inputs_assumed_pct['any'])}"
-        )
-        lines += [f"- {markdown(note, None)}" for note in f.notes]
+        lines.append(f"**Fidelity** of {markdown(r.fidelity.policy)}: {table.gate(r.fidelity)}")
+        lines += [f"- {markdown(note, None)}" for note in r.fidelity.notes]
     header = ["one-step, per 1,000", *(label for _, label, _ in table.RATES)]
     header += [f"{label}, {unit}" for label, unit in table.TAIL]
     over = {p.policy for p in r.over_exposed()}

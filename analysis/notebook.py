@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewake.analysis import simulated_table
-from rewake.analysis.grid import NOTHING, Column, bounds, count, micros, number, percent, share
+from rewake.analysis.grid import NOTHING, Column, bounds, count, micros, number
 from rewake.analysis.quality import QualityCard
 from rewake.analysis.report import Report
 from rewake.analysis.simulated import Simulated
+from rewake.analysis.table import gate
 from rewake.analysis.text import html, terminal
 
 
@@ -44,11 +45,7 @@ def report_html(report: Report) -> str:
     if found is None:
         head.append(f"fidelity: none: {report.refusal or 'the kernel column was not replayed'}")
     else:
-        skill = NOTHING if found.skill is None else f"{found.skill:.2f}"
-        head.append(
-            f"fidelity of {found.policy}: agreement {share(found.agreement)}, skill over prev {skill}, decisions on "
-            f"assumed inputs {percent(found.inputs_assumed_pct['any'])}"
-        )
+        head.append(f"fidelity of {found.policy}: {gate(found)}")
     header = (
         "one-step, per 1,000", "would move", "leave LLC of prev", "idle missed in LLC", "stacked on waker",
         "p99 latency [lo, hi] µs", "known share %", "exposure %",

@@ -99,13 +99,18 @@ def fidelity_line(measured: fid.Fidelity | None, refusal: str | None) -> list[st
         return wrap(f"fidelity: none: {terminal(refusal or 'the kernel column was not replayed', None)}")
     name = terminal(measured.policy, _NAME)
     asked = " (by --as)" if measured.asked else ""
-    skill = NOTHING if measured.skill is None else f"{measured.skill:.2f}"
-    lines = wrap(
-        f"fidelity of {name}{asked}: agreement {share(measured.agreement)}, skill over prev {skill}, "
+    lines = wrap(f"fidelity of {name}{asked}: {gate(measured)}")
+    return lines + [line for note in measured.notes for line in wrap(f"  {terminal(note, None)}")]
+
+
+def gate(measured: fid.Fidelity) -> str:
+    """The figures of the gate. LLC skill stands where the kernel chose between LLCs."""
+    llc = "" if measured.llc_skill is None else f" (LLC {_ratio(measured.llc_skill)})"
+    return (
+        f"agreement {share(measured.agreement)}, skill over prev {_ratio(measured.skill)}{llc}, "
         f"moved: recall {_ratio(measured.moved_agreement)} precision {_ratio(measured.moved_precision)}, "
         f"decisions on assumed inputs {percent(measured.inputs_assumed_pct['any'])}"
     )
-    return lines + [line for note in measured.notes for line in wrap(f"  {terminal(note, None)}")]
 
 
 def _ratio(value: float | None) -> str:

@@ -35,6 +35,11 @@ class Found(NamedTuple):
     late: Array
     """The decision lies behind the warm-up."""
     warm_up_ns: int
+    warm: dict[str, tuple[Array, Array]]
+    """Of inputs that begin with what no event tells: their values once everything that they depend on is in the
+    recording, and where it is. recent_cpu is so from the first recorded placement that sets it. flips is so where it
+    was probed once, of the task or of an ancestor, and it is certain when it is halved next (engine/flips.hpp,
+    KnownFlips): from there on by events and the rule alone."""
     classes: list[tuple[str, int, int]]
     """Class that the events alone give a wakeup, how many there are, how many of them reached placement."""
 
@@ -64,8 +69,10 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     truth = probes.truth(recording)
     if truth is None:
         return None
-    model, ours, ts = _logged(Loop(recording, seed, use_probes=False), column)
-    carried = _logged(Loop(recording, seed), column)[0]
+    model, ours, ts = _logged(Loop(recording, seed, use_probes=False), column, truth)
+    carried = _logged(Loop(recording, seed), column, truth)[0]
+    recent_known, flips_known, flips = (model.pop(name) for name in ("recent_known", "flips_known", "flips_warm"))
+    warm = {"recent_cpu": (model["recent_cpu"][ours], recent_known[ours]), "flips": (flips[ours], flips_known[ours])}
     for name, source in CARRIED.items():
         model[name], truth[name] = carried[source], truth[source]
     span = int(ts[-1] - ts[0]) if len(ts) else 0
@@ -77,15 +84,18 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
         truth={name: (truth[name][0][ours], truth[name][1][ours]) for name in model},
         late=(ts[ours] - ts[0]) >= warm_up if len(ts) else np.zeros(0, np.bool_),
         warm_up_ns=warm_up,
+        warm=warm,
         classes=_classes(recording, ~truth["probe_id"][1]),
     )
 
 
-def _logged(loop: Loop, column: PolicySpec) -> tuple[dict[str, Array], Array, Array]:
+def _logged(loop: Loop, column: PolicySpec, truth: dict[str, probes.Nullable]) -> tuple[dict[str, Array], Array, Array]:
     """What `column` has at every decision just before it learns what was probed of it, which decisions are the fair
-    class's own, and their times."""
+    class's own, and their times. A loop without probes still takes from `truth` what flips_warm begins with."""
     unseen = loop.infer(column)
-    engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True)
+    blind = loop.truth is None
+    loop.truth = truth
+    engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True, blind=blind)
     kept: dict[str, list[Array]] = {}
     times: list[Array] = []
     population: list[Array] = []

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, plugins, probes
+from rewake.replay import affinity, hotplug, plugins, probes
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import batch, recorded_machine, running, tables, with_next, with_null
 from rewake.replay.spec import PolicySpec
@@ -164,6 +164,7 @@ class Loop:
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": _settle(recording),
+            "shapes": hotplug.shapes(hotplug.away(recording)),
         }
 
     def _allowed_counts(self, truth: dict[str, probes.Nullable] | None) -> dict[int, set[int]]:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.forms import Recording
+from rewake.replay import hotplug
+from rewake.replay.recorded import with_null
 
 Nullable = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
 
@@ -75,4 +77,26 @@ def truth(recording: Recording) -> dict[str, Nullable] | None:
         column = found[name]
         null = np.ma.getmaskarray(column).copy()
         out[name] = np.ma.filled(column, 0).astype(dtype), null
+    _forget(recording, out)
     return out
+
+
+def _forget(recording: Recording, found: dict[str, Nullable]) -> None:
+    """The probes take the LLC for the domain above the core's. A CPU whose siblings are all offline has none of a core:
+    what was fetched there is nothing, as it is while the domains are rebuilt."""
+    gone = hotplug.away(recording)
+    if not gone:
+        return
+    decision = recording.read("decision", ("ts_ns", "prev_cpu"))
+    ts, prev = np.asarray(decision["ts_ns"]), with_null(decision["prev_cpu"])[0]
+    cpu = recording.read("cpu", ("cpu", "core"))
+    cores = dict(zip(np.asarray(cpu["cpu"]).tolist(), with_null(cpu["core"])[0].tolist(), strict=True))
+    lost = np.zeros(len(ts), np.bool_)
+    for g in gone:
+        siblings = [c for c, core in cores.items() if core == cores[g.cpu] and c != g.cpu]
+        alone = (ts >= g.leaves[1]) & (ts < g.returns[1]) & np.isin(prev, siblings if len(siblings) == 1 else [])
+        lost |= alone | (prev == g.cpu) & (ts >= g.leaves[1]) & (ts < g.returns[1])
+        for begin, end in (g.leaves, g.returns):
+            lost |= (ts >= begin) & (ts < end)
+    for name in ("nr_idle_scan", "has_idle_cores"):
+        found[name][1][lost] = True

@@ -194,11 +194,12 @@ class Decisions:
         seed: int = 0,
         sync: bool = False,
         energy_aware: bool = False,
+        shapes: Sequence[tuple[int, list[int], list[int], bool, bool]] = (),
         **latency: list[tuple[int, int]],
     ) -> Replayed:
         options = {
             "sync": sync, "hz": 250, "migration_cost": 500_000, "inferred": (1 << len(INPUTS)) - 1,
-            "energy_aware": energy_aware,
+            "energy_aware": energy_aware, "shapes": list(shapes),
         }  # fmt: skip
         specs: list[Any] = []
         for policy in policies:

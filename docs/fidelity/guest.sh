@@ -39,3 +39,24 @@ fifomix() {
   cyclictest -q -t 3 -a 1,2,3 -p 80 -i 1500 -l 100000 -D 4 > /dev/null & R=$!
   chrt -f 20 hackbench -g 1 -f 2 -l 3000 -s 100 > /dev/null & H=$!
   schbench -m 1 -t 12 -F 64 -n 1 -s 1500 -r 2; kill $R $H 2> /dev/null; }
+
+# quiet: the shell that starts the workload, whose wakee_flips all its children inherit, wakes one reader once a second
+# until they are halved to nothing; begin COMMAND...: the workload starts a second after the recording, all its tasks in it.
+quiet() {
+  busybox mkfifo /tmp/quiet; cat /tmp/quiet > /dev/null & exec 9> /tmp/quiet
+  for i in 1 2 3 4 5 6 7 8 9; do echo $i >&9; sleep 1.1; done; exec 9>&-; }
+begin() { sleep 1.2; wl_start "$@"; }
+
+# tight: the snapshots' counters are read last before the recording starts and first after it ends.
+tight() { snapshot_light() {
+  case $1 in */before) rest_of "$1"; esac
+  snap "$1" /proc/schedstat /proc/stat /proc/uptime
+  case $1 in */after) rest_of "$1"; esac; }; }
+rest_of() { snap "$1" /proc/interrupts /proc/softirqs /proc/loadavg; snap -t "$1/threads"; }
+
+# The mix of the lab's cgroups.sh, for as long as a recording of several seconds takes.
+cglong() {
+  in_cg batch stress-ng -q --cpu 6 --cpu-load 90 -t 8 & B=$!
+  in_cg service/cache hackbench -g 1 -l 100000 -s 100 > /dev/null & H=$!
+  ( sleep 0.8; cg_save ) &
+  in_cg service/web schbench -m 2 -t 8 -F 64 -n 1 -s 4000 -r 7; kill $H $B 2> /dev/null; }

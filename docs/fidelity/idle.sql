@@ -1,12 +1,36 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Per CPU: how long the idle task had it, of the time between its first and its last switch, and how much of that went
--- to interrupts (between two records of handlers lies an interrupt, but not from an exit to an entry).
-WITH running AS (
+-- Per CPU: how long it was idle, of the time between the recording's first and last switch, and how much of that went to
+-- interrupts (between two records of handlers lies an interrupt, but not from an exit to an entry). Idle as /proc/stat
+-- counts it: in an idle state (cpu_idle), which the way into it and out of it, some microseconds each time, is no part of;
+-- on a CPU without such events as long as the idle task had it.
+WITH recorded AS (
+    SELECT min(ts_ns) AS begins, max(ts_ns) AS ends FROM switch
+),
+
+change AS (
+    SELECT cpu, id, ts_ns, 'state' AS kind, state IS NOT NULL AS idle, state IS NULL AS was_idle FROM idle
+    UNION ALL
+    SELECT cpu, id, ts_ns, 'task', next_task < cpus.n, prev_task < cpus.n
+    FROM switch, (SELECT count(*) AS n FROM cpu) AS cpus
+),
+
+held AS (
     SELECT
-        cpu,
-        next_task < (SELECT count(*) FROM cpu) AS idle,
-        lead(ts_ns) OVER (PARTITION BY cpu ORDER BY id) - ts_ns AS ns
-    FROM switch
+        change.cpu,
+        change.kind,
+        change.idle,
+        coalesce(lead(change.ts_ns) OVER (PARTITION BY change.cpu, change.kind ORDER BY change.id), recorded.ends)
+        - change.ts_ns AS ns
+    FROM change, recorded
+    UNION ALL
+    SELECT change.cpu, change.kind, arg_min(change.was_idle, change.id), min(change.ts_ns) - any_value(recorded.begins)
+    FROM change, recorded
+    GROUP BY change.cpu, change.kind
+),
+
+running AS (
+    FROM held
+    QUALIFY kind = min(kind) OVER (PARTITION BY cpu)  -- 'state' before 'task'
 ),
 
 handlers AS (
@@ -35,6 +59,5 @@ SELECT
     ), 0)::BIGINT AS interrupts_ns,
     sum(ns)::BIGINT AS span_ns
 FROM running
-WHERE ns IS NOT NULL
 GROUP BY cpu
 ORDER BY cpu

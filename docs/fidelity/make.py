@@ -48,22 +48,14 @@ def share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def skill(agreed: int, prev_agreed: int, decisions: int) -> float | None:
-    """Agreement beyond prev."""
-    return share(agreed - prev_agreed, decisions - prev_agreed)
-
-
-def llc_skill(found: Measured, way: str) -> float | None:
-    """Skill in choosing the LLC; None with one LLC."""
-    wake = found.fidelity[way]["kinds"].get("wake")
-    if wake is None or (found.header["llcs"] or 1) < 2:
-        return None
-    return skill(wake["llc_agreed"], wake["llc_prev_agreed"], wake["decisions"])
-
-
 def inputs_of(found: Measured, way: str) -> str:
     """Where the inputs of a way come from."""
     return "probes" if found.probed and way == AUTO else "events"
+
+
+def verdict(holds: bool | str | None) -> str:
+    """Of a target: held, not held, why it cannot be told, or that there is none."""
+    return NOTHING if holds is None else holds if isinstance(holds, str) else YES if holds else NO
 
 
 def _each(recordings: Iterable[Measured]) -> Iterator[tuple[Measured, str, list[str]]]:
@@ -90,7 +82,7 @@ def agreement(recordings: list[Measured]) -> Tables:
     for found, way, names in _each(recordings):
         f = found.fidelity[way]
         cells = [pct(f["agreement"]), pct(f["prev_agreement"]), num(f["skill"]), pct(f["moved_agreement"])]
-        cells += [pct(f["moved_precision"]), num(llc_skill(found, way)), f"{f['inputs_assumed_pct']['any']:.1f} %"]
+        cells += [pct(f["moved_precision"]), num(f["llc_skill"]), f"{f['inputs_assumed_pct']['any']:.1f} %"]
         for other in (CAUSAL, ZERO):
             o = found.fidelity[other] if inputs_of(found, way) == "events" else None
             cells += [pct(o["agreement"]), num(o["skill"])] if o else [NOTHING, NOTHING]
@@ -104,13 +96,13 @@ def audits(recordings: list[Measured]) -> Tables:
     rows = []
     for found in recordings:
         for i in found.inputs:
-            holds = targets.input_target(i)
             errors = [amount(i[f"error_{q}"]) for q in ("p50", "p90", "p99")]
             cells = [i["input"], i["origin"], f"{i['decisions']:,}", pct(i["exact"]), pct(i["close"]), *errors]
             cells += [num(i["r2"]), amount(i["probed_mean"]), amount(i["mean"])]
-            rows.append([f"`{found.name}`", *cells, NOTHING if holds is None else YES if holds else NO])
+            cells += [NOTHING if i["warm"] is None else f"{i['warm']:,}", pct(i["warm_exact"], 2)]
+            rows.append([f"`{found.name}`", *cells, verdict(targets.input_target(i))])
     names = ["recording", "input", "origin", "decisions", "exact", "close", "error p50", "p90", "p99", "R²"]
-    return table([*names, "probed mean", "mean", "target holds"], rows)
+    return table([*names, "probed mean", "mean", "past warm-up", "exact there", "target holds"], rows)
 
 
 def budgets(recordings: list[Measured]) -> Tables:
@@ -177,9 +169,17 @@ def throttled(recordings: list[Measured]) -> Tables:
             worst = [pct(max(map(abs, values)), 2) for values in (i.stat, i.schedstat)]
             mean = [pct(sum(values) / len(values), 2) for values in (i.stat, i.schedstat)]
             n = len(i.stat)
-            cells = [pct(i.resolution, 2), f"{counts[0]} of {n}", mean[0], worst[0], f"{counts[1]} of {n}", mean[1]]
-            rows.append([f"`{found.name}`", *cells, worst[1], YES if counts[0] == n else NO])
-    names = ["recording", "one tick", "/proc/stat: CPUs within 0.5 %", "mean", "worst"]
+            cells = [
+                pct(i.tick, 2),
+                pct(i.outside, 2),
+                f"{counts[0]} of {n}",
+                mean[0],
+                worst[0],
+                f"{counts[1]} of {n}",
+                mean[1],
+            ]
+            rows.append([f"`{found.name}`", *cells, worst[1], verdict(targets.idle_target(i))])
+    names = ["recording", "one tick", "outside", "/proc/stat: CPUs within 0.5 %", "mean", "worst"]
     return table([*names, "/proc/schedstat: CPUs within 0.5 %", "mean", "worst", "target holds"], rows)
 
 
@@ -239,12 +239,15 @@ def summary(recordings: list[Measured]) -> Tables:
          [not failed for failed in compared if failed is not None]),
         ("from events: the skill aimed at for schbench, hackbench, messaging",
          [m.blind["skill"] >= targets.AIMS[targets.workload(m)] for m in aimed]),
-        *((f"input audit: {name}", [bool(targets.input_target(i)) for m in probed for i in m.inputs
+        *((f"input audit: {name}", [targets.input_target(i) for m in probed for i in m.inputs
            if i["input"] == name]) for name in (*targets.INPUT_EXACT, "util")),
         ("idle share of throttled recordings against /proc/stat",
-         [all(abs(x) <= targets.IDLE for x in m.idle.stat) for m in recordings if m.idle]),
+         [targets.idle_target(m.idle) for m in recordings if m.idle]),
     ]  # fmt: skip
-    return table(["target", "recordings", "hold"], [[name, str(len(r)), str(sum(r))] for name, r in rows])
+    told = [
+        [name, *(str(n) for n in (len(r), sum(x is True for x in r), r.count(targets.TOO_SHORT)))] for name, r in rows
+    ]
+    return table(["target", "recordings", "hold", "too short to tell"], told)
 
 
 def refusals(recordings: Iterable[Measured]) -> Tables:

@@ -36,10 +36,19 @@ class Idle:
     """Idle shares of the CPUs: of the events less those of a snapshot pair, one per CPU."""
 
     stat: list[float]
-    """Against /proc/stat, without interrupts. It counts in ticks of `resolution` of its span."""
-    resolution: float
+    """Against /proc/stat, without interrupts."""
+    tick: float
+    """What /proc/stat counts in, of the time between the snapshots."""
+    outside: float
+    """Of that time, what the recording does not cover."""
     schedstat: list[float]
     """Against the run time of tasks in /proc/schedstat, in ns."""
+
+    @property
+    def resolution(self) -> float:
+        """Most by which a share of /proc/stat may differ from a true one: two counts cut off at a tick, and what each
+        CPU did outside the recording."""
+        return self.tick + self.outside
 
 
 @dataclass
@@ -141,16 +150,14 @@ def idle(rows: list[Figures], snapshots: Path) -> Idle | None:
                     texts[when, name] = file.read().decode("ascii") if file else ""
     except (KeyError, FileNotFoundError):
         return None
-    stat, spans = [], []
-    before, after = (_numbers(texts[when, "stat"]) for when in ("before", "after"))
-    for cpu, share in shares.items():
-        spent = [a - b for b, a in zip(before[cpu], after[cpu], strict=True)]
-        spans.append(sum(spent))
-        stat.append(share - handled[cpu] - (spent[3] + spent[4]) / spans[-1])  # idle and iowait
-    span = _span_ns(texts)
+    span, tick = _span_ns(texts), TICK_S * 1e9
+    # Its idle and iowait are measured times; user and system time are samples, and their sum is not the time passed.
+    before, after = ({c: n[3] + n[4] for c, n in _numbers(texts[when, "stat"]).items()} for when in ("before", "after"))
+    stat = [share - handled[cpu] - (after[cpu] - before[cpu]) * tick / span for cpu, share in shares.items()]
+    outside = max(0.0, 1 - rows[0]["span_ns"] / span)
     before, after = (_numbers(texts[when, "schedstat"]) for when in ("before", "after"))
     run_ns = {cpu: after[cpu][6] - before[cpu][6] for cpu in shares}  # time that tasks ran on the CPU
-    return Idle(stat, 1 / min(spans), [share - (1 - run_ns[cpu] / span) for cpu, share in shares.items()])
+    return Idle(stat, tick / span, outside, [share - (1 - run_ns[cpu] / span) for cpu, share in shares.items()])
 
 
 def _numbers(text: str) -> dict[str, list[int]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from measure import AUTO, Measured
+from measure import AUTO, Idle, Measured
 
 AGREEMENT, SKILL, MOVED = 0.96, 0.88, 0.92
 BUSY = 0.9
@@ -17,10 +17,13 @@ OF_PROBED = 0.9
 """Least share of the probed skill without probes."""
 AIMS = {"schbench": 0.80, "hackbench": 0.75, "messaging": 0.75}
 """Skill without probes to aim at, by workload."""
+WARM = 500
+"""Fewest decisions past the warm-up of an input that say whether it is exact."""
 INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99, "recent_carried": 0.99, "flips_carried": 0.99}
 UTIL_CLOSE, UTIL_R2 = 0.90, 0.95
 IDLE = 0.005
 """Most difference of a CPU's idle share."""
+TOO_SHORT = "too short"
 
 
 def misses_of_prev(fidelity: dict[str, Any]) -> float | None:
@@ -45,7 +48,7 @@ def with_probes(fidelity: dict[str, Any]) -> list[str]:
 
 def workload(found: Measured) -> str:
     """What made the load: the program where it is a benchmark of AIMS, else the whole command line."""
-    line = str(found.meta.get("workload", ""))
+    line = str(found.meta.get("workload", "")).removeprefix("begin ")  # the lab's way to start it in the recording
     return line.split(" ")[0] if line.startswith(tuple(AIMS)) else line
 
 
@@ -80,10 +83,20 @@ def from_events(found: Measured, probed: Measured) -> list[str] | None:
     return failed + (["the probed one fails"] if with_probes(probed.fidelity[AUTO]) else [])
 
 
-def input_target(row: dict[str, Any]) -> bool | None:
+def idle_target(idle: Idle) -> bool | str:
+    """Whether the idle shares hold their target. A recording over which /proc/stat is coarser can only hold it by luck
+    and not fail it: too short."""
+    if all(abs(x) <= IDLE for x in idle.stat):
+        return True
+    return TOO_SHORT if idle.resolution > IDLE else False
+
+
+def input_target(row: dict[str, Any]) -> bool | str | None:
     """Whether an audited input holds its target; None: it has none."""
     if limit := INPUT_EXACT.get(row["input"]):
-        return bool(row["exact"] >= limit)
+        if row["warm"] is None:
+            return bool(row["exact"] >= limit)
+        return TOO_SHORT if row["warm"] < WARM else bool(row["warm_exact"] >= limit)
     if row["input"] == "util":
         return bool(row["close"] >= UTIL_CLOSE and row["r2"] is not None and row["r2"] >= UTIL_R2)
     return None

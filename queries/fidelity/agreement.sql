@@ -3,7 +3,8 @@
 -- Definition: agreement A: same CPU as recorded. skill: (A - A_prev) / (1 - A_prev), where A_prev is the agreement
 --   of always staying on the previous CPU; NULL when that alone agrees everywhere. moved_agreement (recall):
 --   agreement on the wakeups that the kernel moved. moved_precision: agreement on the wakeups that the policy moves.
---   llc_agreement: same LLC. Population: fair wakeups of class moved or stayed that the policy decided.
+--   llc_agreement: same LLC; llc_skill: skill in that alone. Population: fair wakeups of class moved or stayed that
+--   the policy decided.
 -- Units: shares between 0 and 1.
 -- Requires: ledger decision cpu
 -- Columns:
@@ -17,6 +18,7 @@
 --   policy_moved: wakeups that the policy moves
 --   moved_precision: share of those that went where the kernel put them; NULL when none
 --   llc_agreement: share with the recorded LLC; NULL without topology
+--   llc_skill: LLC agreement beyond prev; NULL where the kernel left no LLC, as with one LLC
 WITH counted AS (
     SELECT
         policy,
@@ -27,7 +29,8 @@ WITH counted AS (
         cases(n, recorded_moves AND agrees) AS moved_agreed,
         cases(n, moves) AS policy_moved,
         cases(n, moves AND agrees) AS policy_moved_agreed,
-        tally(n, agrees_llc) AS llc_agreed
+        tally(n, agrees_llc) AS llc_agreed,
+        tally(n, NOT recorded_cross_llc) AS llc_prev_agreed
     FROM tallied
     GROUP BY policy
 )
@@ -42,6 +45,7 @@ SELECT
     moved_agreed / nullif(moved, 0) AS moved_agreement,
     policy_moved,
     policy_moved_agreed / nullif(policy_moved, 0) AS moved_precision,
-    llc_agreed / decisions AS llc_agreement
+    llc_agreed / decisions AS llc_agreement,
+    (llc_agreed - llc_prev_agreed) / nullif(decisions - llc_prev_agreed, 0) AS llc_skill
 FROM counted
 ORDER BY policy

@@ -131,6 +131,21 @@ ReplayOptions read_options(const nb::dict& o) {
 
 namespace {
 
+std::vector<Shape> read_shapes(nb::handle rows, size_t n_cpus) {
+    using Cpus = std::vector<uint16_t>;
+    std::vector<Shape> out;
+    for (const auto& [from, inactive, gone, off, rebuilds] :
+         nb::cast<std::vector<std::tuple<Ns, Cpus, Cpus, bool, bool>>>(rows)) {
+        Shape& s = out.emplace_back(Shape{.from = from, .inactive = {}, .gone = {}, .off = off, .rebuilds = rebuilds});
+        for (const auto& [cpus, mask] : {std::pair(&inactive, &s.inactive), std::pair(&gone, &s.gone)})
+            for (uint16_t c : *cpus) {
+                if (c >= n_cpus) throw std::invalid_argument("a shape names a CPU that does not exist");
+                mask->set(Cpu(c));
+            }
+    }
+    return out;
+}
+
 class PyOpenLoop {
   public:
     PyOpenLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
@@ -140,8 +155,10 @@ class PyOpenLoop {
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(r.topo, r.tasks, make_policies(specs, r.topo, seed), read_options(options), ranges(same_llc, cross_llc),
-                known(r, running)) {}
+          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), read_options(options), ranges(same_llc, cross_llc),
+                known(r, running)) {
+        if (options.contains("shapes")) loop_.reshape(topo_, read_shapes(options["shapes"], n_cpus_));
+    }
 
     void run(const nb::dict& batch, nb::object next, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
@@ -226,6 +243,9 @@ class PyOpenLoop {
         d["sync"] = own_bool(log.sync);
         d["recent_cpu"] = own(log.recent_cpu);
         d["flips"] = own(log.flips);
+        d["flips_warm"] = own(log.flips_warm);
+        d["flips_known"] = own_bool(log.flips_known);
+        d["recent_known"] = own_bool(log.recent_known);
         d["util"] = own(log.util);
         d["load"] = own(log.load);
         d["rq_load"] = own(log.rq_load);
@@ -276,7 +296,7 @@ class PyOpenLoop {
         return l;
     }
 
-    const Topology& topo_;
+    Topology topo_;
     size_t n_cpus_, n_tasks_, n_masks_;
     OpenLoop loop_;
 };

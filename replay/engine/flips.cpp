@@ -78,4 +78,28 @@ uint32_t FlipHypotheses::wide(TaskId curr, TaskId p, int factor) {
     return bits;
 }
 
+void KnownFlips::see(TaskId t, uint32_t flips) {
+    Row& r = row(t);
+    if (r.flips || (!r.exact && r.called)) return;
+    r.flips = flips;
+}
+
+void KnownFlips::fork(TaskId parent, TaskId child) {
+    const Row copy = row(parent);
+    row(child) = copy;
+}
+
+void KnownFlips::follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
+    if (!after.has_last_wakee || after.last_wakee != w.p) return;  // not called
+    const auto now = static_cast<uint32_t>(w.jiffies);
+    Row& r = row(w.curr);
+    const bool due = static_cast<int32_t>(now - (r.decay + hz_)) > 0;
+    if (!due && !r.exact) r.flips.reset();
+    if (!before.has_last_wakee) r.flips.reset();
+    if (r.flips) *r.flips = (due ? *r.flips >> 1 : *r.flips) + (before.last_wakee != after.last_wakee);
+    r.exact |= due;
+    if (due || !r.exact) r.decay = now;
+    r.called = true;
+}
+
 }  // namespace rewake

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "replay/model/events.hpp"
@@ -57,6 +58,33 @@ class FlipHypotheses {
     uint32_t hz_;
     uint32_t start_ = 0;
     std::vector<float> rates_;
+    std::vector<Row> rows_;
+};
+
+/// wakee_flips as far as they are certain: from one recorded value of a task or of an ancestor on, by events and the rule
+/// alone. A value is lost where a call may have halved it, or may have counted or not.
+class KnownFlips {
+  public:
+    void begin(uint64_t jiffies, uint32_t hz) { start_ = static_cast<uint32_t>(jiffies), hz_ = hz; }
+    std::optional<uint32_t> of(TaskId t) { return row(t).flips; }
+    /// A recorded value: taken once, and only where it is certain when it is halved next.
+    void see(TaskId t, uint32_t flips);
+    void fork(TaskId parent, TaskId child);
+    /// record_wakee() of the waker between these two states.
+    void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after);
+
+  private:
+    struct Row {
+        std::optional<uint32_t> flips;
+        uint32_t decay = 0;  ///< jiffies of the last halving, or before which it was
+        bool exact = false;  ///< it was then
+        bool called = false;
+    };
+    Row& row(TaskId t) {
+        if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2, Row{.flips = {}, .decay = start_});
+        return rows_[t.v];
+    }
+    uint32_t start_ = 0, hz_ = 0;
     std::vector<Row> rows_;
 };
 

@@ -85,6 +85,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
             for (Instance& in : instances_)
                 if (in.flips) in.flips->begin(at, rates);
             if (panel_) panel_->flips.begin(at, rates);
+            certain_.begin(at, opt_.hz);
         }
         for (int c = 0; c < topo_.n_cpus;
              ++c) {  // has_idle_cores starts true where an idle core exists (policies.md C1)
@@ -207,6 +208,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                     in.policy->fork(parent, child, Cpu(b.fork.cpu[i]));
                     if (in.flips) in.flips->fork(parent, child);
                     if (panel_) panel_->flips.fork(parent, child);
+                    if (in.own && opt_.log_inputs) certain_.fork(parent, child);
                 }
                 break;
             case Event::irq:
@@ -297,7 +299,20 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     return bits;
 }
 
+void OpenLoop::take(const Shape& s) {
+    CpuMask out = s.gone;
+    for (int i = 0; i < topo_.words; ++i) out.w[i] |= s.inactive.w[i];
+    *live_ = base_.without(s.gone);
+    if (s.rebuilds) *live_ = live_->without_domains();
+    for (int i = 0; i < topo_.words; ++i) live_->online.w[i] &= ~out.w[i];
+    machine_.set_online(s.off ? live_->online : base_.online);
+    if (!s.rebuilds) return;
+    machine_.rebuilt();
+    for (Instance& in : instances_) in.policy->memory().hic.assign(in.policy->memory().hic.size(), 0);
+}
+
 void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
+    while (shape_ < shapes_.size() && ts >= shapes_[shape_].from) take(shapes_[shape_++]);
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);
@@ -391,8 +406,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.flips) [[unlikely]]
                 take_flips(in, w, d.flips ? d.flips[row] : 0);
             if (own) {
-                if (opt_.log_inputs)
-                    log_.note(row, machine_.view(), w, in.policy->memory(), machine_.queue_load(p, w.prev));
+                if (opt_.log_inputs) {
+                    const int64_t queue = machine_.queue_load(p, w.prev);
+                    log_.note(row, machine_.view(), w, in.policy->memory(), queue, certain_.of(p));
+                    if (truth.flips) certain_.see(p, *truth.flips);
+                }
                 if (in.flips && seen.flips) in.flips->know(p, *seen.flips);
                 take_private(in.policy->memory(), seen, p, topo_.llc[w.prev.v]);
                 own_task_ = in.policy->memory().task(p);
@@ -406,9 +424,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
-            const PolicyState::Task curr_before = in.flips ? in.policy->memory().task(w.curr) : PolicyState::Task{};
+            const bool follows = in.flips || (own && opt_.log_inputs);
+            const PolicyState::Task curr_before = follows ? in.policy->memory().task(w.curr) : PolicyState::Task{};
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (in.flips) in.flips->follow(w, curr_before, in.policy->memory().task(w.curr));
+            if (own && opt_.log_inputs) certain_.follow(w, curr_before, in.policy->memory().task(w.curr));
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {

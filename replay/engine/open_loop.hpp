@@ -151,6 +151,15 @@ struct ReplayOptions {
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
+/// What the machine is like from a time on, while CPUs go offline and come back.
+struct Shape {
+    Ns from = 0;
+    CpuMask inactive;  ///< CPUs that take no more tasks, yet are in the domains
+    CpuMask gone;  ///< CPUs that are in no domain
+    bool off = false;  ///< and do not run
+    bool rebuilds = false;  ///< there are no domains
+};
+
 class OpenLoop {
   public:
     struct Instance {
@@ -173,6 +182,13 @@ class OpenLoop {
     /// the end of the recording. Fills every instance's `out` with d.n rows.
     void run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d);
 
+    /// `live` is the topology that this loop and its policies were made with. It takes these shapes, in order of time.
+    void reshape(Topology& live, std::vector<Shape> shapes) {
+        live_ = &live;
+        base_ = live;
+        shapes_ = std::move(shapes);
+    }
+
     /// Explains the decisions that these events open, when run() comes to them.
     void watch(std::vector<int64_t> event_ids);
     /// Explanations so far, in order of the decisions. Decisions that no policy is asked about have none.
@@ -194,6 +210,7 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
+    void take(const Shape& s);
     uint64_t jiffies(Ns ts) const {
         const Ns tick = 1'000'000'000 / opt_.hz;
         return static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
@@ -252,6 +269,7 @@ class OpenLoop {
     std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
     void note_flips(Ns ts, int64_t decision);
     InputLog log_;
+    KnownFlips certain_;  ///< with ReplayOptions::log_inputs
     std::vector<Flip> flips_;
     CpuMask was_avail_;
     std::optional<Budget> budget_;
@@ -266,6 +284,10 @@ class OpenLoop {
     std::vector<bool> flips_seen_;  ///< by task: its wakee_flips were probed
     std::vector<bool> strayed_;  ///< by task: it ran outside its mask, which is no longer in force
     Running running_;
+    Topology* live_ = nullptr;
+    Topology base_;  ///< what `live_` was
+    std::vector<Shape> shapes_;
+    size_t shape_ = 0;  ///< the next of them
     bool primed_ = false;
     Ns start_ = 0;
     static constexpr int kMaxQueue = 2;  ///< more tasks on a CPU leave the wait there unbounded (policies.md D1)

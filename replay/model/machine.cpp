@@ -22,6 +22,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
       scans_(topo.llc_span.size()) {
     const auto n = static_cast<size_t>(topo.n_cpus);
     view_.topo = &topo_;
+    online_ = topo.online;
     view_.nr.assign(n, 0);
     view_.cfs_nr.assign(n, 0);
     view_.delayed.assign(n, 0);
@@ -344,8 +345,7 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
 
 void Machine::refresh(Cpu c) {
     const CpuState& s = cpus_[c.v];
-    const bool idle =
-        s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && topo_.online.test(c);
+    const bool idle = s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && online_.test(c);
     view_.idle.assign(c, idle);
     view_.avail.assign(c, idle);
     view_.sidle.assign(c, view_.nr[c.v] > 0 && view_.nr[c.v] == s.idle_h);

@@ -110,6 +110,13 @@ class Machine {
     const LlcScan& scan_of(Llc llc) const { return scans_[llc.v]; }
     /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
     void set_nr_idle_scan(Llc llc, int32_t nr) { view_.nr_idle_scan[llc.v] = nr; }
+    /// From now on only these CPUs can be idle.
+    void set_online(const CpuMask& online) {
+        online_ = online;
+        for (uint16_t c = 0; c < cpus_.size(); ++c) refresh(Cpu(c));
+    }
+    /// The kernel built its domains anew: what they share begins with nothing.
+    void rebuilt() { view_.nr_idle_scan.assign(view_.nr_idle_scan.size(), 0); }
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
@@ -258,6 +265,7 @@ class Machine {
     const Topology& topo_;
     const TaskTable& table_;
     View view_;
+    CpuMask online_;
     std::vector<CpuState> cpus_;
     GroupQueues groups_;
     std::vector<Task> tasks_;

@@ -197,7 +197,64 @@ void finish_numa(Topology& t) {
     }
 }
 
+void leave_domains(Topology& t, int c) {
+    t.stack[c].clear();
+    t.has_llc_domain[c] = t.has_cluster[c] = false;
+    t.llc_level[c] = t.asym_domain[c] = Topology::kNone;
+}
+
 }  // namespace
+
+Topology Topology::without(const CpuMask& gone) const {
+    Topology t = *this;
+    auto leave = [&](CpuMask& m) {
+        for (int i = 0; i < words; ++i) m.w[i] &= ~gone.w[i];
+    };
+    leave(t.online);
+    const bool smt_was_active = smt_active;
+    finish_cores(t);
+    t.smt_active = smt_was_active;  // the kernel's switch counts whole cores
+    for (CpuMask& m : t.node_span) leave(m);
+    for (CpuMask& m : t.llc_span) leave(m);
+    for (CpuMask& m : t.cluster) leave(m);
+    for (size_t l = 0; l < t.llc_span.size(); ++l) t.llc_weight[l] = t.llc_span[l].count();
+    for (Domain& d : t.domains) {
+        leave(d.span), leave(d.cpus), leave(d.leaders);
+        for (CpuMask& m : d.groups) leave(m);
+        std::erase_if(d.groups, [](const CpuMask& m) { return !m.any(); });
+        for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
+        d.weight = d.span.count();
+        if (d.weight) d.first = lowest(d.span);
+    }
+    for (int c = 0; c < n_cpus; ++c) {
+        if (gone.test(Cpu(static_cast<uint16_t>(c)))) {
+            leave_domains(t, c);
+            t.llc_id[c] = static_cast<uint16_t>(n_cpus + c);  // shares its cache with nobody
+            continue;
+        }
+        std::vector<int> kept;
+        t.llc_level[c] = t.asym_domain[c] = kNone;
+        for (int i : t.stack[c]) {
+            const Domain& d = t.domains[i];
+            if (d.weight <= (kept.empty() ? 1 : t.domains[kept.back()].weight)) continue;
+            if (d.share_llc) t.llc_level[c] = static_cast<int>(kept.size());
+            if (d.asym_full && t.asym_domain[c] == kNone) t.asym_domain[c] = i;
+            kept.push_back(i);
+        }
+        t.stack[c] = std::move(kept);
+        t.has_llc_domain[c] = t.llc_level[c] != kNone;
+    }
+    return t;
+}
+
+Topology Topology::without_domains() const {
+    Topology t = *this;
+    for (int c = 0; c < n_cpus; ++c) {
+        leave_domains(t, c);
+        t.llc_id[c] = static_cast<uint16_t>(c);
+    }
+    return t;
+}
 
 void Topology::finish() {
     check_inputs(*this);

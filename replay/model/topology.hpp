@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The machine as the scheduler sees it: siblings, LLCs, nodes, domain stacks. Built once from the recording's machine
-// tables (or from a conformance topology) and never changed afterwards.
+// The machine as the scheduler sees it: siblings, LLCs, nodes, domain stacks. Built from the recording's machine
+// tables (or from a conformance topology).
 #pragma once
 
 #include <cstdint>
@@ -84,6 +84,11 @@ struct Topology {
     /// 1024, no LLC domain, no cluster. Sorts `domains` children first and restricts `smt` to online CPUs, as
     /// cpu_smt_mask is. Throws std::invalid_argument (one line for the user) when the inputs contradict each other.
     void finish();
+    /// The same while some CPUs are offline: they leave cores, LLCs and domains, of which one that is as small as the one
+    /// below it goes. LLCs and domains keep their numbers.
+    Topology without(const CpuMask& gone) const;
+    /// The same while the kernel rebuilds its domains: there are none.
+    Topology without_domains() const;
 };
 
 }  // namespace rewake

@@ -141,8 +141,10 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
 void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made,
                       const PolicyState::Task& before, const std::vector<uint8_t>& hic) {
     if (w.kind != Kind::wake || !made.class_called || made.cpu == recorded) return;
-    // An idle waker or prev CPU came out of the early exits X1 and X2, anything else from X4 or later.
-    const bool early = (recorded == w.waker || recorded == w.prev) && v.avail.test(recorded);
+    // An idle waker or prev CPU came out of the early exits X1 and X2, anything else from X4 or later. What looks busy was
+    // idle a moment before or after, where X4 has an idle CPU to take: only an early exit keeps a wakeup from that.
+    const bool early =
+        (recorded == w.waker || recorded == w.prev) && (v.avail.test(recorded) || made.branch == Branch::x4);
     if (c_.recent_reached) {
         PolicyState::Task& p = state.task(w.p);
         p.recent = early ? before.recent : w.prev;

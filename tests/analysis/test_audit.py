@@ -18,7 +18,8 @@ def compared() -> audit.Audit:
     truth["load"] = np.array([0, 100, 200, 1200, 0]), np.array([False, False, False, False, True])
     truth["sync"] = np.array([0, 1, 0, 0, 0]), np.zeros(n, np.bool_)
     late = np.array([False, True, True, True, True])
-    return audit.compare("linux-6.1", model, truth, late, 250, [("stayed", 7, 6)])
+    warm = {"load": (np.array([0, 5, 200, 1200, 0]), np.array([1, 1, 1, 0, 1], np.uint8))}
+    return audit.compare("linux-6.1", model, truth, late, 250, warm, [("stayed", 7, 6)])
 
 
 def test_the_audit_leaves_out_the_warm_up_and_what_was_not_probed() -> None:
@@ -32,8 +33,15 @@ def test_the_audit_leaves_out_the_warm_up_and_what_was_not_probed() -> None:
     assert (found["sync"].decisions, found["sync"].exact, found["sync"].r2) == (4, 0.75, None)
 
 
+def test_an_input_past_its_own_warm_up_is_counted_over_all_decisions() -> None:
+    found = {i.input: i for i in compared().inputs}
+    assert (found["load"].warm, found["load"].warm_exact) == (3, 2 / 3), "the fourth is not, the fifth was not probed"
+    assert (found["sync"].warm, found["sync"].warm_exact) == (None, None)
+
+
 def test_the_audit_as_table_and_plain() -> None:
     text = accounts.audit(compared())
+    assert "66.7 %" in text
     assert "stayed" in text
     assert "33.3 %" in text
     assert compared().plain()["classes"] == [{"class": "stayed", "wakeups": 7, "placed": 6}]

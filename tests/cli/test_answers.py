@@ -141,8 +141,8 @@ def test_report_policies_as_columns(run: Path, capsys: pytest.CaptureFixture[str
     assert lines[0] == "\\x1b[2Jgone  4 CPUs  2 LLCs  2 nodes  kernel 6.1.0-test  2,000 decisions"
     assert lines[1].startswith("quality ok")
     assert lines[2:4] == [
-        "fidelity of \\x1b[2Jgone: agreement 75.0 %, skill over prev 0.00, moved: recall 0.00 precision -,",
-        "  decisions on assumed inputs 25.0 %",
+        "fidelity of \\x1b[2Jgone: agreement 75.0 %, skill over prev 0.00 (LLC 0.00), moved: recall 0.00",
+        "  precision -, decisions on assumed inputs 25.0 %",
     ]
     table = {line[:32].strip(): line[32:].split() for line in lines if line[:6].strip()}
     assert table["one-step"] == ["recorded", "prev", "\\x1b[2Jgone"]
@@ -202,7 +202,7 @@ def test_report_json_is_stable(run: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_every_report_holds_the_gate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gate = json.loads(told(capsys, "report", run, "--format", "json"))["fidelity"]
-    figures = {"agreement": 0.75, "skill": 0.0, "moved_agreement": 0.0, "moved_precision": None}
+    figures = {"agreement": 0.75, "skill": 0.0, "llc_skill": 0.0, "moved_agreement": 0.0, "moved_precision": None}
     assert {name: gate[name] for name in figures} == figures
     assert gate["inputs_assumed_pct"] == {"any": 25.0, "load": 25.0}
     told(capsys, "report", run, "--min-skill", "0")

@@ -18,8 +18,8 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 DEMO = FIXTURES / "demo-split-llc-schbench" / "trace.dat"
 NO_COLUMN = FIXTURES / "cgroup-throttle-split-llc" / "trace.dat"
 FIDELITY_KEYS = {
-    "decisions", "agreement", "skill", "moved", "moved_agreement", "moved_precision", "llc_agreement", "branches",
-    "inputs_assumed_pct",
+    "decisions", "agreement", "skill", "moved", "moved_agreement", "moved_precision", "llc_agreement", "llc_skill",
+    "branches", "inputs_assumed_pct",
 }  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def test_figures_of_the_page_parse_and_fit_each_other() -> None:
     for r in (r for section in ("inputs", "forks", "throttled") for r in rows(PAGE, section)):
         for name, text in r.items():
             if name.endswith("holds"):
-                assert text in (make.YES, make.NO, make.NOTHING)
+                assert text in (make.YES, make.NO, make.NOTHING, targets.TOO_SHORT)
             elif "CPUs within" in name:
                 assert re.fullmatch(r"\d+ of \d+", text)
             elif name not in words:
@@ -145,7 +145,7 @@ def synthetic() -> list[Any]:
     kinds = {"wake": wake | {"llc_prev_agreed": 900}, "fork": fork}
     fidelity = {
         "policy": "linux-6.12", "agreement": 0.97, "prev_agreement": 0.7, "skill": 0.9, "moved_agreement": 0.93,
-        "moved_precision": 0.91, "inputs_assumed_pct": {"any": 12.5}, "kinds": kinds,
+        "moved_precision": 0.91, "llc_skill": 0.7, "inputs_assumed_pct": {"any": 12.5}, "kinds": kinds,
     }  # fmt: skip
     worse = fidelity | {"agreement": 0.91, "skill": 0.7}
     quiet = fidelity | {"agreement": 0.98, "prev_agreement": 0.95, "skill": 0.6}
@@ -157,11 +157,17 @@ def synthetic() -> list[Any]:
     proven = budget | {"misses": 90, "proven": 60, "causes": [cause("load", 15, 3), cause("flips", 45, 0)]}
     inputs = [
         {"input": "recent_cpu", "origin": "reconstructed", "decisions": 900, "exact": 0.995, "close": None,
-         "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None},
+         "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None,
+         "warm": 700, "warm_exact": 0.98},
+        {"input": "flips", "origin": "inferred", "decisions": 900, "exact": 0.5, "close": None, "error_p50": None,
+         "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None, "warm": 499,
+         "warm_exact": 1.0},
         {"input": "flips_carried", "origin": "reconstructed", "decisions": 900, "exact": 0.98, "close": None,
-         "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None},
+         "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None,
+         "warm": None, "warm_exact": None},
         {"input": "util", "origin": "reconstructed", "decisions": 900, "exact": 0.2, "close": 0.85, "error_p50": 1.5,
-         "error_p90": 20.0, "error_p99": 1234.0, "r2": 0.99, "probed_mean": 300.0, "mean": 290.0},
+         "error_p90": 20.0, "error_p99": 1234.0, "r2": 0.99, "probed_mean": 300.0, "mean": 290.0,
+         "warm": None, "warm_exact": None},
     ]  # fmt: skip
     header = {"kernel": "6.12.1", "cpus": 2, "llcs": 2, "nodes": 1, "decisions": 1000}
     load = {"workload": "schbench -m 1", "background": "a | b", "topology": "t"}
@@ -169,7 +175,7 @@ def synthetic() -> list[Any]:
         "one", "one/trace.dat", load, header=header, probed=True,
         fidelity={"auto": fidelity, "blind": worse, "causal": worse, "zero": worse},
         budget={"auto": budget, "blind": proven},
-        inputs=inputs, idle=measure.Idle([0.004, -0.02], 0.01, [0.001, 0.002]),
+        inputs=inputs, idle=measure.Idle([0.004, -0.02], 0.002, 0.001, [0.001, 0.002]),
     )  # fmt: skip
     two = measure.Measured(
         "two", "two/trace.dat", load | {"background": ""}, header=header | {"llcs": 1},
@@ -298,7 +304,8 @@ def test_idle_shares(tmp_path: Path) -> None:
     found = measure.idle(
         [{"cpu": 0, "idle_ns": 410_000_000, "interrupts_ns": 5_000_000, "span_ns": 1_000_000_000}], path
     )
-    assert found.stat == [pytest.approx(0.005)] and found.resolution == pytest.approx(0.01)
+    assert found.stat == [pytest.approx(0.005)]
+    assert (found.tick, found.outside) == (pytest.approx(0.01), 0)
     assert found.schedstat == [pytest.approx(0.0, abs=1e-9)]
 
 
@@ -309,16 +316,19 @@ def test_no_snapshots_no_idle_shares(tmp_path: Path) -> None:
 
 
 def test_idle_time_of_the_events() -> None:
-    """CPU 0: idle from 10 to 40 of 0 to 100; CPU 1 never. What follows the last switch is unknown.
+    """CPU 0: idle from 10 to 40 of 0 to 100; CPU 1 in idle states until 6, from 72 to 80 and from 81 on.
 
     Interrupts of CPU 0 while idle: 12 to 20 with a nested one, its softirq 22 to 25; from an earlier one only the exit
     at 11 is there, and one at 50 hits a task.
     """
     con = duckdb.connect()
     con.execute("CREATE TABLE cpu AS SELECT unnest([0, 1]) AS cpu")
-    con.execute("CREATE TABLE switch (id BIGINT, ts_ns BIGINT, cpu USMALLINT, next_task UINTEGER)")
-    switches = [(0, 0, 0, 5), (1, 0, 1, 6), (2, 10, 0, 0), (13, 40, 0, 5), (14, 70, 1, 7), (17, 100, 0, 0)]
-    con.executemany("INSERT INTO switch VALUES (?, ?, ?, ?)", switches)
+    con.execute("CREATE TABLE switch (id BIGINT, ts_ns BIGINT, cpu USMALLINT, prev_task UINTEGER, next_task UINTEGER)")
+    switches = [(0, 0, 0, 0, 5), (1, 5, 1, 1, 6), (2, 10, 0, 5, 0), (13, 40, 0, 0, 5), (14, 70, 1, 6, 1),
+                (17, 100, 0, 5, 0)]  # fmt: skip
+    con.executemany("INSERT INTO switch VALUES (?, ?, ?, ?, ?)", switches)
+    con.execute("CREATE TABLE idle (id BIGINT, ts_ns BIGINT, cpu USMALLINT, state UINTEGER)")
+    con.execute("INSERT INTO idle VALUES (18, 6, 1, NULL), (19, 72, 1, 1), (20, 80, 1, NULL), (21, 81, 1, 2)")
     con.execute("CREATE TABLE irq (id BIGINT, ts_ns BIGINT, cpu USMALLINT, curr_task UINTEGER, entry BOOLEAN)")
     records = [(3, 11, 0, 0, False), (4, 12, 0, 0, True), (5, 14, 0, 0, True), (6, 15, 0, 0, False),
                (7, 20, 0, 0, False), (15, 50, 0, 5, True), (16, 55, 0, 5, False)]  # fmt: skip
@@ -328,7 +338,16 @@ def test_idle_time_of_the_events() -> None:
     phases = [(8, 21, 0, 0, phase("raise")), (9, 22, 0, 0, phase("entry")), (10, 25, 0, 0, phase("exit"))]
     con.executemany("INSERT INTO softirq VALUES (?, ?, ?, ?, ?)", phases)
     sql.prepare(con)
-    assert con.execute((FOLDER / "idle.sql").read_text()).fetchall() == [(0, 30, 11, 100), (1, 0, 0, 70)]
+    assert con.execute((FOLDER / "idle.sql").read_text()).fetchall() == [(0, 30, 11, 100), (1, 33, 0, 100)]
+
+
+@pytest.mark.parametrize(
+    ("stat", "tick", "holds"),
+    [([0.004, -0.005], 0.01, True), ([0.004, 0.006], 0.001, False), ([0.004, 0.006], 0.004, "too short")],
+)
+def test_idle_target(stat: list[float], tick: float, holds: bool | str) -> None:
+    """Which /proc/stat can only decide where its ticks and what lies outside the recording are small enough."""
+    assert targets.idle_target(measure.Idle(stat, tick, 0.002, [])) == holds
 
 
 def test_figures_count_only_decisions_of_the_fair_class() -> None:

@@ -47,6 +47,51 @@ TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
     EXPECT_EQ(flips(0), 17u);
 }
 
+/// The same, for what is certain of it.
+void wake(KnownFlips& certain, PolicyState& s, TaskId p, uint64_t jiffies) {
+    Wakeup w;
+    w.curr = kWaker, w.p = p, w.jiffies = jiffies;
+    const PolicyState::Task before = s.task(kWaker);
+    record_wakee(s, kWaker, p, jiffies, kHz);
+    certain.follow(w, before, s.task(kWaker));
+}
+
+TEST(Flips, AreCertainFromOneRecordedValueOn) {
+    KnownFlips certain;
+    certain.begin(kStart, kHz);
+    PolicyState s;
+    EXPECT_FALSE(certain.of(kWaker));
+    certain.see(kWaker, 12);  // it has not called yet: halved next when it does so a second after the start, or later
+    EXPECT_EQ(certain.of(kWaker), 12u);
+    wake(certain, s, TaskId{1}, kStart + kHz + 1);  // but whom it woke last is not known: a flip or none
+    EXPECT_FALSE(certain.of(kWaker));
+    certain.see(kWaker, 7);
+    wake(certain, s, TaskId{2}, kStart + kHz + 2);
+    EXPECT_EQ(certain.of(kWaker), 8u);
+    certain.see(kWaker, 100);  // only the first value is taken
+    wake(certain, s, TaskId{2}, kStart + 2 * kHz + 1);
+    EXPECT_EQ(certain.of(kWaker), 8u);
+    wake(certain, s, TaskId{1}, kStart + 2 * kHz + 2);  // a second after the first call, which halved for certain
+    EXPECT_EQ(certain.of(kWaker), 5u);
+    certain.fork(kWaker, TaskId{60});
+    EXPECT_EQ(certain.of(TaskId{60}), 5u);
+}
+
+TEST(Flips, AreLostWhereACallMayHaveHalvedThem) {
+    KnownFlips certain;
+    certain.begin(kStart, kHz);
+    PolicyState s;
+    wake(certain, s, TaskId{1}, kStart + 1);
+    certain.see(kWaker, 12);  // a value does not help: it is halved again within a second of some time before the start
+    EXPECT_FALSE(certain.of(kWaker));
+    wake(certain, s, TaskId{2}, kStart + kHz);
+    certain.see(kWaker, 12);
+    EXPECT_FALSE(certain.of(kWaker));
+    wake(certain, s, TaskId{2}, kStart + 2 * kHz + 1);  // a second without a call
+    certain.see(kWaker, 12);
+    EXPECT_EQ(certain.of(kWaker), 12u);
+}
+
 TEST(Flips, GrowAtTheRateOfTheBeginningAndAreInherited) {
     constexpr Ns kMs = 1'000'000;
     std::vector<int64_t> ts;

@@ -9,12 +9,43 @@
 #include <vector>
 
 #include "replay/model/pelt.hpp"
+#include "tests/replay/policies_machine.hpp"
 
 namespace rewake {
 namespace {
 
+using test::cpu, test::cpus, test::machine;
+
 constexpr Ns kMs = 1'000'000;
 constexpr double kHalf = 32.768 * kMs;
+
+TEST(Topology, LosesCpusThatGoOfflineAndKeepsItsNumbers) {
+    Topology t = machine(8, false, 4);
+    for (int c = 0; c < 8; ++c) {
+        t.smt.push_back(cpus({c & ~1, c | 1}));
+        if (c % 2) continue;
+        Domain& d = t.domains.emplace_back();
+        d.name = "SMT", d.span = t.smt.back(), d.share_llc = true;
+    }
+    t.finish();
+    const Topology less = t.without(cpus({1}));
+    EXPECT_EQ(less.smt[0], cpus({0}));
+    EXPECT_EQ(less.llc_weight, (std::vector<int>{3, 4}));
+    EXPECT_EQ(less.llc_span[0], cpus({0, 2, 3}));
+    EXPECT_TRUE(less.smt_active);
+    EXPECT_FALSE(less.share_cache(cpu(1), cpu(2)));
+    EXPECT_TRUE(less.share_cache(cpu(0), cpu(2)));
+    EXPECT_TRUE(less.stack[1].empty());
+    ASSERT_EQ(less.stack[0].size(), 2u);  // MC and PKG: a core of one CPU has no domain
+    EXPECT_EQ(less.domains[less.stack[0][0]].name, "MC");
+    EXPECT_EQ(less.llc_level[0], 0);
+    EXPECT_EQ(less.stack[2].size(), 3u);
+    EXPECT_EQ(less.domains.size(), t.domains.size());
+    const Topology bare = t.without_domains();
+    EXPECT_FALSE(bare.has_llc_domain[0]);
+    EXPECT_FALSE(bare.share_cache(cpu(0), cpu(1)));
+    EXPECT_EQ(bare.smt[0], t.smt[0]);
+}
 
 TEST(Pelt, DecayIsTheClosedForm) {
     for (Ns dt : {Ns{0}, Ns{1}, Ns{1000}, 1024 * Ns{1000}, 5 * kMs, Ns{32'768'000}, 100 * kMs, 1000 * kMs})

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPUs that go offline and come back, from the switches of their own kernel threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+from world import World
+
+from rewake.replay import _engine, hotplug
+
+MS = 1_000_000
+NAMES = {4: "cpuhp/1", 5: "migration/1", 6: "cpuhp/0", 7: "load"}
+
+
+class Switches:
+    """What hotplug reads of a recording: (ms, CPU, next task)."""
+
+    def __init__(self, rows: list[tuple[float, int, int]]) -> None:
+        self._con = duckdb.connect()
+        self._con.execute("CREATE TABLE comm (id UINTEGER, name VARCHAR)")
+        self._con.execute("CREATE TABLE task_attr (task_id UINTEGER, comm UINTEGER)")
+        self._con.execute("CREATE TABLE switch (id BIGINT, ts_ns BIGINT, cpu USMALLINT, next_task UINTEGER)")
+        for task, name in NAMES.items():
+            self._con.execute("INSERT INTO comm VALUES (?, ?)", [task + 100, name])
+            self._con.execute(
+                "INSERT INTO task_attr VALUES (?, ?), (?, ?)", [task, task + 100] * 2
+            )  # twice, as renamed
+        for i, (ms, cpu, task) in enumerate(sorted(rows)):
+            self._con.execute("INSERT INTO switch VALUES (?, ?, ?, ?)", [i, int(ms * MS), cpu, task])
+
+    def connect(self, _: tuple[str, ...]) -> Any:
+        return self._con.cursor()
+
+
+DOWN = [(10.0, 1, 4), (10.1, 1, 1), (30.0, 1, 4), (36.0, 1, 1), (37.0, 1, 4), (37.2, 1, 1), (38.0, 1, 5)]
+UP = [(100.0, 1, 5), (100.1, 1, 4), (100.2, 1, 1), (101.0, 1, 4), (107.0, 1, 7)]
+
+
+def test_a_cpu_that_goes_and_comes_back() -> None:
+    other = [(0.0, 0, 7), (40.0, 0, 6), (41.0, 0, 7), (50.0, 0, 0)]
+    (found,) = hotplug.away(Switches([*other, *DOWN, *UP]))  # type: ignore[arg-type]
+    assert found == hotplug.Away(1, 10 * MS, (30 * MS, 36 * MS), 38 * MS, (101 * MS, 107 * MS))
+    assert hotplug.shapes([found]) == [
+        (10 * MS, [1], [], False, False),
+        (30 * MS, [1], [], False, True),
+        (36 * MS, [], [1], False, False),
+        (38 * MS, [], [1], True, False),
+        (101 * MS, [], [1], True, True),
+        (107 * MS, [], [], False, False),
+    ]
+
+
+def test_a_cpu_that_stays_away() -> None:
+    (found,) = hotplug.away(Switches(DOWN))  # type: ignore[arg-type]
+    assert found.returns == (hotplug.NEVER, hotplug.NEVER)
+    assert hotplug.shapes([found])[-1] == (38 * MS, [], [1], True, False)
+
+
+@pytest.mark.parametrize("rows", [[], [(10.0, 1, 5), (10.005, 1, 7)], [(10.0, 1, 5), (90.0, 1, 7)], DOWN[:-1]])
+def test_a_stopper_alone_or_cpuhp_alone_is_no_hotplug(rows: list[tuple[float, int, int]]) -> None:
+    assert not hotplug.away(Switches(rows))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shape", "cpu", "branch"),
+    [
+        (None, 7, "SCAN"),  # the first idle thread behind the target
+        ((0, [], [7], True, False), 1, "SCAN"),  # the next one
+        ((0, [], [], False, True), 0, "X6"),  # no domains, no search
+        ((0, [7], [], False, False), 0, "FALLBACK"),  # found, but takes no more tasks: lowest allowed CPU
+    ],
+)
+def test_the_policies_have_the_machine_of_that_time(shape: hotplug.Shape | None, cpu: int, branch: str) -> None:
+    w = World(8, 16, smt=2)  # cores {0, 4} .. {3, 7}, one LLC; 1, 2 and 7 are idle
+    for k, c in enumerate((0, 3, 4, 5)):
+        w.runs(1000 + k, c, c, 9 + k, "R")
+    w.runs(2000, 2, 14, 2).runs(3000, 6, 6, 13, "R")
+    w.waking(1_000_000, 3, 8, 0, curr=10).migrate(1_000_100, 3, 8, 0, 1, curr=10).wakeup(1_000_200, 3, 8, 1)
+    replayed = w.decisions().replay("linux-6.12", shapes=[shape] if shape else [])
+    (row,) = replayed.ledgers[0]
+    assert (row["cpu"], _engine.BRANCHES[row["branch"]]) == (cpu, branch)

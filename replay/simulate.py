@@ -349,7 +349,14 @@ class Simulator:
         """What a new-idle pull takes, and its part after the task has changed queues, ns."""
         con = self.recording.connect(("decision", "switch", "migrate"))
         try:
-            row = con.execute(_PULLS.format(newidle=ENUMS["migrate_cause"].index("newidle"), cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]), soon=PULLED, near=30_000)).fetchone()
+            row = con.execute(
+                _PULLS.format(
+                    newidle=ENUMS["migrate_cause"].index("newidle"),
+                    cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
+                    soon=PULLED,
+                    near=30_000,
+                )
+            ).fetchone()
         finally:
             con.close()
         if row is None or row[0] is None:
@@ -459,7 +466,7 @@ class Simulator:
         counted = sum(r["to_ns"] - r["from_ns"] for r in found)
         if simulated >= FEWEST_RACES and self.races >= FEWEST_RACES:
             recorded = self.races * counted / (self.span[1] - self.span[0])
-            self.hidden = min(1.0, self.hidden * recorded / simulated); import sys; print("HIDDEN", self.hidden, recorded, simulated, file=sys.stderr)
+            self.hidden = min(1.0, self.hidden * recorded / simulated)
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs

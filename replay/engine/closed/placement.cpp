@@ -4,9 +4,7 @@
 
 #include "replay/engine/closed/simulation.hpp"
 
-#include <cstdio>
 namespace rewake::closed {
-FILE* dbg();
 
 /// A waker on `waker` does not know of that decision.
 bool Simulation::overlooked(const Fresh& f, Cpu waker) const {
@@ -134,7 +132,8 @@ void Simulation::forced_move(uint32_t index) {
 }
 
 /// A task that `to` may take from the busiest queue of the domain; kNone: there is none.
-TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
+/// `hot`: one that ran there a moment ago, too.
+TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot) {
     const Domain& d = topo_.domains[static_cast<size_t>(domain)];
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
@@ -146,7 +145,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
             for (TaskId id : fair_.queue(c)) {
                 const Task& t = tasks_[id.v];
                 if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-                if (!topo_.smt[c.v].test(to) && fair_.hot(id, now_, opt_.migration_cost)) continue;
+                if (!hot && !topo_.smt[c.v].test(to) && fair_.hot(id, now_, opt_.migration_cost)) continue;
                 best = id;
                 most = static_cast<size_t>(machine_.view().nr[c.v]);
                 break;
@@ -164,9 +163,8 @@ TaskId Simulation::to_pull(Cpu c, bool sure) {
         const Domain& d = topo_.domains[static_cast<size_t>(level)];
         if (!d.load_balance) continue;
         if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return none;
-        const TaskId id = pull(c, level, true);
+        const TaskId id = pull(c, level, true, false);
         if (id.v == kNone) continue;
-        if (FILE* f = dbg(); f && !sure) fprintf(f, "P,%d,%ld,%ld,%u,%u,%d\n", opt_.pinned, script_.from, now_, c.v, id.v, topo_.share_cache(tasks_[id.v].cpu, c));
         if (opt_.balance == Balance::recorded_rate && !sure) {
             const double rate = topo_.share_cache(tasks_[id.v].cpu, c) ? opt_.pulls.llc : opt_.pulls.beyond;
             if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
@@ -184,25 +182,40 @@ bool Simulation::new_idle(Cpu c) {
     return true;
 }
 
-/// At a tick: each CPU whose interval is over evens out the numbers of tasks, one level after the other.
+/// At a tick: each CPU evens out the numbers of tasks on the levels whose interval is over (rebalance_domains()): so many ms as
+/// the level has CPUs, up to twice that while there is nothing to do, and 16 times longer on busy CPUs.
 void Simulation::periodic() {
+    constexpr Ns kMs = 1'000'000;
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];
-        if (cpu.reserved || now_ < cpu.next_balance || !topo_.online.test(c)) continue;
+        if (cpu.reserved || cpu.leaving || !topo_.online.test(c)) continue;
         const bool was_idle = idle(cpu.curr);
-        cpu.next_balance = now_ + Ns{1'000'000} * topo_.llc_size(c) * (was_idle ? 1 : 16);
         if (was_idle && !machine_.view().avail.test(c)) continue;
-        for (int level : topo_.stack[c.v]) {
-            if (!topo_.domains[static_cast<size_t>(level)].load_balance) continue;
-            const TaskId id = pull(c, level, false);
-            if (id.v == kNone) continue;
-            relocate(id, c);
-            if (counted()) ++out_.periodic_moves;
-            const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
-            if (was_idle) request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
-            break;
+        bool more = false;
+        for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
+            const int level = topo_.stack[i][k];
+            const Domain& d = topo_.domains[static_cast<size_t>(level)];
+            CpuState::Balancing& b = cpu.balancing[k];
+            const bool still_idle = was_idle && !more;
+            if (!d.load_balance || now_ < b.last + b.interval * (still_idle ? 1 : 16)) continue;
+            const int tries = d.numa ? 2 : k > 0;  // sched_domain::cache_nice_tries
+            TaskId id = pull(c, level, false, b.failed > tries);
+            if (id.v != kNone) {
+                relocate(id, c);
+                if (counted()) ++out_.periodic_moves;
+                more = true;
+                b.failed = 0;
+                b.interval = kMs * d.weight;
+            } else {
+                if (pull(c, level, false, true).v != kNone) ++b.failed;
+                b.interval = std::min(2 * kMs * d.weight, 2 * b.interval);
+            }
+            b.last = now_;
         }
+        if (!more || !was_idle) continue;
+        const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
+        request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
     }
 }
 

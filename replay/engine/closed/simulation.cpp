@@ -5,19 +5,14 @@
 #include <cmath>
 #include <utility>
 
-#include <cstdio>
-#include <cstdlib>
 namespace rewake::closed {
-FILE* dbg() {
-    static FILE* f = [] { const char* n = getenv("REWAKE_DBG"); return n ? fopen(n, "w") : nullptr; }();
-    return f;
-}
 namespace {
 constexpr Ns kOnCpu = 5'000;  // as the decision builder: so long before and after its switch-out a task may be on_cpu
 /// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
 constexpr Ns kLeaves = 2'000;  // from a task's last look for a reason to stay awake to its switch-out
+constexpr Ns kMs = 1'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
 constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
@@ -83,7 +78,10 @@ void Simulation::begin() {
         CpuState& cpu = cpus_[i];
         cpu.curr = TaskId(static_cast<uint32_t>(i));
         cpu.since = now_;
-        cpu.next_balance = now_ + 1'000'000 * (1 + static_cast<Ns>(i % 4));
+        for (int level : topo_.stack[i]) {
+            const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
+            cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
+        }
         const std::optional<TaskId> curr = machine_.curr(c);
         if (!curr || idle(*curr)) continue;
         cpu.curr = *curr;
@@ -167,7 +165,6 @@ WindowResult Simulation::run() {
                 break;
             case What::pull:
                 if (cpus_[c.v].leave != e.seq || !cpus_[c.v].leaving) break;
-                if (FILE* f = dbg(); f) fprintf(f, "Q,%d,%ld,%ld,%u,%d,%d\n", opt_.pinned, script_.from, now_, c.v, int(fair_.size(c)), fair_.size(c) == 0 ? int(to_pull(c, true).v != kNone) : 2);
                 if (fair_.size(c) == 0) {
                     if (const TaskId id = to_pull(c, true); id.v != kNone) {
                         relocate(id, c);
@@ -267,9 +264,7 @@ void Simulation::act(Cpu c) {
             continue;
         }
         switch (op.kind) {
-            case Op::Kind::ask:
-                enlist(TaskId(op.arg), c, id);
-                break;
+            case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::wake:
                 if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))
                     enlist(server, c, id);
@@ -424,7 +419,6 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     cpu.since = now_;
     cpu.plan = 0;
     cpu.curr = next;
-    if (FILE* f = dbg(); f && !opt_.fifo) fprintf(f, "S,%d,%ld,%ld,%u,%u,%u,%u\n", opt_.pinned, script_.from, now_, c.v, prev.v, prev_state, next.v);
     if (prev != next) {
         const int16_t prev_prio = tasks_[prev.v].prio, next_prio = tasks_[next.v].prio;
         SwitchColumns row;
@@ -536,8 +530,7 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     Task& t = tasks_[s.p.v];
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
-    if (t.state == Task::State::asleep && t.waits_for == stim)
-        return wake(stim, waker, curr);
+    if (t.state == Task::State::asleep && t.waits_for == stim) return wake(stim, waker, curr);
     if (about_to_sleep(t, stim, waker, curr)) return;
     outside_early_ += outside;
 }
@@ -554,7 +547,8 @@ bool Simulation::stays(Cpu waker, Cpu prev) const {
     const auto at_least = [&](int a, int b) { return opt_.major > a || (opt_.major == a && opt_.minor >= b); };
     if (!opt_.queues_wakeups || !at_least(5, 8)) return false;
     const CpuState& cpu = cpus_[prev.v];
-    const int nr = machine_.view().nr[prev.v] - (!idle(cpu.curr) && !cpu.reserved && tasks_[cpu.curr.v].state == Task::State::asleep);
+    const int nr = machine_.view().nr[prev.v] -
+                   (!idle(cpu.curr) && !cpu.reserved && tasks_[cpu.curr.v].state == Task::State::asleep);
     const bool full = at_least(6, 0) ? nr > 0 : nr > 1;
     return !topo_.share_cache(waker, prev) || (waker != prev && !full);
 }
@@ -606,17 +600,6 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
         out_.wake_moves += chosen != prev;
     }
     if (fork && counted()) out_.fork_moves += chosen != prev;
-    if (FILE* f = dbg(); f && !opt_.fifo) {
-        int idle_prev = 0, idle_chosen = 0;
-        for (int i = 0; i < topo_.n_cpus; ++i) {
-            const Cpu c(static_cast<uint16_t>(i));
-            if (!machine_.view().avail.test(c)) continue;
-            idle_prev += topo_.share_cache(c, prev), idle_chosen += topo_.share_cache(c, chosen);
-        }
-        fprintf(f, "W,%d,%ld,%ld,%u,%u,%u,%u,%u,%d,%d,%d,%d,%d,%d,%u,%ld,%d\n", opt_.pinned, script_.from, now_, s.p.v, curr.v,
-                waker.v, prev.v, chosen.v, int(s.source), int(s.in_task), int(on_cpu), int(idle_target), idle_prev,
-                idle_chosen, cpus_[chosen.v].curr.v, cpus_[chosen.v].since, int(s.cls));
-    }
     moved(prev, chosen);
     t.sample = kNoSample;
     if (measures) {
@@ -647,8 +630,8 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     t.exit = cost.run;
     if (policy_) {
         const Ns queued = now_ + cost.queue;
-        fresh_.push_back({now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p,
-                          idle_target});
+        fresh_.push_back(
+            {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});
     }
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
@@ -676,7 +659,6 @@ void Simulation::arrive(TaskId id) {
     fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup, now_);
     t.state = Task::State::queued;
     t.queued_at = now_;
-    if (FILE* f = dbg(); f && !opt_.fifo) fprintf(f, "A,%d,%ld,%ld,%u,%u,%u,%ld,%d\n", opt_.pinned, script_.from, now_, c.v, id.v, cpus_[c.v].curr.v, idle(cpus_[c.v].curr) ? 0L : fair_.behind(cpus_[c.v].curr, id), int(fair_.size(c)));
     wait_begins(t);
     CpuState& cpu = cpus_[c.v];
     if (cpu.reserved || cpu.leaving) return;

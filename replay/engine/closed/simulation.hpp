@@ -166,7 +166,8 @@ class Simulation {
         bool free = true;  ///< may run anywhere
         uint32_t client_of = kNone;  ///< server that has not answered it yet
         bool answered = false;  ///< before it slept
-        int64_t step = -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
+        int64_t step =
+            -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
         int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         int64_t passed = 0;  ///< work of the actions that it has come to
     };
@@ -179,7 +180,11 @@ class Simulation {
         Ns resched = -1;
         uint64_t plan = 0;  ///< number of the action event that counts
         uint64_t slice = 0;  ///< of the event that ends the slice
-        Ns next_balance = 0;
+        struct Balancing {
+            Ns last = 0, interval = 0;
+            int failed = 0;  ///< times that all that could have come was hot, since one came
+        };
+        std::vector<Balancing> balancing;  ///< by level of its domains
         bool busy_sibling = false;
         bool leaving = false;  ///< curr sleeps and is not switched out: a task is being pulled
         uint64_t leave = 0;  ///< number of the event that goes on with it
@@ -225,7 +230,7 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
-    TaskId pull(Cpu to, int domain, bool newidle);
+    TaskId pull(Cpu to, int domain, bool newidle, bool hot);
     TaskId to_pull(Cpu c, bool sure);
     bool new_idle(Cpu c);
     void periodic();

@@ -124,9 +124,9 @@ SELECT
     quantile_cont(before, 0.95) FILTER (WHERE after >= before)
 FROM races
 """
-"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker looked
-before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1, showed neither
-that it had been told nor a task (seen where one waker sends both)."""
+"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker
+looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
+showed neither that it had been told nor a task (seen where one waker sends both)."""
 
 PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
@@ -410,7 +410,7 @@ class Simulator:
             "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
             "absolute_timers": s.timers == "absolute", "major": self.options["major"],
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
-            "queued_wakeups": features.get("TTWU_QUEUE", True) is not False, 
+            "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1], "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip

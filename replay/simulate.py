@@ -103,19 +103,66 @@ WITH pairs AS (
     SELECT
         ts_ns, waker_cpu, class, chosen_idle,
         lag(ts_ns) OVER earlier AS first_ns,
+        lag(wakeup_ns) OVER earlier AS queue_ns,
         lag(waker_cpu) OVER earlier AS first_waker,
         lag(chosen_idle) OVER earlier AS first_idle
     FROM decision WHERE kind = 0 AND prio >= 100
     WINDOW earlier AS (PARTITION BY chosen_cpu ORDER BY ts_ns, decision_id)
+),
+
+races AS (
+    SELECT ts_ns - first_ns AS after, first_ns + queue_ns - ts_ns AS before, waker_cpu <> first_waker AS other
+    FROM pairs
+    WHERE class = {moved} AND NOT chosen_idle AND first_idle AND ts_ns - first_ns <= queue_ns
 )
 
-SELECT count(*), avg(ts_ns - first_ns) FROM pairs
-WHERE class = {moved} AND NOT chosen_idle AND first_idle AND waker_cpu <> first_waker AND ts_ns - first_ns < {race}
+SELECT
+    count(*),
+    count(*) FILTER (WHERE other AND after < before),
+    avg(after) FILTER (WHERE other AND after < before),
+    count(*) FILTER (WHERE NOT other AND after >= before),
+    quantile_cont(before, 0.95) FILTER (WHERE after >= before)
+FROM races
 """
+"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker
+looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
+showed neither that it had been told nor a task (seen where one waker sends both)."""
 
-RACE = 5_000
-"""Two wakers that send a task to the same idle CPU within so long did not know of each other, ns."""
+PULLED = 20_000
+"""A task that runs so soon after it was pulled was waited for, ns."""
+
 FEWEST_RACES = 20
+
+
+_PULLS = """
+WITH ends AS (
+    SELECT
+        s.ts_ns,
+        s.cpu,
+        s.prev_task,
+        s.next_task,
+        d.ts_ns AS acted_ns
+    FROM switch AS s ASOF LEFT JOIN (
+        SELECT ts_ns, waker_task, waker_cpu FROM decision WHERE irq_ctx = 0 AND kind = 0
+    ) AS d ON d.waker_task = s.prev_task AND d.waker_cpu = s.cpu AND d.ts_ns <= s.ts_ns
+    WHERE s.prev_state >= 2 AND s.prev_task >= {cpus} AND s.next_task >= {cpus}
+),
+
+told AS (
+    SELECT e.ts_ns - e.acted_ns AS tail, e.ts_ns - m.ts_ns AS after, coalesce(after < {soon}, false) AS pulled
+    FROM ends AS e ASOF LEFT JOIN (SELECT task, dest_cpu, ts_ns FROM migrate WHERE cause = {newidle}) AS m
+        ON m.task = e.next_task AND m.dest_cpu = e.cpu AND m.ts_ns <= e.ts_ns
+)
+
+SELECT
+    median(after) FILTER (WHERE pulled),
+    quantile_cont(tail, 0.25) FILTER (WHERE pulled AND tail < {near}),
+    count(*) FILTER (WHERE pulled AND tail < {near}),
+    quantile_cont(tail, 0.25) FILTER (WHERE NOT pulled AND tail < {near}),
+    count(*) FILTER (WHERE NOT pulled AND tail < {near})
+FROM told
+"""
+"""From the last wakeup that a task gave to its switch-out: with a pull between, and where another task waited."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +281,9 @@ class Simulator:
         self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.costs = self._costs()
-        self.unseen_ns = self._unseen()
+        self.unseen_for = self._unseen()
+        self.hidden = 1.0
+        self.pull_ns = self._pull()
         self.survey = self._survey()
 
     def _span(self) -> tuple[int, int]:
@@ -282,15 +331,41 @@ class Simulator:
             out.append({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
         return out
 
-    def _unseen(self) -> int:
-        """How long a decision is unknown to other CPUs, ns: twice the mean distance of decisions that collided."""
+    def _unseen(self) -> dict[str, Any]:
+        """How long a decision is unknown to other CPUs: twice the mean distance of decisions that collided."""
         con = self.recording.connect(("decision",))
         try:
             moved = ENUMS["decision_class"].index("moved")
-            row = con.execute(_RACES.format(moved=moved, race=RACE)).fetchone()
+            row = con.execute(_RACES.format(moved=moved)).fetchone()
         finally:
             con.close()
-        return round(2 * row[1]) if row is not None and row[0] >= FEWEST_RACES else 0
+        assert row is not None
+        races, early, after, late, before = row
+        self.races = races
+        return {
+            "unseen_ns": round(2 * after) if early >= FEWEST_RACES else 0,
+            "hole_ns": round(before) if late >= FEWEST_RACES else 0,
+        }
+
+    def _pull(self) -> tuple[int, int]:
+        """What a new-idle pull takes, and its part after the task has changed queues, ns."""
+        con = self.recording.connect(("decision", "switch", "migrate"))
+        try:
+            row = con.execute(
+                _PULLS.format(
+                    newidle=ENUMS["migrate_cause"].index("newidle"),
+                    cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
+                    soon=PULLED,
+                    near=30_000,
+                )
+            ).fetchone()
+        finally:
+            con.close()
+        if row is None or row[0] is None:
+            return 0, 0
+        after, with_pull, n_with, without, n_without = row
+        known = n_with >= FEWEST_RACES and n_without >= FEWEST_RACES
+        return (max(round(with_pull - without), round(after)) if known else 2 * round(after)), round(after)
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
@@ -339,9 +414,11 @@ class Simulator:
             "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
             "absolute_timers": s.timers == "absolute", "major": self.options["major"],
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
-            "queued_wakeups": features.get("TTWU_QUEUE", True) is not False, "unseen_ns": self.unseen_ns,
+            "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
+            "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1], "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip
+        base |= self.unseen_for
         base["serves"] = found["servers"]
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
@@ -377,13 +454,23 @@ class Simulator:
         """Halves the windows while more than `most` of them diverge under the recorded kernel's column."""
         if self.auto is None:
             return
-        factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
         while True:
-            diverged = [bool(r["diverged"]) for r in self.run([factual], threads=threads)]
+            factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
+            found = [r | {"woken": None} for r in self.run([factual], threads=threads)]
+            diverged = [bool(r["diverged"]) for r in found]
+            self._hide(found)
             if self.length // 2 < MIN_WINDOW or sum(diverged) <= most * len(diverged):
                 return
             self.length //= 2
             self.windows = plan(self.span[0], self.usable, self.length, end=self.span[1])
+
+    def _hide(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """How often decisions are hidden, so that as many collide as in the recording."""
+        simulated = sum(r["collided"] for r in found)
+        counted = sum(r["to_ns"] - r["from_ns"] for r in found)
+        if simulated >= FEWEST_RACES and self.races >= FEWEST_RACES:
+            recorded = self.races * counted / (self.span[1] - self.span[0])
+            self.hidden = min(1.0, self.hidden * recorded / simulated)
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs

@@ -47,7 +47,11 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "minor", o.minor);
     take(d, "queues_wakeups", o.queues_wakeups);
     take(d, "queued_wakeups", o.queued_wakeups);
+    take(d, "pull_ns", o.pull);
+    take(d, "pulled_ns", o.pulled);
     take(d, "unseen_ns", o.unseen);
+    take(d, "hole_ns", o.hole);
+    take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "pull_llc", o.pulls.llc);
     take(d, "pull_beyond", o.pulls.beyond);
@@ -105,6 +109,7 @@ nb::dict plain_window(const ClosedLoop::Result& r) {
     d["switches"] = w.switches;
     d["cpu_ns"] = w.cpu_time;
     d["work_ns"] = w.work / 1024;
+    d["collided"] = w.collided;
     d["events"] = w.events;
     d["broken"] = w.broken;
     auto violations = [&](const char* scope, const Violations& v) {
@@ -190,7 +195,7 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake", "block", "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake", "block", "ask", "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

@@ -29,6 +29,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       rivals_(static_cast<size_t>(topo.n_cpus)),
       serving_(tasks.tasks.size()),
       running_(std::move(running)),
+      migration_cost_(recorded.migration_cost),
       threads_(std::max(1u, threads)) {
     for (const WindowPlan& w : plan_)
         if (w.costs >= costs_.size() || w.from > w.measured || w.measured >= w.to || w.to > w.horizon)
@@ -140,6 +141,8 @@ void ClosedLoop::reach(Ns ts) {
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
+    // Where wakeups go where they went in the recording, they are those of the recording.
+    if (!arms_.empty() && !arms_.front().options.pinned) expect_answers(script, arms_.front().options.serves);
     const size_t first = results_.size();
     results_.resize(first + arms_.size());
     std::atomic<size_t> next{0};
@@ -295,6 +298,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
             if (other == c || fair_.size(other) < 2) continue;
             for (TaskId t : fair_.queue(other)) {
                 if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
+                if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
                 (topo_.share_cache(other, c) ? near : far) = true;
                 break;
             }

@@ -101,6 +101,7 @@ class ClosedLoop {
     Serving serving_;
     Running running_;
     bool primed_ = false;
+    Ns migration_cost_;
     unsigned threads_;
     bool keeps_ = false;
     std::vector<Script> scripts_;

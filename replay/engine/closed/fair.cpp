@@ -189,6 +189,7 @@ void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
     } else if (set_.kind == FairSettings::Kind::eevdf) {
         place_eevdf(q, t, how);
     }
+    if (t.cpu != c) t.exec_start = kLongAgo;
     t.ever = true, t.fresh = false;
     t.on = true;
     t.cpu = c;

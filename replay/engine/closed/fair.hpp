@@ -79,13 +79,16 @@ class FairQueues {
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
     void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
-    Ns exec_start(TaskId t) const { return tasks_[t.v].exec_start; }
+    /// `t` ran on its CPU so short a time ago that balancing leaves it there (task_hot()).
+    bool hot(TaskId t, Ns now, Ns migration_cost) const {
+        return migration_cost < 0 || now - tasks_[t.v].exec_start < migration_cost;
+    }
 
   private:
     struct Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
         int64_t lead = 0;
-        Ns exec_start = 0;
+        Ns exec_start = kLongAgo;
         Ns ran = 0;  ///< since it got the CPU
         int32_t weight = 1024;
         Cpu cpu{};
@@ -100,6 +103,7 @@ class FairQueues {
         bool running = false;
         bool due = false;  ///< what runs has been told to go
     };
+    static constexpr Ns kLongAgo = -1'000'000'000'000'000'000;
     static constexpr TaskId kNobody{0xffffffff};
     void look(Cpu c) { crowded_.assign(c, cpus_[c.v].queue.size() > (cpus_[c.v].running ? 1u : 0u)); }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }

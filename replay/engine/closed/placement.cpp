@@ -6,8 +6,14 @@
 
 namespace rewake::closed {
 
+/// A waker on `waker` does not know of that decision.
+bool Simulation::overlooked(const Fresh& f, Cpu waker) const {
+    if ((now_ >= f.until || f.waker == waker) && now_ < f.again) return false;
+    return opt_.hidden >= 1 || uniform(opt_.seed, f.p.v, static_cast<uint64_t>(now_)) < opt_.hidden;
+}
+
 /// The CPU for a wakee. `placed`: the policy was asked.
-Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cpu, bool& placed) {
+Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays, bool& placed) {
     const Cpu prev = t.cpu;
     if (opt_.pinned) {
         if (!s.chosen_known) return prev;
@@ -16,12 +22,7 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cp
     }
     if (s.source == Stim::Source::resume) return prev;
     if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return prev;  // still queued there
-    const auto at_least = [&](int a, int b) { return opt_.major > a || (opt_.major == a && opt_.minor >= b); };
-    if (on_cpu && s.kind == Kind::wake && opt_.queues_wakeups && at_least(5, 8)) {  // policies.md A1.5, A10
-        const int nr = machine_.view().nr[prev.v];
-        const bool full = at_least(6, 0) ? nr > 0 : nr > 1;
-        if (!topo_.share_cache(waker, prev) || (waker != prev && !full)) return prev;
-    }
+    if (stays && s.kind == Kind::wake) return prev;
     const TaskInfo& about = table_.info(s.p);
     const TaskTable::Allowed& allowed = table_.allowed(s.p);
     const Machine::Task& p = machine_.task(s.p);
@@ -67,16 +68,18 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cp
     w.p_load = machine_.task_load(p, prev, kind);
     w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(curr), waker, kind);
     std::erase_if(fresh_, [&](const Fresh& f) {
-        return f.until <= now_ || tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;
+        return tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;
     });
     const auto overlook = [&](int n) {
         for (const Fresh& f : fresh_)
-            if (f.waker != waker && f.p != s.p) machine_.overlook(f.chosen, n);
+            if (f.p != s.p && overlooked(f, waker)) machine_.overlook(f.chosen, n);
     };
     overlook(1);
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
     overlook(-1);
     if (d.undecided) return prev;
+    if (d.cpu != prev && counted())
+        out_.collided += std::ranges::any_of(fresh_, [&](const Fresh& f) { return f.to_idle && f.chosen == d.cpu; });
     if (d.looked & kLoad) {
         machine_.asked_load(p, prev);
         if (w.sync) machine_.asked_load(machine_.task(curr), waker);
@@ -129,7 +132,8 @@ void Simulation::forced_move(uint32_t index) {
 }
 
 /// A task that `to` may take from the busiest queue of the domain; kNone: there is none.
-TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
+/// `hot`: one that ran there a moment ago, too.
+TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot) {
     const Domain& d = topo_.domains[static_cast<size_t>(domain)];
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
@@ -141,9 +145,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
             for (TaskId id : fair_.queue(c)) {
                 const Task& t = tasks_[id.v];
                 if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-                if (opt_.balance == Balance::model && opt_.migration_cost > 0 &&
-                    now_ - fair_.exec_start(id) < opt_.migration_cost)
-                    continue;
+                if (!hot && !topo_.smt[c.v].test(to) && fair_.hot(id, now_, opt_.migration_cost)) continue;
                 best = id;
                 most = static_cast<size_t>(machine_.view().nr[c.v]);
                 break;
@@ -153,45 +155,67 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
     return best;
 }
 
-/// `c` has nothing to run: pulls a waiting task, perhaps.
-bool Simulation::new_idle(Cpu c) {
-    if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return false;
+/// `c` has nothing to run: the waiting task that it pulls, perhaps; kNone: none. `sure`: it does if it can.
+TaskId Simulation::to_pull(Cpu c, bool sure) {
+    const TaskId none(kNone);
+    if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return none;
     for (int level : topo_.stack[c.v]) {
         const Domain& d = topo_.domains[static_cast<size_t>(level)];
         if (!d.load_balance) continue;
-        if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return false;
-        const TaskId id = pull(c, level, true);
+        if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return none;
+        const TaskId id = pull(c, level, true, false);
         if (id.v == kNone) continue;
-        if (opt_.balance == Balance::recorded_rate) {
+        if (opt_.balance == Balance::recorded_rate && !sure) {
             const double rate = topo_.share_cache(tasks_[id.v].cpu, c) ? opt_.pulls.llc : opt_.pulls.beyond;
             if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
         }
-        relocate(id, c);
-        if (counted()) ++out_.newidle_moves;
-        return true;
+        return id;
     }
-    return false;
+    return none;
 }
 
-/// At a tick: each CPU whose interval is over evens out the numbers of tasks, one level after the other.
+bool Simulation::new_idle(Cpu c) {
+    const TaskId id = to_pull(c, false);
+    if (id.v == kNone) return false;
+    relocate(id, c);
+    if (counted()) ++out_.newidle_moves;
+    return true;
+}
+
+/// At a tick: each CPU evens out the numbers of tasks on the levels whose interval is over (rebalance_domains()): so many ms as
+/// the level has CPUs, up to twice that while there is nothing to do, and 16 times longer on busy CPUs.
 void Simulation::periodic() {
+    constexpr Ns kMs = 1'000'000;
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];
-        if (cpu.reserved || now_ < cpu.next_balance || !topo_.online.test(c)) continue;
+        if (cpu.reserved || cpu.leaving || !topo_.online.test(c)) continue;
         const bool was_idle = idle(cpu.curr);
-        cpu.next_balance = now_ + Ns{1'000'000} * topo_.llc_size(c) * (was_idle ? 1 : 16);
         if (was_idle && !machine_.view().avail.test(c)) continue;
-        for (int level : topo_.stack[c.v]) {
-            if (!topo_.domains[static_cast<size_t>(level)].load_balance) continue;
-            const TaskId id = pull(c, level, false);
-            if (id.v == kNone) continue;
-            relocate(id, c);
-            if (counted()) ++out_.periodic_moves;
-            const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
-            if (was_idle) request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
-            break;
+        bool more = false;
+        for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
+            const int level = topo_.stack[i][k];
+            const Domain& d = topo_.domains[static_cast<size_t>(level)];
+            CpuState::Balancing& b = cpu.balancing[k];
+            const bool still_idle = was_idle && !more;
+            if (!d.load_balance || now_ < b.last + b.interval * (still_idle ? 1 : 16)) continue;
+            const int tries = d.numa ? 2 : k > 0;  // sched_domain::cache_nice_tries
+            TaskId id = pull(c, level, false, b.failed > tries);
+            if (id.v != kNone) {
+                relocate(id, c);
+                if (counted()) ++out_.periodic_moves;
+                more = true;
+                b.failed = 0;
+                b.interval = kMs * d.weight;
+            } else {
+                if (pull(c, level, false, true).v != kNone) ++b.failed;
+                b.interval = std::min(2 * kMs * d.weight, 2 * b.interval);
+            }
+            b.last = now_;
         }
+        if (!more || !was_idle) continue;
+        const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
+        request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/closed/script.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rewake::closed {
@@ -19,6 +20,19 @@ int64_t TaskScript::work() const {
     return sum;
 }
 
+int64_t middle(std::vector<int64_t>& of) {
+    const auto at = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+    std::nth_element(of.begin(), at, of.end());
+    return *at;
+}
+
+int64_t TaskScript::step() const {
+    std::vector<int64_t> steps;
+    for (size_t i = 1; i < ops.size(); ++i)
+        if (ops[i].kind == Op::Kind::wake && ops[i - 1].kind == Op::Kind::wake) steps.push_back(ops[i].work);
+    return steps.empty() ? -1 : middle(steps);
+}
+
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured,
                              Ns to, Ns horizon)
     : topo_(topo), table_(table), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)) {
@@ -29,7 +43,7 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
         const std::optional<TaskId> curr = at.curr(cpu);
-        cpus_[c] = {curr.value_or(TaskId(static_cast<uint32_t>(c))), true, false, from,
+        cpus_[c] = {curr.value_or(TaskId(static_cast<uint32_t>(c))), true, false, -1, from,
                     curr ? at.prio_hint(*curr) : int16_t{120}};
     }
     for (size_t i = 0; i < n; ++i) {
@@ -177,7 +191,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.waker = o.waker_known ? o.waker : o.prev;
     stim.chosen = o.chosen;
     const auto index = static_cast<uint32_t>(script_.stims.size());
-    const CpuState& cpu = cpus_[stim.waker.v];
+    CpuState& cpu = cpus_[stim.waker.v];
     const bool by_task = o.waker_known && o.in_task && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);
@@ -186,6 +200,9 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     } else if (o.hardirq && cpu.in_timer && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;
+        const Ns before = std::exchange(cpu.timer_woke, ts);
+        stim.joined = before >= 0;
+        if (stim.joined) timer_steps_.push_back(ts - before);
     }
     script_.stims.push_back(stim);
     if (!s.asleep) {
@@ -221,7 +238,24 @@ void ScriptBuilder::on_time(Ns ts, const std::vector<int32_t>& nr) {
     }
 }
 
+/// When the timers that another one's interrupt served would have fired by themselves: as late as those of the same task that
+/// did, within the slack.
+void ScriptBuilder::join_timers() {
+    if (timer_steps_.empty()) return;
+    script_.timer_step = middle(timer_steps_);
+    std::vector<std::vector<int64_t>> alone(tasks_.size());
+    auto timed = [](const Stim& s) { return s.source == Stim::Source::relative; };
+    for (const Stim& s : script_.stims)
+        if (timed(s) && !s.joined) alone[s.p.v].push_back(s.delay);
+    for (Stim& s : script_.stims) {
+        if (!timed(s) || !s.joined || alone[s.p.v].empty()) continue;
+        const Ns usual = middle(alone[s.p.v]);
+        if (usual > s.delay && usual <= s.delay + kTimerSlack) s.delay = usual;
+    }
+}
+
 Script ScriptBuilder::finish() {
+    join_timers();
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);

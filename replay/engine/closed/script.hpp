@@ -15,12 +15,16 @@
 namespace rewake::closed {
 
 inline constexpr uint32_t kNone = 0xffffffff;
+/// A timer may fire so much before it has to, if the CPU serves another one then: the kernel's default (init/init_task.c), which
+/// a task may change unseen.
+inline constexpr Ns kTimerSlack = 50'000;
 
 /// What a task does after `work`.
 struct Op {
     enum class Kind : uint8_t {
         wake,  ///< `arg`: the Stim that it gives
         block,  ///< `arg`: the Stim that ends the sleep; kNone: none does within the script
+        ask,  ///< `arg`: TaskId of the server that it asks, awake or not
         exit,
         end,  ///< the script is over: what the task did next is not in the window
     };
@@ -40,7 +44,7 @@ struct Stim {
     enum class Source : uint8_t {
         task,  ///< an action of a script
         absolute,  ///< from outside (a device, an RT task): at its recorded time
-        relative,  ///< a timer: `delay` after the sleep began
+        relative,  ///< a timer: at most `delay` after the sleep began
         resume,  ///< no event tells it: the task was seen to run again (throttled, or a wakeup was lost)
     };
     TaskId p{}, curr{};
@@ -51,6 +55,7 @@ struct Stim {
     DecisionClass cls = DecisionClass::stayed;
     bool ends = false;  ///< it ended a sleep (or began a task): else it changed nothing, and is left out
     bool in_task = false;
+    bool joined = false;  ///< a timer that another one's interrupt served, too
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;
@@ -85,11 +90,16 @@ struct IdleScan {
     int32_t value = 0;
 };
 
+/// The median, of at least one.
+int64_t middle(std::vector<int64_t>& of);
+
 struct TaskScript {
     TaskId id{};
     std::vector<Op> ops;
     uint32_t first = kNone;  ///< Stim that ends the sleep in which the window finds it, or its birth
     int64_t work() const;
+    /// Median work from one wakeup to the next without a sleep between; negative: it gives one at a time.
+    int64_t step() const;
 };
 
 struct Script {
@@ -100,6 +110,7 @@ struct Script {
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
     std::vector<IdleScan> idle_scans;
+    Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
     static constexpr Ns kSample = 1'000'000;
     const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
@@ -133,7 +144,7 @@ class ScriptBuilder {
     void on_fork(TaskId child);
     void on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause);
     /// A timer interrupt's handler begins or ends on `c`.
-    void on_timer(Cpu c, bool entry) { cpus_[c.v].in_timer = entry; }
+    void on_timer(Cpu c, bool entry) { cpus_[c.v].in_timer = entry, cpus_[c.v].timer_woke = -1; }
     /// `nr`: runnable tasks of the recorded machine; any time before the next event.
     void on_time(Ns ts, const std::vector<int32_t>& nr);
     Script finish();
@@ -143,6 +154,7 @@ class ScriptBuilder {
         TaskId curr{};
         bool known = false;
         bool in_timer = false;
+        Ns timer_woke = -1;  ///< when its handler last woke a task
         Ns since = 0;
         int16_t prio = 120;
     };
@@ -160,6 +172,7 @@ class ScriptBuilder {
     };
     TaskState& state(TaskId t, int prio);
     TaskScript& script(TaskId t);
+    void join_timers();
     void account(Cpu c, Ns ts);
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Ns ts);
@@ -173,6 +186,7 @@ class ScriptBuilder {
     Ns horizon_;
     std::vector<CpuState> cpus_;
     std::vector<TaskState> tasks_;
+    std::vector<Ns> timer_steps_;
 };
 
 }  // namespace rewake::closed

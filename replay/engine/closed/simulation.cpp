@@ -6,36 +6,17 @@
 #include <utility>
 
 namespace rewake::closed {
-
 namespace {
 constexpr Ns kOnCpu = 5'000;  // as the decision builder: so long before and after its switch-out a task may be on_cpu
 /// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
+constexpr Ns kLeaves = 2'000;  // from a task's last look for a reason to stay awake to its switch-out
+constexpr Ns kMs = 1'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
 constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
 }  // namespace
-
-void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
-    Task& x = tasks_[t.v];
-    if (!std::exchange(x.asleep, false)) return;
-    x.woken_at = ts;
-    ++x.sleeps;
-    if (!waker) return;
-    Task& m = tasks_[waker->v];
-    m.several = m.several || (m.answers > 0 && m.answered != t);
-    m.answered = t;
-    ++m.answers;
-    m.slept_on += m.woken_at > x.asleep_at + kOrder;
-}
-
-std::vector<bool> Serving::servers() const {
-    std::vector<bool> out;
-    for (const Task& t : tasks_)
-        out.push_back(t.several && t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
-    return out;
-}
 
 Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
                        const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options)
@@ -52,6 +33,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       cpus_(static_cast<size_t>(topo.n_cpus)),
       fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
+      timers_(static_cast<size_t>(topo.n_cpus)),
       waiting_llc_(topo.llc_span.size()),
       idle_scan_(topo.llc_span.size(), -1) {
     machine_.rebind();
@@ -76,6 +58,7 @@ void Simulation::begin() {
         if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
         t.waits_for = t.script->first;
         t.asleep_at = now_;
+        if (serves(id)) t.step = t.script->step();
         if (!known || idle(id)) continue;
         switch (known->state) {
             case Machine::State::queued:
@@ -95,7 +78,10 @@ void Simulation::begin() {
         CpuState& cpu = cpus_[i];
         cpu.curr = TaskId(static_cast<uint32_t>(i));
         cpu.since = now_;
-        cpu.next_balance = now_ + 1'000'000 * (1 + static_cast<Ns>(i % 4));
+        for (int level : topo_.stack[i]) {
+            const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
+            cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
+        }
         const std::optional<TaskId> curr = machine_.curr(c);
         if (!curr || idle(*curr)) continue;
         cpu.curr = *curr;
@@ -160,8 +146,10 @@ WindowResult Simulation::run() {
                 const bool on_task = s.source != Stim::Source::relative && !idle(s.curr) && s.in_task;
                 // A timer fires where it was set; all else where it was recorded.
                 const Cpu waker = s.source == Stim::Source::relative && s.waker == s.prev ? tasks_[s.p.v].cpu : s.waker;
+                if (fired_at_[e.a] >= 0) break;  // with another timer
                 if (counted()) ++out_.external;
                 fire(e.a, waker, on_task ? s.curr : cpus_[waker.v].curr);
+                if (s.source == Stim::Source::relative) serve_timers(waker);
                 break;
             }
             case What::reserve: reserve(e.a); break;
@@ -175,6 +163,20 @@ WindowResult Simulation::run() {
                     open_ = 0;
                     goto over;
                 }
+                break;
+            case What::pull:
+                if (cpus_[c.v].leave != e.seq || !cpus_[c.v].leaving) break;
+                if (fair_.size(c) == 0) {
+                    if (const TaskId id = to_pull(c, true); id.v != kNone) {
+                        relocate(id, c);
+                        if (counted()) ++out_.newidle_moves;
+                    }
+                }
+                cpus_[c.v].leave = seq_;
+                push(now_ + opt_.pulled, What::leave, c.v);
+                break;
+            case What::leave:
+                if (cpus_[c.v].leave == e.seq && cpus_[c.v].leaving) leave(c);
                 break;
             case What::slice:
                 if (cpus_[c.v].slice == e.seq) ticked(c);
@@ -191,7 +193,8 @@ over:
     for (const Task& t : tasks_) {
         if (!t.script) continue;
         // Behind its last action a task has only what was added to it.
-        lost += t.passed + (t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0) - t.left;
+        const int64_t work = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
+        lost += t.passed + work - std::max<int64_t>(t.more, 0) - t.left;
     }
     if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;
@@ -206,7 +209,7 @@ double Simulation::speed(Cpu c) const {
 void Simulation::settle(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const Ns ran = now_ - std::exchange(cpu.since, now_);
-    if (ran <= 0 || idle(cpu.curr) || cpu.reserved) return;
+    if (ran <= 0 || idle(cpu.curr) || cpu.reserved || cpu.leaving) return;
     Task& t = tasks_[cpu.curr.v];
     const int64_t done = std::min(t.left, static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed(c))));
     t.left -= done;
@@ -233,19 +236,25 @@ void Simulation::retime_sibling(Cpu c) {
         if (busy == cpus_[s].busy_sibling) continue;
         settle(other);
         cpus_[s].busy_sibling = busy;
-        if (!is_idle(other) && !cpus_[s].reserved) plan(other);
+        if (!is_idle(other) && !cpus_[s].reserved && !cpus_[s].leaving) plan(other);
     }
 }
 
 /// What runs on `c` has come to its next action.
 void Simulation::act(Cpu c) {
     CpuState& cpu = cpus_[c.v];
-    if (cpu.reserved || idle(cpu.curr)) return;
+    if (cpu.reserved || cpu.leaving || idle(cpu.curr)) return;
     const TaskId id = cpu.curr;
     settle(c);
     fair_.charge(c, now_);
     Task& t = tasks_[id.v];
     while (t.left <= 0) {
+        if (t.more >= 0) {  // one more answer of the batch
+            if (!clients_[id.v].empty()) give(clients_[id.v].front(), c, id);
+            t.left = clients_[id.v].empty() ? std::exchange(t.more, -1) : t.step;
+            if (t.more >= 0) added_ += t.step;
+            continue;
+        }
         if (t.pos >= t.script->ops.size()) return sleep(c, kNone, kSleeps);
         const Op op = t.script->ops[t.pos++];
         t.passed += op.work;
@@ -257,16 +266,24 @@ void Simulation::act(Cpu c) {
             continue;
         }
         switch (op.kind) {
-            case Op::Kind::wake: fire(op.arg, c, id); break;
+            case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
+            case Op::Kind::wake:
+                if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))
+                    enlist(server, c, id);
+                fire(op.arg, c, id);
+                if (t.step >= 0 && !clients_[id.v].empty() &&
+                    (t.pos >= t.script->ops.size() || t.script->ops[t.pos].kind != Op::Kind::wake)) {
+                    t.more = t.left;
+                    t.left = t.step;
+                    added_ += t.step;
+                }
+                break;
             case Op::Kind::block:
                 if (open(op.arg, id)) {
                     if (!clients_[id.v].empty() && t.race == kNone) break;  // somebody waits for an answer
+                    if (t.race == kNone && std::exchange(t.answered, false)) break;
                     const TaskId server = script_.stims[op.arg].curr;
-                    if (serves(server) && t.race == kNone) {
-                        ask(server, c, id);
-                        t.client_of = server.v;
-                        clients_[server.v].push_back(id);
-                    }
+                    if (serves(server) && t.race == kNone && t.client_of == kNone) enlist(server, c, id);
                     return sleep(c, op.arg, kSleeps);
                 }
                 if (op.arg != kNone && fired_at_[op.arg] >= 0 && t.race != op.arg) {
@@ -294,14 +311,59 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
     t.waits_for = stim;
     t.asleep_at = now_;
-    schedule(c, id, prev_state);
-    if (stim == kNone) return;
-    const Stim& s = script_.stims[stim];
-    if (t.race == stim) {
-        t.race = kNone;
-        return wake(stim, t.race_waker, t.race_curr, t.race_at, !std::exchange(t.race_late, false));
+    const bool raced = stim != kNone && t.race == stim;
+    t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
+    if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, false).v != kNone) {
+        cpus_[c.v].leaving = true;
+        cpus_[c.v].plan = 0;
+        cpus_[c.v].resched = -1;
+        cpus_[c.v].leave = seq_;
+        push(now_ + opt_.pull - opt_.pulled, What::pull, c.v);
+    } else {
+        if (t.race_stays || opt_.pull > 0)
+            switch_to(c, id, prev_state, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
+        else
+            schedule(c, id, prev_state);
+        slept(id);
     }
-    if (s.source == Stim::Source::relative && !opt_.absolute_timers) push(now_ + s.delay, What::outside, stim);
+    if (stim == kNone || raced) return;
+    const Stim& s = script_.stims[stim];
+    if (s.source == Stim::Source::relative && !opt_.absolute_timers) set_timer(c, stim);
+}
+
+void Simulation::set_timer(Cpu c, uint32_t stim) {
+    const Ns due = now_ + script_.stims[stim].delay;
+    timers_[c.v].push_back({due, stim});
+    push(due, What::outside, stim);
+}
+
+/// A timer interrupt on `c`: whoever may be woken by now, though it need not.
+void Simulation::serve_timers(Cpu c) {
+    std::vector<Timer>& set = timers_[c.v];
+    std::erase_if(set, [&](const Timer& t) { return fired_at_[t.stim] >= 0; });
+    std::ranges::sort(set, {}, &Timer::due);
+    Ns at = now_;
+    for (const Timer& t : set) {
+        if (t.due - kTimerSlack > now_) break;
+        push(at += script_.timer_step, What::outside, t.stim);
+    }
+}
+
+/// `id` has been switched out: gives it the wakeup that found it on its CPU.
+void Simulation::slept(TaskId id) {
+    Task& t = tasks_[id.v];
+    if (t.race == kNone || t.race != t.waits_for) return;
+    const uint32_t stim = std::exchange(t.race, kNone);
+    wake(stim, t.race_waker, t.race_curr, t.race_at, !std::exchange(t.race_late, false), t.race_stays);
+}
+
+/// A pull to `c` is over: whoever it brought runs.
+void Simulation::leave(Cpu c) {
+    CpuState& cpu = cpus_[c.v];
+    const TaskId prev = cpu.curr;
+    cpu.leaving = false;
+    switch_to(c, prev, kSleeps, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
+    slept(prev);
 }
 
 void Simulation::request(Cpu c, Ns at) {
@@ -321,7 +383,7 @@ void Simulation::time_slice(Cpu c) {
 
 /// The kernel looks at the clock on `c`.
 void Simulation::ticked(Cpu c) {
-    if (cpus_[c.v].reserved || idle(cpus_[c.v].curr)) return;
+    if (cpus_[c.v].reserved || cpus_[c.v].leaving || idle(cpus_[c.v].curr)) return;
     settle(c);
     fair_.charge(c, now_);
     if (!fair_.tick(c)) return;
@@ -332,7 +394,7 @@ void Simulation::ticked(Cpu c) {
 void Simulation::resched(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     cpu.resched = -1;
-    if (cpu.reserved || fair_.size(c) == 0) return;
+    if (cpu.reserved || cpu.leaving || fair_.size(c) == 0) return;
     const TaskId prev = cpu.curr;
     if (idle(prev)) return schedule(c, prev, kRuns);
     settle(c);
@@ -419,22 +481,45 @@ bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) 
     return true;
 }
 
-/// `client` goes to sleep until `server` answers.
-void Simulation::ask(TaskId server, Cpu from, TaskId client) {
+/// The next thing that `t` does is to sleep until `server` answers.
+bool Simulation::awaits(const Task& t, TaskId server) const {
+    if (t.pos >= t.script->ops.size()) return false;
+    const Op& next = t.script->ops[t.pos];
+    return next.kind == Op::Kind::block && open(next.arg, t.script->id) && script_.stims[next.arg].curr == server;
+}
+
+/// `client` asks `server` for an answer; who sleeps is woken for it.
+void Simulation::enlist(TaskId server, Cpu from, TaskId client) {
+    Task& t = tasks_[client.v];
+    if (t.client_of != kNone) return;
+    t.client_of = server.v;
+    clients_[server.v].push_back(client);
     const Task& m = tasks_[server.v];
-    if (m.state == Task::State::asleep && open(m.waits_for, server)) wake(m.waits_for, from, client, now_, false);
+    if (m.state == Task::State::asleep && open(m.waits_for, server)) wake(m.waits_for, from, client);
+}
+
+/// `server` answers `client`, who sleeps until then, or will not sleep, or is just about to.
+void Simulation::give(TaskId client, Cpu from, TaskId server) {
+    Task& t = tasks_[client.v];
+    if (t.state == Task::State::asleep) return wake(t.waits_for, from, server);
+    std::erase(clients_[server.v], client);
+    t.client_of = kNone;
+    if (t.state == Task::State::running) settle(t.cpu);
+    if (t.state == Task::State::running && awaits(t, server) && t.left <= kLeaves * topo_.cap_orig[t.cpu.v])
+        t.race = t.script->ops[t.pos].arg, t.race_waker = from, t.race_curr = server, t.race_at = now_;
+    else
+        t.answered = true;
 }
 
 /// A wakeup given by, or to, a server.
 void Simulation::answer(const Stim& s, Cpu waker) {
     Task& t = tasks_[s.p.v];
     const auto index = static_cast<uint32_t>(&s - script_.stims.data());
-    if (t.state == Task::State::asleep && open(t.waits_for, s.p) &&
-        (serves(s.p) || script_.stims[t.waits_for].curr == s.curr))
-        return wake(t.waits_for, waker, s.curr, now_, now_ - t.asleep_at < kOnCpu / 4);
-    if (about_to_sleep(t, index, waker, s.curr) || !serves(s.curr) || clients_[s.curr.v].empty()) return;
-    const TaskId other = clients_[s.curr.v].front();
-    wake(tasks_[other.v].waits_for, waker, s.curr, now_, false);
+    if (serves(s.p) && t.state == Task::State::asleep && open(t.waits_for, s.p))
+        return wake(t.waits_for, waker, s.curr);
+    if (t.client_of == kNone && about_to_sleep(t, index, waker, s.curr)) return;
+    if (!serves(s.curr) || clients_[s.curr.v].empty()) return;
+    give(t.client_of == s.curr.v ? s.p : clients_[s.curr.v].front(), waker, s.curr);
 }
 
 /// A wakeup is given, in time or before its sleeper sleeps.
@@ -447,8 +532,7 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     Task& t = tasks_[s.p.v];
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
-    if (t.state == Task::State::asleep && t.waits_for == stim)
-        return wake(stim, waker, curr, now_, now_ - t.asleep_at < kOnCpu / 4);
+    if (t.state == Task::State::asleep && t.waits_for == stim) return wake(stim, waker, curr);
     if (about_to_sleep(t, stim, waker, curr)) return;
     outside_early_ += outside;
 }
@@ -460,7 +544,33 @@ void Simulation::moved(Cpu from, Cpu to) {
     out_.cross_node += topo_.node[from.v] != topo_.node[to.v];
 }
 
-void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu) {
+/// Whether a wakee that has not left `prev` is queued there, without a look for another CPU (policies.md A1.5, A10).
+bool Simulation::stays(Cpu waker, Cpu prev) const {
+    const auto at_least = [&](int a, int b) { return opt_.major > a || (opt_.major == a && opt_.minor >= b); };
+    if (!opt_.queues_wakeups || !at_least(5, 8)) return false;
+    const CpuState& cpu = cpus_[prev.v];
+    const int nr = machine_.view().nr[prev.v] -
+                   (!idle(cpu.curr) && !cpu.reserved && tasks_[cpu.curr.v].state == Task::State::asleep);
+    const bool full = at_least(6, 0) ? nr > 0 : nr > 1;
+    return !topo_.share_cache(waker, prev) || (waker != prev && !full);
+}
+
+/// A sleeping task is woken now.
+void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
+    const TaskId p = script_.stims[stim].p;
+    Task& t = tasks_[p.v];
+    if (leaving(p)) {
+        if (t.race != kNone) return;
+        if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], p);
+        t.race = stim, t.race_late = false, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+        t.race_stays = stays(waker, t.cpu);
+        return;
+    }
+    const bool on_cpu = now_ - t.asleep_at < kOnCpu / 4;
+    wake(stim, waker, curr, now_, on_cpu, on_cpu && stays(waker, t.cpu));
+}
+
+void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays) {
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
     t.prio = s.prio;
@@ -475,7 +585,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     }
     const Cpu prev = t.cpu;
     bool placed = false;
-    const Cpu chosen = place(s, t, waker, curr, on_cpu, placed);
+    const Cpu chosen = place(s, t, waker, curr, stays, placed);
     const bool idle_target = machine_.view().avail.test(chosen) && !cpus_[chosen.v].reserved;
     const uint32_t state = idle_target ? machine_.idle_state(chosen).value_or(kNone) : kNone;
     machine_.on_waking(s.p, s.prio, true, chosen);
@@ -520,7 +630,11 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     t.from = relation, t.by_task = s.in_task;
     const Cost cost = cost_of(s, t, path, relation);
     t.exit = cost.run;
-    if (opt_.unseen > 0) fresh_.push_back({now_ + opt_.unseen, waker, chosen, s.p});
+    if (policy_) {
+        const Ns queued = now_ + cost.queue;
+        fresh_.push_back(
+            {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});
+    }
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
             push(std::max(now_, since + script_.moves[m].ts - s.ts), What::move, m);
@@ -549,7 +663,7 @@ void Simulation::arrive(TaskId id) {
     t.queued_at = now_;
     wait_begins(t);
     CpuState& cpu = cpus_[c.v];
-    if (cpu.reserved) return;
+    if (cpu.reserved || cpu.leaving) return;
     if (idle(cpu.curr)) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         request(c, now_ + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
@@ -568,6 +682,7 @@ void Simulation::reserve(uint32_t index) {
         ++out_.skipped_reservations;
         return;
     }
+    if (cpu.leaving) leave(r.cpu);
     const TaskId prev = cpu.curr;
     settle(r.cpu);
     tasks_[r.task.v].prio = r.prio;

@@ -45,7 +45,11 @@ struct SimOptions {
     int major = 0, minor = 0;
     bool queues_wakeups = true;  ///< TTWU_QUEUE
     bool queued_wakeups = true;  ///< the same, of the recorded kernel: costs were recorded under it
-    Ns unseen = 0;  ///< so long after a decision other CPUs do not know of it
+    Ns pull = 0;  ///< what a new-idle pull takes, from the sleep of the task before
+    Ns pulled = 0;  ///< of which after the task has changed queues
+    Ns unseen = 0;  ///< so long after a decision other CPUs may not know of it
+    Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
+    double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
     PullRate pulls;
     std::vector<bool> serves;  ///< by TaskId, see Serving
@@ -76,6 +80,10 @@ class Serving {
     std::vector<Task> tasks_;
 };
 
+/// Clients ask before they sleep, where the recording shows it or not, and sleep after they asked, where it shows that or not (the
+/// answer was there already): splits the work of the ops accordingly.
+void expect_answers(Script& script, const std::vector<bool>& serves);
+
 /// One simulated wakeup inside the counted part of a window.
 struct Woken {
     int64_t decision = -1;
@@ -104,6 +112,7 @@ struct WindowResult {
     Ns cpu_time = 0;  ///< of fair tasks
     int64_t work = 0;  ///< script work done, ns x capacity
     int64_t events = 0;
+    int64_t collided = 0;  ///< sent to a CPU to which another was on its way, that had been idle
     int64_t broken = 0;  ///< conservation checks that failed (V5); must be 0
     Violations in_llc, on_machine;
     std::vector<Woken> woken;
@@ -117,7 +126,7 @@ class Simulation {
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice };
+    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
     struct Event {
         Ns at;
         What what;
@@ -141,6 +150,7 @@ class Simulation {
         uint32_t waits_for = kNone;
         uint32_t race = kNone;  ///< wakeup that came while it was about to sleep
         bool race_late = false;  ///< it came long before
+        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
         Cpu race_waker{};
         TaskId race_curr{};
         Ns race_at = 0;
@@ -154,7 +164,11 @@ class Simulation {
         Ns woken_at = 0, queued_at = 0, exit = 0;
         size_t sample = kNoSample;
         bool free = true;  ///< may run anywhere
-        uint32_t client_of = kNone;  ///< server that it waits for
+        uint32_t client_of = kNone;  ///< server that has not answered it yet
+        bool answered = false;  ///< before it slept
+        int64_t step =
+            -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
+        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         int64_t passed = 0;  ///< work of the actions that it has come to
     };
     static constexpr size_t kNoSample = static_cast<size_t>(-1);
@@ -166,8 +180,14 @@ class Simulation {
         Ns resched = -1;
         uint64_t plan = 0;  ///< number of the action event that counts
         uint64_t slice = 0;  ///< of the event that ends the slice
-        Ns next_balance = 0;
+        struct Balancing {
+            Ns last = 0, interval = 0;
+            int failed = 0;  ///< times that all that could have come was hot, since one came
+        };
+        std::vector<Balancing> balancing;  ///< by level of its domains
         bool busy_sibling = false;
+        bool leaving = false;  ///< curr sleeps and is not switched out: a task is being pulled
+        uint64_t leave = 0;  ///< number of the event that goes on with it
     };
 
     void push(Ns at, What what, uint32_t a) { events_.push({at, what, a, seq_++}); }
@@ -180,6 +200,9 @@ class Simulation {
     void retime_sibling(Cpu c);
     void act(Cpu c);
     void sleep(Cpu c, uint32_t stim, uint8_t prev_state);
+    void slept(TaskId t);
+    void leave(Cpu c);
+    bool leaving(TaskId t) const { return cpus_[tasks_[t.v].cpu.v].leaving && cpus_[tasks_[t.v].cpu.v].curr == t; }
     void request(Cpu c, Ns at);
     void time_slice(Cpu c);
     void ticked(Cpu c);
@@ -187,21 +210,28 @@ class Simulation {
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
     void fire(uint32_t stim, Cpu waker, TaskId curr);
-    void wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu);
-    Cpu place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool on_cpu, bool& placed);
+    void wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays);
+    void wake(uint32_t stim, Cpu waker, TaskId curr);
+    bool stays(Cpu waker, Cpu prev) const;
+    Cpu place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays, bool& placed);
     void arrive(TaskId t);
     bool serves(TaskId t) const { return t.v < opt_.serves.size() && opt_.serves[t.v]; }
     /// The sleep that `stim` ends is ended by any wakeup of its kind.
     bool open(uint32_t stim, TaskId sleeper) const;
     void answer(const Stim& s, Cpu waker);
-    void ask(TaskId server, Cpu from, TaskId client);
+    bool awaits(const Task& t, TaskId server) const;
+    void enlist(TaskId server, Cpu from, TaskId client);
+    void give(TaskId client, Cpu from, TaskId server);
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void reserve(uint32_t r);
     void release(uint32_t r);
+    void set_timer(Cpu c, uint32_t stim);
+    void serve_timers(Cpu c);
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
-    TaskId pull(Cpu to, int domain, bool newidle);
+    TaskId pull(Cpu to, int domain, bool newidle, bool hot);
+    TaskId to_pull(Cpu c, bool sure);
     bool new_idle(Cpu c);
     void periodic();
     void moved(Cpu from, Cpu to);
@@ -227,6 +257,11 @@ class Simulation {
     std::vector<CpuState> cpus_;
     std::vector<Ns> fired_at_;  ///< by Stim; negative: not yet
     std::vector<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
+    struct Timer {
+        Ns due = 0;
+        uint32_t stim = kNone;
+    };
+    std::vector<std::vector<Timer>> timers_;  ///< by CPU: those set there
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere
@@ -236,10 +271,12 @@ class Simulation {
     double sim_runnable_ = 0, recorded_runnable_ = 0;
     /// A decision that other CPUs may not have heard of.
     struct Fresh {
-        Ns until = 0;
+        Ns until = 0, again = 0;  ///< they do not until then, and from then on
         Cpu waker{}, chosen{};
         TaskId p{};
+        bool to_idle = false;
     };
+    bool overlooked(const Fresh& f, Cpu waker) const;
     std::vector<Fresh> fresh_;
     size_t next_scan_ = 0;
     std::vector<int32_t> idle_scan_;  ///< by LLC: nr_idle_scan as inferred from the recording; negative: as modelled

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace rewake {
 
@@ -34,8 +35,11 @@ void GroupQueues::accrue(uint16_t g, const At& at) {
         x.arrived -= p.gone_runnable / 1024.0;
         x.arrived_util -= p.gone_util;
         x.arrived_runnable -= p.gone_runnable;
+        x.decayed = true;
     }
+    const Ns edge = p.edge;
     p.accrue(clock(g, at.cpu, at.clock), static_cast<double>(x.weight), x.tasks, x.runs);
+    x.decayed |= p.edge != edge;
     const uint16_t up = groups_[g].parent;
     const Ns now = up == 0 ? at.clock : clock(up, at.cpu, at.clock);
     if (now <= x.at) return;
@@ -54,8 +58,9 @@ void GroupQueues::accrue_chain(uint16_t g, const At& at) {
     accrue(g, at);
 }
 
-/// update_tg_load_avg
+/// update_tg_load_avg, as update_load_avg calls it: with a new period, or where tasks came or went.
 void GroupQueues::tell(uint16_t g, Cell& x, Ns now) {
+    if (!std::exchange(x.decayed, false) & !std::exchange(x.changed, false)) return;
     const int64_t delta = x.pelt.load_avg - x.told;
     if (now - x.told_at < kTellEvery || std::abs(delta) <= x.told / 64) return;
     total_[g] += delta;
@@ -90,8 +95,9 @@ void GroupQueues::settle(uint16_t g, const At& at, bool reweigh) {
             runnable = std::min(1.0, runnable + x.arrived);
         } else if (x.arrived < 0) {
             const double rest = x.weight > 0 ? x.pelt.load / static_cast<double>(x.weight) : 0;
-            runnable = std::max(std::min(runnable, rest), x.pelt.util / 1024);
+            runnable = std::min(runnable, rest);
         }
+        if (x.arrived != 0) runnable = std::max(runnable, x.pelt.util / 1024);  // of several tasks it may be above 1
         const auto share = static_cast<double>(x.share);
         const auto load_avg = static_cast<int64_t>(share * runnable);
         up.pelt.shift(share * (runnable - x.runnable), load_avg - x.load_avg, x.arrived_util, x.arrived_runnable);
@@ -99,7 +105,7 @@ void GroupQueues::settle(uint16_t g, const At& at, bool reweigh) {
         x.load_avg = load_avg;
         if (const uint16_t parent = groups_[g].parent) {
             Cell& p = cell(parent, at.cpu);
-            p.news = true;
+            p.news = p.decayed = true;
             p.arrived += x.arrived;
             p.arrived_util += x.arrived_util;
             p.arrived_runnable += x.arrived_runnable;
@@ -163,7 +169,7 @@ void GroupQueues::attach(uint16_t g, const At& at, const Pelt& p, int64_t weight
     accrue_chain(g, at);
     Cell& x = cell(g, at.cpu);
     x.pelt.attach(p);
-    x.news = true;
+    x.news = x.changed = true;
     x.arrived += static_cast<double>(p.load_avg) / static_cast<double>(std::max<int64_t>(weight, 1));
     x.arrived_util += p.util_avg;
     x.arrived_runnable += p.runnable_avg;
@@ -173,7 +179,7 @@ void GroupQueues::detach(uint16_t g, const At& at, const Pelt& p) {
     accrue_chain(g, at);
     Cell& x = cell(g, at.cpu);
     x.pelt.detach(p);
-    x.news = true;
+    x.news = x.changed = true;
     x.arrived -= p.runnable_avg / 1024.0;
     x.arrived_util -= p.util_avg;
     x.arrived_runnable -= p.runnable_avg;
@@ -185,7 +191,8 @@ void GroupQueues::run(uint16_t g, const At& at) {
     if (last == 0 && g == 0) return;
     accrue_chain(last, at);
     accrue_chain(g, at);
-    for (uint16_t x = last; x != 0; x = groups_[x].parent) cell(x, at.cpu).runs = false;
+    for (uint16_t x = last; x != 0; x = groups_[x].parent)
+        cell(x, at.cpu).runs = cell(x, at.cpu).decayed = false;  // put_prev_entity tells nothing
     for (uint16_t x = g; x != 0; x = groups_[x].parent) {
         cell(x, at.cpu).runs = true;
         tell(x, cell(x, at.cpu), at.now);

@@ -107,6 +107,8 @@ class GroupQueues {
         bool news = false;
         // Its part of the group's load on all CPUs.
         int64_t told = 0;
+        bool decayed = false;  // its averages are of a later period than at the last update
+        bool changed = false;  // tasks came with averages of theirs, or took them away
         Ns told_at = -1'000'000;
         int64_t h_load = 0;
         Ns h_load_jiffy = -1;

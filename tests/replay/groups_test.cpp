@@ -16,6 +16,22 @@ namespace {
 constexpr Ns kMs = 1'000'000;
 constexpr Cpu k0{0}, k1{1};
 
+TEST(GroupQueues, AnEntityOfBusyTasksCountsMoreThanItsWeight) {
+    GroupQueues groups({{}, {.parent = 0}}, 1);
+    QueuePelt root;
+    int64_t weight = 0;
+    int32_t entities = 0;
+    const GroupQueues::At at{k0, {root, weight, entities}, 10 * kMs, 10 * kMs};
+    Pelt task;
+    task.load_avg = 1024, task.util_avg = task.runnable_avg = 1000;
+    for (int i = 0; i < 2; ++i) {
+        groups.attach(1, at, task, 1024);
+        groups.enqueue(1, at, 1024);
+    }
+    EXPECT_EQ(weight, 1024);
+    EXPECT_EQ(root.load_avg, 2000);  // runnable is at least their utilisation, together (update_tg_cfs_load)
+}
+
 class Groups : public testing::Test {
   protected:
     /// Tasks 4 and 5 are of group 1, task 6 of group 2 below it, task 7 of the root group.

@@ -143,7 +143,7 @@ void FairQueues::fork(Cpu c, TaskId parent, TaskId child) {
 void FairQueues::let_go(TaskId id) {
     Task& t = tasks_[id.v];
     Queue& q = cpus_[t.cpu.v];
-    t.lag = std::min<int64_t>(lag_of(q, t), 0);
+    t.lag = 0;  // picked, so it had become eligible and owes nothing; what it is owed it loses (DELAY_ZERO)
     t.delayed = false;
     q.late.erase(std::find(q.late.begin(), q.late.end(), id));
     q.weight -= t.weight;

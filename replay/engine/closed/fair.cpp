@@ -44,6 +44,12 @@ void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
 
 void FairQueues::learn_pick(Cpu c, TaskId id) {
     const Queue& q = cpus_[c.v];
+    if (set_.kind == FairSettings::Kind::eevdf && tasks_[id.v].on && tasks_[id.v].cpu == c) {
+        Task& t = tasks_[id.v];
+        if (const int64_t ahead = t.v - average(q); ahead > 0) t.v -= ahead, t.deadline -= ahead;
+        for (TaskId other : q.queue)
+            if (Task& o = tasks_[other.v]; o.deadline < t.deadline && eligible(q, o)) o.deadline = t.deadline + 1;
+    }
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
     const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v;

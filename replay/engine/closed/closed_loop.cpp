@@ -211,7 +211,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
                 }
                 if (!q.queued(next) || q.cpu(next) != c)
                     q.enqueue(c, next, weight_of_prio(b.sw.next_prio[i]), FairQueues::How::moved, ts);
-                else if (left)
+                else if (left || q.queued(prev))
                     q.learn_pick(c, next);
                 q.start(c, next, ts);
             });

@@ -44,6 +44,12 @@ void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
 
 void FairQueues::learn_pick(Cpu c, TaskId id) {
     const Queue& q = cpus_[c.v];
+    if (set_.kind == FairSettings::Kind::eevdf && tasks_[id.v].on && tasks_[id.v].cpu == c) {
+        Task& t = tasks_[id.v];
+        if (const int64_t ahead = t.v - average(q); ahead > 0) t.v -= ahead, t.deadline -= ahead;
+        for (TaskId other : q.queue)
+            if (Task& o = tasks_[other.v]; o.deadline < t.deadline && eligible(q, o)) o.deadline = t.deadline + 1;
+    }
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
     const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v;
@@ -143,7 +149,7 @@ void FairQueues::fork(Cpu c, TaskId parent, TaskId child) {
 void FairQueues::let_go(TaskId id) {
     Task& t = tasks_[id.v];
     Queue& q = cpus_[t.cpu.v];
-    t.lag = std::min<int64_t>(lag_of(q, t), 0);
+    t.lag = 0;  // picked, so it had become eligible and owes nothing; what it is owed it loses (DELAY_ZERO)
     t.delayed = false;
     q.late.erase(std::find(q.late.begin(), q.late.end(), id));
     q.weight -= t.weight;

@@ -68,12 +68,13 @@ class FairQueues {
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
     std::optional<Ns> slice_left(Cpu c) const;
 
-    // CFS: vruntimes of tasks older than the first event are guesses, which what the recorded kernel did sets right.
+    // What the recorded kernel did sets guesses right. CFS: the vruntimes of tasks older than the first event.
     /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not.
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
-    /// The recorded kernel took `t` of all that wait on `c`.
+    /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and of those that are none had an earlier
+    /// deadline.
     void learn_pick(Cpu c, TaskId t);
     /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns; by TaskId.
     std::vector<int64_t> leads() const;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Who answers whom, as inferred from the recording (class Serving), and what that adds to the scripts.
+// Who answers whom: as inferred from the recording (class Serving), what that adds to the scripts, and how it goes.
 #include <algorithm>
 #include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
 
 namespace rewake::closed {
+
+namespace {
+constexpr Ns kLeaves = 2'000;  // from a task's last look for a reason to stay awake to its switch-out
+}  // namespace
 
 void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
     Task& x = tasks_[t.v];
@@ -127,6 +131,65 @@ void expect_answers(Script& script, const std::vector<bool>& serves) {
         if (!leads[m].empty()) lead[m] = middle(leads[m]);
     for (TaskScript& t : script.tasks)
         if (!is_server(t)) t.ops = Client(script, serves, t).with_requests(lead);
+}
+
+bool Simulation::open(uint32_t stim, TaskId sleeper) const {
+    if (stim == kNone) return false;
+    const Stim& s = script_.stims[stim];
+    return s.source == Stim::Source::task && s.kind == Kind::wake && (serves(sleeper) || serves(s.curr));
+}
+
+/// The wakee runs and is so close to its sleep that it is still on its CPU when the waker looks: it sleeps, and is woken.
+bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) {
+    if (t.state != Task::State::running || !t.script || t.pos >= t.script->ops.size() || t.race != kNone) return false;
+    const Op& next = t.script->ops[t.pos];
+    settle(t.cpu);
+    if (next.kind != Op::Kind::block || t.left > kOnCpu * topo_.cap_orig[t.cpu.v]) return false;
+    if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))
+        return false;
+    t.race = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+    return true;
+}
+
+/// The next thing that `t` does is to sleep until `server` answers.
+bool Simulation::awaits(const Task& t, TaskId server) const {
+    if (t.pos >= t.script->ops.size()) return false;
+    const Op& next = t.script->ops[t.pos];
+    return next.kind == Op::Kind::block && open(next.arg, t.script->id) && script_.stims[next.arg].curr == server;
+}
+
+/// `client` asks `server` for an answer; who sleeps is woken for it.
+void Simulation::enlist(TaskId server, Cpu from, TaskId client) {
+    Task& t = tasks_[client.v];
+    if (t.client_of != kNone) return;
+    t.client_of = server.v;
+    clients_[server.v].push_back(client);
+    const Task& m = tasks_[server.v];
+    if (m.state == Task::State::asleep && open(m.waits_for, server)) wake(m.waits_for, from, client);
+}
+
+/// `server` answers `client`, who sleeps until then, or will not sleep, or is just about to.
+void Simulation::give(TaskId client, Cpu from, TaskId server) {
+    Task& t = tasks_[client.v];
+    if (t.state == Task::State::asleep) return wake(t.waits_for, from, server);
+    std::erase(clients_[server.v], client);
+    t.client_of = kNone;
+    if (t.state == Task::State::running) settle(t.cpu);
+    if (t.state == Task::State::running && awaits(t, server) && t.left <= kLeaves * topo_.cap_orig[t.cpu.v])
+        t.race = t.script->ops[t.pos].arg, t.race_waker = from, t.race_curr = server, t.race_at = now_;
+    else
+        t.answered = true;
+}
+
+/// A wakeup given by, or to, a server.
+void Simulation::answer(const Stim& s, Cpu waker) {
+    Task& t = tasks_[s.p.v];
+    const auto index = static_cast<uint32_t>(&s - script_.stims.data());
+    if (serves(s.p) && t.state == Task::State::asleep && open(t.waits_for, s.p))
+        return wake(t.waits_for, waker, s.curr);
+    if (t.client_of == kNone && about_to_sleep(t, index, waker, s.curr)) return;
+    if (!serves(s.curr) || clients_[s.curr.v].empty()) return;
+    give(t.client_of == s.curr.v ? s.p : clients_[s.curr.v].front(), waker, s.curr);
 }
 
 }  // namespace rewake::closed

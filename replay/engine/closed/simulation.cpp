@@ -6,12 +6,11 @@
 #include <utility>
 
 namespace rewake::closed {
+
 namespace {
-constexpr Ns kOnCpu = 5'000;  // as the decision builder: so long before and after its switch-out a task may be on_cpu
 /// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
-constexpr Ns kLeaves = 2'000;  // from a task's last look for a reason to stay awake to its switch-out
 constexpr Ns kMs = 1'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
@@ -463,65 +462,6 @@ double Simulation::draw(const Stim& s, float own, uint64_t what) const {
     return uniform(opt_.seed, s.decision >= 0 ? static_cast<uint64_t>(s.decision) : ~index, what);
 }
 
-bool Simulation::open(uint32_t stim, TaskId sleeper) const {
-    if (stim == kNone) return false;
-    const Stim& s = script_.stims[stim];
-    return s.source == Stim::Source::task && s.kind == Kind::wake && (serves(sleeper) || serves(s.curr));
-}
-
-/// The wakee runs and is so close to its sleep that it is still on its CPU when the waker looks: it sleeps, and is woken.
-bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) {
-    if (t.state != Task::State::running || !t.script || t.pos >= t.script->ops.size() || t.race != kNone) return false;
-    const Op& next = t.script->ops[t.pos];
-    settle(t.cpu);
-    if (next.kind != Op::Kind::block || t.left > kOnCpu * topo_.cap_orig[t.cpu.v]) return false;
-    if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))
-        return false;
-    t.race = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
-    return true;
-}
-
-/// The next thing that `t` does is to sleep until `server` answers.
-bool Simulation::awaits(const Task& t, TaskId server) const {
-    if (t.pos >= t.script->ops.size()) return false;
-    const Op& next = t.script->ops[t.pos];
-    return next.kind == Op::Kind::block && open(next.arg, t.script->id) && script_.stims[next.arg].curr == server;
-}
-
-/// `client` asks `server` for an answer; who sleeps is woken for it.
-void Simulation::enlist(TaskId server, Cpu from, TaskId client) {
-    Task& t = tasks_[client.v];
-    if (t.client_of != kNone) return;
-    t.client_of = server.v;
-    clients_[server.v].push_back(client);
-    const Task& m = tasks_[server.v];
-    if (m.state == Task::State::asleep && open(m.waits_for, server)) wake(m.waits_for, from, client);
-}
-
-/// `server` answers `client`, who sleeps until then, or will not sleep, or is just about to.
-void Simulation::give(TaskId client, Cpu from, TaskId server) {
-    Task& t = tasks_[client.v];
-    if (t.state == Task::State::asleep) return wake(t.waits_for, from, server);
-    std::erase(clients_[server.v], client);
-    t.client_of = kNone;
-    if (t.state == Task::State::running) settle(t.cpu);
-    if (t.state == Task::State::running && awaits(t, server) && t.left <= kLeaves * topo_.cap_orig[t.cpu.v])
-        t.race = t.script->ops[t.pos].arg, t.race_waker = from, t.race_curr = server, t.race_at = now_;
-    else
-        t.answered = true;
-}
-
-/// A wakeup given by, or to, a server.
-void Simulation::answer(const Stim& s, Cpu waker) {
-    Task& t = tasks_[s.p.v];
-    const auto index = static_cast<uint32_t>(&s - script_.stims.data());
-    if (serves(s.p) && t.state == Task::State::asleep && open(t.waits_for, s.p))
-        return wake(t.waits_for, waker, s.curr);
-    if (t.client_of == kNone && about_to_sleep(t, index, waker, s.curr)) return;
-    if (!serves(s.curr) || clients_[s.curr.v].empty()) return;
-    give(t.client_of == s.curr.v ? s.p : clients_[s.curr.v].front(), waker, s.curr);
-}
-
 /// A wakeup is given, in time or before its sleeper sleeps.
 void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const Stim& s = script_.stims[stim];
@@ -730,61 +670,6 @@ void Simulation::release(uint32_t index) {
 void Simulation::tick() {
     for (size_t i = 0; i < cpus_.size(); ++i) ticked(Cpu(static_cast<uint16_t>(i)));
     if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
-}
-
-void Simulation::wait_begins(const Task& t) {
-    if (!t.free) return;
-    ++waiting_;
-    ++waiting_llc_[topo_.llc[t.cpu.v].v];
-}
-
-void Simulation::wait_ends(const Task& t) {
-    if (!t.free || t.state != Task::State::queued) return;
-    --waiting_;
-    --waiting_llc_[topo_.llc[t.cpu.v].v];
-}
-
-void Simulation::close(Ns& since, Ns now, Violations& into) {
-    if (since < 0) return;
-    const Ns took = now - std::exchange(since, -1);
-    into.total += took;
-    into.over_10us += took >= 10'000;
-    into.over_100us += took >= 100'000;
-    into.over_1ms += took >= 1'000'000;
-}
-
-/// Follows whether someone waits while a CPU that would do is idle.
-void Simulation::watch() {
-    bool machine = false, llc = false;
-    if (waiting_ > 0 && counted()) {
-        const CpuMask& avail = machine_.view().avail;
-        machine = avail.any(topo_.words);
-        for (size_t l = 0; machine && !llc && l < waiting_llc_.size(); ++l)
-            for (int i = 0; waiting_llc_[l] > 0 && !llc && i < topo_.words; ++i)
-                llc = avail.w[i] & topo_.llc_span[l].w[i];
-    }
-    if (machine && bad_machine_ < 0) bad_machine_ = now_;
-    if (!machine) close(bad_machine_, now_, out_.on_machine);
-    if (llc && bad_llc_ < 0) bad_llc_ = now_;
-    if (!llc) close(bad_llc_, now_, out_.in_llc);
-}
-
-/// Whether the window may go on (policies.md D2.8).
-bool Simulation::judge() {
-    const auto at = static_cast<size_t>((now_ - script_.from) / Script::kSample);
-    if (at >= script_.runnable.size()) return true;
-    int32_t sum = 0;
-    for (int32_t n : machine_.view().nr) sum += n;
-    sim_runnable_ += sum;
-    recorded_runnable_ += script_.runnable[at];
-    if (now_ - script_.from < std::min<Ns>(50'000'000, script_.to - script_.measured)) return true;
-    const double floor = 0.5 * static_cast<double>(at) * opt_.hz / 1000.0;
-    if (sim_runnable_ > 2 * recorded_runnable_ + floor || recorded_runnable_ > 2 * sim_runnable_ + floor)
-        out_.why = "queued work";
-    else if (outside_ > 400 && outside_early_ * 20 > outside_)
-        out_.why = "early wakeups";
-    out_.diverged = !out_.why.empty();
-    return !out_.diverged;
 }
 
 }  // namespace rewake::closed

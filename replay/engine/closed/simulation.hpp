@@ -18,6 +18,9 @@
 
 namespace rewake::closed {
 
+/// As the decision builder: so long before and after its switch-out a task may be on_cpu.
+inline constexpr Ns kOnCpu = 5'000;
+
 enum class Balance : uint8_t {
     model,  ///< new-idle and periodic balancing by rule
     recorded_rate,  ///< as often as the recorded kernel pulled where it could

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What is watched while a window runs: tasks that wait beside idle CPUs, and how far it has left the recording.
+#include <algorithm>
+#include <utility>
+
+#include "replay/engine/closed/simulation.hpp"
+
+namespace rewake::closed {
+
+void Simulation::wait_begins(const Task& t) {
+    if (!t.free) return;
+    ++waiting_;
+    ++waiting_llc_[topo_.llc[t.cpu.v].v];
+}
+
+void Simulation::wait_ends(const Task& t) {
+    if (!t.free || t.state != Task::State::queued) return;
+    --waiting_;
+    --waiting_llc_[topo_.llc[t.cpu.v].v];
+}
+
+void Simulation::close(Ns& since, Ns now, Violations& into) {
+    if (since < 0) return;
+    const Ns took = now - std::exchange(since, -1);
+    into.total += took;
+    into.over_10us += took >= 10'000;
+    into.over_100us += took >= 100'000;
+    into.over_1ms += took >= 1'000'000;
+}
+
+/// Follows whether someone waits while a CPU that would do is idle.
+void Simulation::watch() {
+    bool machine = false, llc = false;
+    if (waiting_ > 0 && counted()) {
+        const CpuMask& avail = machine_.view().avail;
+        machine = avail.any(topo_.words);
+        for (size_t l = 0; machine && !llc && l < waiting_llc_.size(); ++l)
+            for (int i = 0; waiting_llc_[l] > 0 && !llc && i < topo_.words; ++i)
+                llc = avail.w[i] & topo_.llc_span[l].w[i];
+    }
+    if (machine && bad_machine_ < 0) bad_machine_ = now_;
+    if (!machine) close(bad_machine_, now_, out_.on_machine);
+    if (llc && bad_llc_ < 0) bad_llc_ = now_;
+    if (!llc) close(bad_llc_, now_, out_.in_llc);
+}
+
+/// Whether the window may go on (policies.md D2.8).
+bool Simulation::judge() {
+    const auto at = static_cast<size_t>((now_ - script_.from) / Script::kSample);
+    if (at >= script_.runnable.size()) return true;
+    int32_t sum = 0;
+    for (int32_t n : machine_.view().nr) sum += n;
+    sim_runnable_ += sum;
+    recorded_runnable_ += script_.runnable[at];
+    if (now_ - script_.from < std::min<Ns>(50'000'000, script_.to - script_.measured)) return true;
+    const double floor = 0.5 * static_cast<double>(at) * opt_.hz / 1000.0;
+    if (sim_runnable_ > 2 * recorded_runnable_ + floor || recorded_runnable_ > 2 * sim_runnable_ + floor)
+        out_.why = "queued work";
+    else if (outside_ > 400 && outside_early_ * 20 > outside_)
+        out_.why = "early wakeups";
+    out_.diverged = !out_.why.empty();
+    return !out_.diverged;
+}
+
+}  // namespace rewake::closed

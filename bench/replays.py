@@ -35,13 +35,16 @@ MACHINES = {
 }
 
 
-def make_trace(folder: Path, events: int, compression: str, cpus: int = 16, *, forks: bool = True) -> Path:
-    """A toy schedule in a file that is named by all of these."""
+def make_trace(
+    folder: Path, events: int, compression: str, cpus: int = 16, *, forks: bool = True, causal: bool = False
+) -> Path:
+    """A toy schedule in a file that is named by all of these. `causal`: one that a simulation can re-run."""
     sys.path.insert(0, str(ROOT / "tests"))
     import tracedat
 
-    path = folder / f"bench-{events}-{compression}-{cpus}{'' if forks else '-wakeups'}.dat"
-    columns = tracedat.schedule(events, cpus, extras=forks)
+    kind = f"{'' if forks else '-wakeups'}{'-causal' if causal else ''}"
+    path = folder / f"bench-{events}-{compression}-{cpus}{kind}.dat"
+    columns = tracedat.schedule(events, cpus, extras=forks, causal=causal)
     tracedat.write(path, columns, version=7, compression=compression, machine=tracedat.Machine(cpus))
     return path
 

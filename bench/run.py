@@ -27,6 +27,7 @@ import growth
 import pftraces
 from measuring import Row, cpu_seconds, measure, peak_mb
 from replays import MACHINES, ROOT, Replays, generated, imported, make_long_trace, make_perf_data, make_trace
+from simulations import IN_CHARGE, Simulations
 from stages import POLICIES
 
 PROGRAMS = ROOT / "build" / "Release" / "bench"
@@ -39,6 +40,8 @@ LONGER = 9
 MOST_MB, GOAL_MB = 400, 250
 GROWTH_POLICIES = ("linux-6.1", "linux-4.12")
 """Row 9c: a bounded scan of the LLC, and one that searches all of it."""
+MOST_NS, GOAL_NS = 250, 120
+"""Row 6: a simulated wakeup of one policy."""
 LATENCY = """SELECT tid, count(*) AS n, avg(latency_ns), max(latency_ns) FROM decision JOIN task ON task.task_id =
 decision.task GROUP BY tid, decision.task ORDER BY 4 DESC"""
 """Row 3b: what `perf sched latency` prints."""
@@ -234,6 +237,28 @@ class Bench:
                 cpus: decision_costs(generated(self.folder, self.args.events // 4, cpus), 3) for cpus in SPEED_CPUS
             }
 
+    def simulate(self) -> None:
+        """Rows 6, 6b, 6c and 9c of the closed loop."""
+        pairs = self.args.pairs
+        if self.wants("6"):
+            large = Simulations(self.folder, self.args.events // 2, 256)
+            large.per_wakeup(*IN_CHARGE)
+            took = statistics.median(large.per_wakeup(*IN_CHARGE) for _ in range(pairs))
+            what = f"closed loop, 256 CPUs, 8 policies, ns a wakeup and policy / {MOST_NS}"
+            self.rows.append(Row("6", what, took, MOST_NS, took / MOST_NS, 1, GOAL_NS / MOST_NS))
+        if self.wants("6b", "6c"):
+            usual = Simulations(self.folder, self.args.events, CPUS)
+            self.row("6b", "closed loop, 8 policies in one pass, in process / trace-cmd report", 1 / 2, 1 / 4,
+                     lambda: usual.seconds(*IN_CHARGE),
+                     lambda: cpu_seconds([self.report, "report", str(usual.trace)]))  # fmt: skip
+            self.row("6c", "closed loop, 8 policies / sum of each alone", 1.2, 1.05, lambda: usual.seconds(*IN_CHARGE),
+                     lambda: sum(usual.seconds(p) for p in IN_CHARGE))  # fmt: skip
+        if self.wants("9c"):
+            small, huge = (Simulations(self.folder, self.args.events // 2, cpus) for cpus in (64, 1024))
+            for policy in GROWTH_POLICIES:
+                self.row("9c", f"closed loop, {policy}, a wakeup on 1024 CPUs / on 64", 1.6, 1.25,
+                         partial(huge.per_wakeup, policy), partial(small.per_wakeup, policy))  # fmt: skip
+
     def run(self) -> None:
         if self.wants("1", "1a", "1b", "1c", "2", "5"):
             self.trace_dat()
@@ -247,6 +272,8 @@ class Bench:
             self.rows += growth.decoding(PROGRAMS / "decode_columns", self.folder, self.args.events, self.args.pairs)
         if self.wants("6", "6c", "6d", "9c"):
             self.replay()
+        if self.wants("6", "6b", "6c", "9c") and self.args.trace is None:
+            self.simulate()
         self.row("7", "rewake replay (sync=auto), 8 policies, all written / trace-cmd", 1.0, 0.6, self.whole,
                  self.trace_cmd)  # fmt: skip
         self.row("7a", "the same / with sync=0: what inference costs", 1.5, 1.2, self.whole, partial(self.whole, "0"))

@@ -15,6 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+NOTHING = "-"
+SIMULATED = ("--move-cost", "0", "--force", "--format", "json")
+"""How the pages have the closed loop run: their machines have no caches; what diverged is said."""
+
 
 class Missing(Exception):
     """Something that the page needs is not there."""
@@ -65,6 +69,17 @@ def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
     return ["| " + " | ".join(map(cell, line)) + " |" for line in lines] + [""]
 
 
+def micros(ns: float | None) -> str:
+    return NOTHING if ns is None else f"{ns / 1000:,.1f}" if ns < 99_950 else f"{ns / 1000:,.0f}"
+
+
+def latency_or_rate(figure: str, value: float | None) -> str:
+    """A figure of the closed loop, by its name: µs, or a number per second."""
+    if value is None:
+        return NOTHING
+    return micros(value) if figure.endswith("_ns") else f"{value:,.0f}"
+
+
 def head(name: str, title: str, intro: str) -> list[str]:
     """The first lines of docs/NAME.md."""
     return [
@@ -74,14 +89,18 @@ def head(name: str, title: str, intro: str) -> list[str]:
     ]  # fmt: skip
 
 
-def main(name: str, about: str | None, make: Callable[[list[Path]], str]) -> int:
-    """The command line of a generator: directories of recordings, and where the page goes."""
+def main(name: str, about: str | None, make: Callable[..., str], *, repeats: bool = False) -> int:
+    """The command line of a generator: directories of recordings, and where the page goes. `repeats`: and directories
+    of more recordings, given to `make` behind the others."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="RECORDINGS")
     parser.add_argument("-o", "--output", type=Path, help="default: standard output")
+    if repeats:
+        parser.add_argument("--repeats", action="append", type=Path, default=[], metavar="DIR",
+                            help="more recordings, for the pairs only")  # fmt: skip
     given = parser.parse_args()
     try:
-        text = make(given.folders)
+        text = make(given.folders, given.repeats) if repeats else make(given.folders)
     except Missing as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -14,10 +14,14 @@ Array = np.ndarray[Any, Any]
 
 class _Machinery:
     """A toy scheduler: tasks sleep, are woken by interrupts or by each other, are placed, queue, run, sleep or are
-    preempted; some fork short-lived children. It starts and ends with everything asleep, so its record can repeat."""
+    preempted; some fork short-lived children. It starts and ends with everything asleep, so its record can repeat.
 
-    def __init__(self, n_cpus: int, n_tasks: int, rng: random.Random, extras: bool) -> None:
-        self.rng, self.extras = rng, extras
+    `causal`: no CPU wakes a task at random. Tasks with an even number sleep until a timer ends on the CPU on which they
+    slept; each wakes the odd one behind it whenever that is asleep, then sleeps itself. A simulation can re-run that.
+    """
+
+    def __init__(self, n_cpus: int, n_tasks: int, rng: random.Random, extras: bool, causal: bool = False) -> None:
+        self.rng, self.extras, self.causal = rng, extras, causal
         self.n_cpus = n_cpus
         self.last = [0] * n_cpus
         self.emitted = 0
@@ -29,8 +33,10 @@ class _Machinery:
         self.next_pid = 1000 + n_tasks
         self.heap: list[tuple[int, int, int, int]] = []  # (time, kind, cpu, pid); kind 0: wake, 1: end of a run
         self.rows: dict[str, list[tuple[Any, ...]]] = {}
+        self.asleep = set(self.cpu_of)
         for pid in self.cpu_of:
-            heapq.heappush(self.heap, (rng.randrange(1_000_000), 0, 0, pid))
+            if not causal or pid % 2 == 0:
+                heapq.heappush(self.heap, (rng.randrange(1_000_000), 0, 0, pid))
 
     def comm(self, pid: int, cpu: int) -> str:
         return f"swapper/{cpu}" if pid == 0 else f"worker-{pid % 97}"
@@ -73,10 +79,12 @@ class _Machinery:
         if self.curr[cpu] == 0:
             self.switch(cpu, t + 800, 0)
 
-    def wake(self, t: int, pid: int) -> None:
-        cpu = self.rng.randrange(self.n_cpus)
+    def wake(self, t: int, pid: int, by: int | None = None) -> None:
+        """`by`: the CPU whose task wakes it; else an interrupt does, or whoever runs on a random CPU."""
         prev = self.cpu_of[pid]
-        irq = self.curr[cpu] == 0
+        self.asleep.discard(pid)
+        cpu = by if by is not None else prev if self.causal else self.rng.randrange(self.n_cpus)
+        irq = by is None and (self.causal or self.curr[cpu] == 0)
         if irq and self.extras:
             t = self.emit(cpu, t, "local_timer_entry", True, 236)
         if self.curr[prev] == 0 or self.rng.random() < 0.3:
@@ -128,7 +136,11 @@ class _Machinery:
                 self.queue[cpu].append(pid)
                 self.switch(cpu, t, 0x100)
             else:
-                heapq.heappush(self.heap, (t + self.rng.randrange(20_000, 400_000), 0, 0, pid))
+                if self.causal and pid % 2 == 0 and pid + 1 in self.asleep:
+                    self.wake(t, pid + 1, cpu)
+                if not self.causal or pid % 2 == 0:
+                    heapq.heappush(self.heap, (t + self.rng.randrange(20_000, 400_000), 0, 0, pid))
+                self.asleep.add(pid)
                 self.switch(cpu, t, 1)
 
 
@@ -143,11 +155,20 @@ _FIELDS = {
 
 
 def schedule(
-    events: int, cpus: int, *, tasks: int | None = None, seed: int = 1, extras: bool = True, block: int = 40_000
+    events: int,
+    cpus: int,
+    *,
+    tasks: int | None = None,
+    seed: int = 1,
+    extras: bool = True,
+    causal: bool = False,
+    block: int = 40_000,
 ) -> dict[str, dict[str, Array]]:
     """About `events` events of a plausible scheduler trace as columns for tracedat.write: what a toy scheduler did,
-    at least `block` events of it, repeated. `extras`: forks, exits, timer and soft interrupts, idle states."""
-    toy = _Machinery(cpus, tasks or 3 * cpus, random.Random(seed), extras)
+    at least `block` events of it, repeated. `extras`: forks, exits, timer and soft interrupts, idle states. `causal`:
+    every wakeup has a reason.
+    """
+    toy = _Machinery(cpus, tasks or 3 * cpus, random.Random(seed), extras, causal)
     toy.run(min(events, max(block, 100 * cpus)))
     have = sum(map(len, toy.rows.values()))
     repeat = max(1, round(events / have))

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes docs/fidelity.md: how well the recorded kernel's own column reproduces every recording, and what it misses.
 
-    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS...
+    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS... [--repeats DIR]
 
 RECORDINGS are directories of recordings: NAME/trace.dat (or perf.data, a .pftrace) with its snapshot and meta.json.
 All that they hold is measured; what rewake refuses is listed with the reason. measure.py asks, targets.py judges.
+pairs.py has B predicted from A (the closed loop), for which --repeats gives more recordings.
 """
 
 from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import targets  # noqa: E402
-from _pages import Missing, head, jobs, main, table  # noqa: E402
+from _pages import NOTHING, Missing, head, jobs, main, table  # noqa: E402
 from measure import AUTO, BLIND, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
+from pairs import pairs  # noqa: E402
 
 AT_ONCE = 2
-NOTHING = "-"
 NO, YES = "**no**", "yes"
 
 Tables = list[str]
@@ -265,25 +266,36 @@ SECTIONS: dict[str, Callable[[list[Measured]], Tables]] = {
 """What writes the table of each section of page.toml."""
 
 
-def page(prose: dict[str, Any], recordings: list[Measured]) -> str:
+def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str]) -> str:
+    """`predicted`: the section of pairs."""
     measured = [m for m in recordings if not m.refused]
     out = head("fidelity", prose["title"], prose["intro"])
     for key, write in SECTIONS.items():
         out += [f"## {prose[key]['title']}", "", prose[key]["text"].strip(), "", *write(measured)]
+    out += predicted
     made = [line for name, line in jobs(HERE / "jobs").items() if any(m.name == name for m in recordings)]
     out += [f"## {prose['made']['title']}", "", prose["made"]["text"].strip(), "", "```", *made, "```", ""]
     out += [f"## {prose['refused']['title']}", "", prose["refused"]["text"].strip(), "", *refusals(recordings)]
     return "\n".join(out).rstrip("\n") + "\n"
 
 
-def make(folders: list[Path]) -> str:
+def predictions(folders: list[Path]) -> list[str]:
+    """The section of pairs, each of recordings that are in the folders."""
+    about = tomllib.loads((HERE / "pairs.toml").read_text(encoding="utf-8"))
+    found = {file.parent.name: file for folder in folders for file in sorted(folder.glob("*/trace.dat"))}
+    lines = pairs(about["pair"], found)
+    return [f"## {about['pairs']['title']}", "", about["pairs"]["text"].strip(), "", *lines] if lines else []
+
+
+def make(folders: list[Path], repeats: Sequence[Path] = ()) -> str:
     prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
     found = list(traces(folders))
     if not found:
         raise Missing(f"no recordings in {', '.join(map(str, folders))}")
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return page(prose, list(pool.map(lambda nt: measure(*nt), found)))
+        measured = list(pool.map(lambda nt: measure(*nt), found))
+    return page(prose, measured, predictions([*folders, *repeats]))
 
 
 if __name__ == "__main__":
-    sys.exit(main("fidelity", __doc__, make))
+    sys.exit(main("fidelity", __doc__, make, repeats=True))

@@ -13,7 +13,9 @@
 --   cycles_per_s: wake cycles
 --   cycles_low_per_s: fewest in a window that was not stopped
 --   cycles_high_per_s: most
+--   cycles_sd_per_s: standard deviation over the windows that were not stopped
 --   busy_cpus: CPUs that fair tasks kept busy
+--   work_cpus: work done of their scripts, in CPUs of full capacity
 --   preempted_per_s: times that a task had to leave a CPU to another
 --   llc_idle_pct: time in which a task waited and a CPU of its LLC was idle
 --   llc_over_100us_per_s: such intervals of at least 100 us
@@ -36,7 +38,9 @@ SELECT
     sum(wakeups) / nullif(sum(seconds), 0) AS cycles_per_s,
     min(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_low_per_s,
     max(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_high_per_s,
+    stddev_samp(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_sd_per_s,
     sum(cpu_ns) / 1e9 / nullif(sum(seconds), 0) AS busy_cpus,
+    sum(work_ns) / 1e9 / nullif(sum(seconds), 0) AS work_cpus,
     sum(preemptions) / nullif(sum(seconds), 0) AS preempted_per_s,
     pct(sum(llc_idle_ns) / 1e9, sum(seconds)) AS llc_idle_pct,
     sum(llc_over_100us) / nullif(sum(seconds), 0) AS llc_over_100us_per_s,

@@ -29,6 +29,7 @@ GOLDEN = Path(__file__).parent / "golden_fidelity.txt"
 make = generator.load(FOLDER)
 measure, targets = sys.modules["measure"], sys.modules["targets"]
 PROSE = make.tomllib.loads((FOLDER / "page.toml").read_text(encoding="utf-8"))
+PAIRS = make.tomllib.loads((FOLDER / "pairs.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs/fidelity.md").read_text(encoding="utf-8")
 
 
@@ -55,10 +56,11 @@ def value(cell: str) -> float | None:
 
 
 def test_the_page_has_every_section_and_its_prose() -> None:
-    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == [
-        PROSE[key]["title"] for key in (*make.SECTIONS, "made", "refused")
-    ]
-    for section in PROSE.values():
+    titles = [PROSE[key]["title"] for key in (*make.SECTIONS, "made", "refused")]
+    titles.insert(-2, PAIRS["pairs"]["title"])
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == titles
+    assert all(set(pair) == {"name", "a", "b"} and not set(pair["a"]) & set(pair["b"]) for pair in PAIRS["pair"])
+    for section in (*PROSE.values(), PAIRS["pairs"]):
         assert (section if isinstance(section, str) else section["text"]).strip() in PAGE
 
 
@@ -179,7 +181,7 @@ def synthetic() -> list[Any]:
 def test_page_of_known_figures() -> None:
     """Every section, verdict and number format of a page whose figures are given."""
     prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, "made", "refused")}
-    text = make.page(prose | {"title": "P", "intro": "I"}, synthetic())
+    text = make.page(prose | {"title": "P", "intro": "I"}, synthetic(), [])
     assert text.splitlines() == GOLDEN.read_text(encoding="utf-8").splitlines()
 
 

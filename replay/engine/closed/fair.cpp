@@ -193,6 +193,7 @@ void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
     t.on = true;
     t.cpu = c;
     q.queue.push_back(id);
+    look(c);
     q.weight += t.weight;
     if (q.queue.size() + q.late.size() == 1) update_min(q);
     charge(c, now);
@@ -219,6 +220,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
     if (q.running && q.curr == id) q.running = false;
+    look(t.cpu);
     if (!sleeps && set_.kind == FairSettings::Kind::cfs) {  // of the queue with it
         t.v -= q.min_v;
         t.fresh = true;
@@ -254,6 +256,7 @@ void FairQueues::start(Cpu c, TaskId id, Ns now) {
     if (!t.on || t.cpu != c) return;
     q.curr = id;
     q.running = true;
+    look(c);
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
     t.exec_start = now;
@@ -264,6 +267,7 @@ void FairQueues::start(Cpu c, TaskId id, Ns now) {
 void FairQueues::stop(Cpu c, Ns now) {
     charge(c, now);
     cpus_[c.v].running = false;
+    look(c);
 }
 
 void FairQueues::drain(Cpu c) {

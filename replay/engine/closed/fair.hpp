@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "replay/model/ids.hpp"
+#include "replay/model/mask.hpp"
 
 namespace rewake::closed {
 
@@ -46,7 +47,8 @@ class FairQueues {
     Cpu cpu(TaskId t) const { return tasks_[t.v].cpu; }
     size_t size(Cpu c) const { return cpus_[c.v].queue.size(); }
     const std::vector<TaskId>& queue(Cpu c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
-    bool waits(Cpu c) const { return cpus_[c.v].queue.size() > (cpus_[c.v].running ? 1u : 0u); }
+    /// CPUs on whose queue somebody waits.
+    const CpuMask& crowded() const { return crowded_; }
 
     /// Brings what runs on `c` up to `now`.
     void charge(Cpu c, Ns now);
@@ -99,6 +101,7 @@ class FairQueues {
         bool due = false;  ///< what runs has been told to go
     };
     static constexpr TaskId kNobody{0xffffffff};
+    void look(Cpu c) { crowded_.assign(c, cpus_[c.v].queue.size() > (cpus_[c.v].running ? 1u : 0u)); }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
     int against(const Task& curr, const Task& t) const;
@@ -120,6 +123,7 @@ class FairQueues {
 
     FairSettings set_;
     std::vector<Queue> cpus_;
+    CpuMask crowded_;
     std::vector<Task> tasks_;
     std::vector<int64_t> first_;
 };

@@ -135,9 +135,9 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle) {
     size_t most = newidle ? 1 : fair_.size(to) + 1;
     if (machine_.view().nr[to.v] == 0) most = 1;
     for_each_cpu(
-        topo_.words, [&](int i) { return d.span.w[i]; },
+        topo_.words, [&](int i) { return d.span.w[i] & fair_.crowded().w[i]; },
         [&](Cpu c) {
-            if (c == to || !fair_.waits(c) || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
+            if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
             for (TaskId id : fair_.queue(c)) {
                 const Task& t = tasks_[id.v];
                 if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;

@@ -133,6 +133,7 @@ void Simulation::begin() {
     const Ns period = 1'000'000'000 / opt_.hz;
     const Ns into = (now_ - opt_.tick_at) % period;
     push(now_ - into + period, What::tick, 0);
+    events_.begin();
 }
 
 WindowResult Simulation::run() {
@@ -644,7 +645,8 @@ void Simulation::watch() {
         const CpuMask& avail = machine_.view().avail;
         machine = avail.any(topo_.words);
         for (size_t l = 0; machine && !llc && l < waiting_llc_.size(); ++l)
-            llc = waiting_llc_[l] > 0 && (avail & topo_.llc_span[l]).any(topo_.words);
+            for (int i = 0; waiting_llc_[l] > 0 && !llc && i < topo_.words; ++i)
+                llc = avail.w[i] & topo_.llc_span[l].w[i];
     }
     if (machine && bad_machine_ < 0) bad_machine_ = now_;
     if (!machine) close(bad_machine_, now_, out_.on_machine);

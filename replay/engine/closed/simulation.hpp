@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
+#include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
 #include "replay/engine/closed/fair.hpp"
 #include "replay/engine/closed/script.hpp"
@@ -220,7 +220,7 @@ class Simulation {
     const Costs& costs_;
     SimOptions opt_;
     WindowResult out_;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    Agenda<Event> events_;
     uint64_t seq_ = 1;
     Ns now_ = 0;
     std::vector<Task> tasks_;

@@ -53,7 +53,7 @@ JOIN fleet_enough ON fleet_enough.content = fleet_task.content
 LEFT JOIN fleet_fidelity ON fleet_fidelity.content = fleet_task.content;
 
 -- The column of each recording's own kernel is also the policy `auto`, whatever its name.
-CREATE OR REPLACE TEMP TABLE fleet_row AS
+CREATE OR REPLACE TEMP VIEW fleet_row AS
 WITH counted AS (
     FROM shard SEMI JOIN (FROM fleet_standing WHERE standing = 'counted') AS standing ON standing.task = shard.task
 )

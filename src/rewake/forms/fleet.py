@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SHARD = FLEET_TABLES["shard"]
 DONE, FAILED = "done", "failed"
+_TOGETHER = 256
+"""Shards read at once: DuckDB holds what it knows of each of them, 130 kB, until the last is read."""
 
 Row = Mapping[str, Any]
 
@@ -82,19 +84,21 @@ class FleetStore:
         if not names:
             raise UsageError(f"{self.where}: the fleet store is empty (rewake fleet run fills it)")
         con = connect()
+        con.execute(f"CREATE TEMP TABLE shard ({', '.join(f'{c.name} {c.type}' for c in SHARD.columns)})")
         declared = ", ".join(f"NULL::{c.type} AS {c.name}" for c in SHARD.columns)
         with self._objects.fetched(names) as files:
-            listed = ", ".join(map(literal, files))
-            try:
-                con.execute(
-                    f"CREATE OR REPLACE TEMP TABLE shard AS SELECT {', '.join(SHARD.names)} FROM ("
-                    f"FROM read_parquet([{listed}], union_by_name=true, hive_partitioning=false)"
-                    f" UNION ALL BY NAME SELECT {declared} WHERE false)"
-                )
-            except duckdb.Error as error:
-                con.close()
-                raise TraceError(
-                    f"{self.where}: {first_line(error)}: the file is damaged; remove it, and rewake fleet run makes it "
-                    "again"
-                ) from error
+            for first in range(0, len(files), _TOGETHER):
+                listed = ", ".join(map(literal, files[first : first + _TOGETHER]))
+                try:
+                    con.execute(
+                        f"INSERT INTO shard SELECT {', '.join(SHARD.names)} FROM ("
+                        f"FROM read_parquet([{listed}], union_by_name=true, hive_partitioning=false)"
+                        f" UNION ALL BY NAME SELECT {declared} WHERE false)"
+                    )
+                except duckdb.Error as error:
+                    con.close()
+                    raise TraceError(
+                        f"{self.where}: {first_line(error)}: the file is damaged; remove it, and rewake fleet run "
+                        "makes it again"
+                    ) from error
         return con

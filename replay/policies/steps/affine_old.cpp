@@ -2,6 +2,7 @@
 #include "replay/policies/steps/affine_old.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace rewake {
 
@@ -62,14 +63,16 @@ bool Affine412::pulls(Ctx& x, int64_t factor) const {
     auto sum = [&](Cpu c) {
         Node n;
         const CpuMask& span = x.t.node_span[x.t.node[c.v]];
-        for_each_cpu(
-            x.t.words, [&](int i) { return span.w[i]; },
-            [&](Cpu o) {
-                x.touch(o);
-                n.load += x.v.load[o.v];
-                n.cap += x.v.cap[o.v];
-                return false;
-            });
+        x.touch(span);
+        auto add = [&](size_t o) { n.load += x.v.load[o], n.cap += x.v.cap[o]; };
+        for (size_t i = 0; i < static_cast<size_t>(x.t.words); ++i) {
+            if (span.w[i] == ~uint64_t{0}) {  // as a rule: a loop that is vectorised
+                for (size_t o = 64 * i; o < 64 * (i + 1); ++o) add(o);
+                continue;
+            }
+            for (uint64_t left = span.w[i]; left; left &= left - 1)
+                add(64 * i + static_cast<size_t>(std::countr_zero(left)));
+        }
         return n;
     };
     Node here = sum(w.waker);

@@ -40,6 +40,11 @@ struct Ctx {
     void touch(Cpu c) {
         if (dirty && dirty->test(c)) d.exposed = true;
     }
+    /// The same for each CPU of a set.
+    void touch(const CpuMask& set) {
+        for (int i = 0; dirty && i < t.words; ++i)
+            if (dirty->w[i] & set.w[i]) d.exposed = true;
+    }
     /// USABLE(c) of the column.
     bool usable(Cpu c) {
         touch(c);

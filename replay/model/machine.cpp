@@ -305,6 +305,12 @@ int32_t Machine::exit_latency(Cpu c) const {
     return known ? exit_latency_[c.v][s.idle_state] : static_cast<int32_t>(std::min(s.idle_state, 1'000'000u));
 }
 
+void Machine::set_clock_offset(Ns ahead) {
+    const Ns edge = (kPeltPeriod - ahead % kPeltPeriod) % kPeltPeriod;
+    for (CpuState& c : cpus_) c.pelt.edge = edge;
+    groups_.set_edge(edge);
+}
+
 bool Machine::overutilised() {
     for (size_t i = 0; i < cpus_.size(); ++i) {
         catch_up(Cpu(static_cast<uint16_t>(i)));

@@ -113,6 +113,9 @@ class Machine {
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
+    /// How far the scheduler's clock is ahead of the recording's: PELT periods begin on multiples of their length there.
+    /// Before any event.
+    void set_clock_offset(Ns ahead);
     /// Gives view() a hardirq load to point at; nullptr: not known.
     void set_irq_load(const IrqLoad* load) { view_.irq = load; }
     /// Makes view().load what a policy of that kind reads.

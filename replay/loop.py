@@ -159,6 +159,7 @@ class Loop:
         self.options = {
             "hz": hz,
             "tick_at": _tick_at(recording, hz),
+            "clock_offset": int(recording.manifest.get("clock_offset_ns") or 0),
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self.recorded.topology_known),
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),

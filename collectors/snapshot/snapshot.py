@@ -28,7 +28,8 @@ _CPU_DIR = "sys/devices/system/cpu"
 class Snapshot:
     """A machine: columns of the tables `cpu`, `cpu_state`, `domain` and `cgroup`, the rest as plain values.
 
-    `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
+    `kernel` is the release, `hz` CONFIG_HZ, `clock_offset` how far the scheduler's clock is ahead of each trace
+    clock, ns, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
     `steal_pct` how much of its CPU time that took while the trace ran, `energy_aware` whether wakeups may be placed by
     energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU number. `capture` is what the
     collector says of itself, `observers` its thread ids. `notes` say what was missing or contradictory. `sources` are
@@ -47,6 +48,7 @@ class Snapshot:
     trace_clock: str | None = None
     topology_xml: bytes | None = None
     hz: int | None = None
+    clock_offset: dict[str, int] = field(default_factory=dict)
     guest: bool | None = None
     steal_pct: float | None = None
     exit_latency: dict[str, list[int]] = field(default_factory=dict)
@@ -152,6 +154,8 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     snapshot = Snapshot(notes=notes)
     snapshot.uname, snapshot.kernel = tasks.read_uname(files)
     snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
+    offsets = {clock: tasks.read_clock_offset(files, clock) for clock in tasks.CLOCKS}
+    snapshot.clock_offset = {clock: ns for clock, ns in offsets.items() if ns is not None}
     snapshot.guest, snapshot.steal_pct = guest.read(files)
     snapshot.capture, snapshot.observers = captured.read(files)
     snapshot.sched_ext, snapshot.core_scheduling = captured.sched_ext(files), captured.core_scheduling(files)

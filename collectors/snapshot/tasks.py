@@ -160,6 +160,24 @@ def read_clock(files: Files) -> str | None:
     return match[1] if match else None
 
 
+CLOCKS = ("local", "global", "perf", "mono")
+"""Trace clocks of which read_clock_offset() knows."""
+
+
+def read_clock_offset(files: Files, clock: str) -> int | None:
+    """How far the scheduler's clock (sched_clock_cpu) is ahead of one of CLOCKS, ns; None: not in the snapshot.
+
+    sched/debug reads both together. `local` is sched_clock, which lacks what is added to it where it counts as stable.
+    """
+    if clock in ("global", "perf"):
+        return 0
+    name = {"local": "sched_clk", "mono": "ktime"}[clock]
+    text = files.text("sys/kernel/debug/sched/debug") or ""
+    found = [re.search(rf"^{n}\s*:\s*(\d+)\.(\d{{6}})$", text, re.MULTILINE) for n in ("cpu_clk", name)]
+    times = [int(m[1] + m[2]) for m in found if m is not None]
+    return times[0] - times[1] if len(times) == 2 else None
+
+
 def read_uname(files: Files) -> tuple[str | None, str | None]:
     """(uname -a, kernel release)"""
     uname = files.line("uname")

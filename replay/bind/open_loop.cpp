@@ -123,6 +123,7 @@ ReplayOptions read_options(const nb::dict& o) {
     if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
     if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
     if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
+    if (o.contains("clock_offset")) r.clock_offset = nb::cast<Ns>(o["clock_offset"]);
     if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
     if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
     if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");

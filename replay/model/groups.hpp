@@ -40,6 +40,11 @@ class GroupQueues {
     bool any() const { return groups_.size() > 1; }
 
     /// Averages of group `g` on a CPU, as of its last update.
+    /// When some PELT period ends; not of groups that quotas hold back, whose clocks have stood still. Before any event.
+    void set_edge(Ns edge) {
+        for (size_t i = 0; i < cells_.size(); ++i)
+            if (!limited(static_cast<uint16_t>(i / n_cpus_))) cells_[i].pelt.edge = cells_[i].edge = edge;
+    }
     QueuePelt& queue(uint16_t g, Cpu c) { return cell(g, c).pelt; }
     const QueuePelt& queue(uint16_t g, Cpu c) const { return cell(g, c).pelt; }
     /// The PELT clock of a group: it stands still while the group is throttled there.

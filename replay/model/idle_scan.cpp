@@ -13,32 +13,46 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size, int pct) {
 }
 
 Balancer::Balancer(const Topology& topo)
-    : topo_(topo), levels_(topo.stack.size()), cpus_(topo.llc_span.size()), pct_(topo.llc_span.size(), 117) {
+    : topo_(topo),
+      levels_(topo.stack.size()),
+      next_(2 * topo.stack.size(), kNever),
+      cpus_(topo.llc_span.size()),
+      pct_(topo.llc_span.size(), 117) {
     for (uint16_t c = 0; c < levels_.size(); ++c) {
         cpus_[topo.llc[c].v].push_back(Cpu(c));
-        for (int d : topo.stack[c]) {
-            const auto& groups = topo.domains[static_cast<size_t>(d)].groups;
-            const auto own =
-                std::find_if(groups.begin(), groups.end(), [&](const CpuMask& g) { return g.test(Cpu(c)); });
-            if (own != groups.end()) levels_[c].push_back({d, static_cast<int>(own - groups.begin())});
+        const int llc = topo.llc_level[c];
+        for (int l = 0; llc != Topology::kNone && l <= llc; ++l) {
+            const int d = topo.stack[c][static_cast<size_t>(l)];
+            const Domain& domain = topo.domains[static_cast<size_t>(d)];
+            if (!domain.load_balance) continue;
+            const auto own = std::find_if(domain.groups.begin(), domain.groups.end(),
+                                          [&](const CpuMask& g) { return g.test(Cpu(c)); });
+            levels_[c].push_back({d, static_cast<int>(own - domain.groups.begin())});
+            pct_[topo.llc[c].v] = domain.imbalance_pct;
         }
-        if (const int l = topo.llc_level[c]; l != Topology::kNone)
-            pct_[topo.llc[c].v] =
-                topo.domains[static_cast<size_t>(topo.stack[c][static_cast<size_t>(l)])].imbalance_pct;
     }
+    set_tick(4'000'000);
 }
 
-bool Balancer::look(Cpu c, bool is_idle, int64_t jiffy, Ns tick, const CpuMask& idle) {
-    bool writes = false;
+void Balancer::set_tick(Ns tick) {
     const int64_t longest = std::max<int64_t>(1, 100'000'000 * int64_t{topo_.online.count(topo_.words)} / tick);
+    for (auto& levels : levels_)
+        for (Level& level : levels)
+            for (const bool is_idle : {false, true})
+                for (const bool early : {false, true}) {
+                    const int64_t ms = int64_t{topo_.domains[static_cast<size_t>(level.domain)].weight} *
+                                       (early ? 1 : 2) * (is_idle ? 1 : kBusyFactor);
+                    const int64_t jiffies = (ms * 1'000'000 + tick - 1) / tick - !is_idle;
+                    level.every[is_idle][early] = static_cast<int32_t>(std::clamp<int64_t>(jiffies, 1, longest));
+                }
+}
+
+bool Balancer::turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
+    bool writes = false;
     auto& levels = levels_[c.v];
-    for (size_t l = 0; l < levels.size(); ++l) {
-        Level& level = levels[l];
+    for (Level& level : levels) {
         const Domain& d = topo_.domains[static_cast<size_t>(level.domain)];
-        if (!d.load_balance) continue;
-        const int64_t ms = int64_t{d.weight} * (level.early ? 1 : 2) * (is_idle ? 1 : kBusyFactor);
-        const int64_t interval = std::clamp<int64_t>((ms * 1'000'000 + tick - 1) / tick - !is_idle, 1, longest);
-        if (jiffy < level.last + interval) continue;
+        if (jiffy < level.last + level.every[is_idle][level.early]) continue;
         level.last = jiffy;
         level.early = false;  // unless it finds something to pull
         // should_we_balance(): the first idle CPU of its group does, or else the first one.
@@ -46,7 +60,12 @@ bool Balancer::look(Cpu c, bool is_idle, int64_t jiffy, Ns tick, const CpuMask& 
         const auto first = first_in_wrap(topo_.words, 0, [&](unsigned i) { return group.w[i] & idle.w[i]; });
         const auto leads = first ? first : first_in_wrap(topo_.words, 0, [&](unsigned i) { return group.w[i]; });
         if (leads != c) break;
-        writes |= static_cast<int>(l) == topo_.llc_level[c.v];
+        writes |= &level == &levels.back();
+    }
+    for (const bool as_idle : {false, true}) {
+        int64_t& next = next_[2u * c.v + as_idle];
+        next = std::numeric_limits<int64_t>::max();
+        for (const Level& level : levels) next = std::min(next, level.last + level.every[as_idle][level.early]);
     }
     return writes;
 }
@@ -55,6 +74,7 @@ void Balancer::pulled(Cpu from, Cpu to) {
     for (Level& level : levels_[to.v])
         if (topo_.domains[static_cast<size_t>(level.domain)].span.test(from)) {
             level.early = true;
+            next_[2u * to.v] = next_[2u * to.v + 1] = kNever;
             return;
         }
 }

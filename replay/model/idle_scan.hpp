@@ -19,24 +19,31 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size, int pct = 117);
 class Balancer {
   public:
     explicit Balancer(const Topology& topo);
+    /// Length of a jiffy. Before any look().
+    void set_tick(Ns tick);
     /// `c` looks which of its domains are due, as an idle CPU or a busy one. True: it balances its LLC, and so writes
     /// nr_idle_scan. `idle`: the CPUs that idle_cpu() takes for idle.
-    bool look(Cpu c, bool is_idle, int64_t jiffy, Ns tick, const CpuMask& idle);
+    bool look(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
+        return jiffy >= next_[2u * c.v + is_idle] && turn(c, is_idle, jiffy, idle);
+    }
     /// Some task was pulled: the next balance of that domain comes early.
     void pulled(Cpu from, Cpu to);
     const std::vector<Cpu>& cpus(Llc llc) const { return cpus_[llc.v]; }
     int pct(Llc llc) const { return pct_[llc.v]; }
 
   private:
-    struct Level {
+    struct Level {  // up to the LLC: those above do not matter here
         int domain = 0, group = 0;  ///< of the topology; which of its groups holds the CPU
         int64_t last = kNever;  ///< jiffy of the last balance
         bool early = false;
+        int32_t every[2][2] = {};  ///< jiffies from balance to balance: busy or idle, late or early
     };
     static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
     static constexpr int kBusyFactor = 16;  ///< sd->busy_factor, 5.10+
+    bool turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle);
     const Topology& topo_;
     std::vector<std::vector<Level>> levels_;  ///< per CPU, from the lowest
+    std::vector<int64_t> next_;  ///< per CPU, busy and idle: jiffy before which none of them is due
     std::vector<std::vector<Cpu>> cpus_;  ///< per LLC
     std::vector<int> pct_;  ///< imbalance_pct, per LLC
 };

@@ -306,6 +306,12 @@ int32_t Machine::exit_latency(Cpu c) const {
     return known ? exit_latency_[c.v][s.idle_state] : static_cast<int32_t>(std::min(s.idle_state, 1'000'000u));
 }
 
+void Machine::set_clock_offset(Ns ahead) {
+    const Ns edge = (kPeltPeriod - ahead % kPeltPeriod) % kPeltPeriod;
+    for (CpuState& c : cpus_) c.pelt.edge = edge;
+    groups_.set_edge(edge);
+}
+
 bool Machine::overutilised() {
     for (size_t i = 0; i < cpus_.size(); ++i) {
         catch_up(Cpu(static_cast<uint16_t>(i)));
@@ -595,17 +601,19 @@ void Machine::on_balance(Cpu c, Ns ts) {
     now_ = ts;
     if (view_.idle.test(c)) return balance_idle(c);
     update_blocked(c);
-    balance(c, false);
+    cpus_[c.v].blocked = jiffy();
+    balance(c, false, cpus_[c.v].blocked);
 }
 
 /// An idle CPU balances for all that are (_nohz_idle_balance), itself last.
 void Machine::balance_idle(Cpu by) {
+    const Ns now = jiffy();
     const auto n = static_cast<uint16_t>(cpus_.size());
-    for (uint16_t k = 1; k <= n; ++k) {
-        const Cpu c(static_cast<uint16_t>((by.v + k) % n));
-        if (!view_.idle.test(c)) continue;
-        update_blocked(c);
-        balance(c, true);
+    for (uint16_t k = 1, i = by.v; k <= n; ++k) {
+        if (++i == n) i = 0;
+        if (!view_.idle.test(Cpu(i))) continue;
+        if (std::exchange(cpus_[i].blocked, now) != now) update_blocked(Cpu(i));  // once a jiffy (update_nohz_stats)
+        balance(Cpu(i), true, now);
     }
 }
 
@@ -618,7 +626,7 @@ void Machine::balance_by_ticks() {
     for (uint16_t c = 0; c < cpus_.size(); ++c) {
         if (view_.nr[c] == 0) continue;
         catch_up(Cpu(c));
-        balance(Cpu(c), false);
+        balance(Cpu(c), false, now);
         const CpuMask& llc = topo_.llc_span[topo_.llc[c].v];
         kicks = kicks || view_.nr[c] > 1 || (llc & view_.idle).count() + 1 < llc.count();
     }
@@ -627,12 +635,11 @@ void Machine::balance_by_ticks() {
 }
 
 /// `c` looks at its domains.
-void Machine::balance(Cpu c, bool is_idle) {
+void Machine::balance(Cpu c, bool is_idle, Ns jiffy) {
     const Llc llc = topo_.llc[c.v];
     LlcScan& scan = scans_[llc.v];
-    const Ns now = jiffy();
-    scan.chances += std::exchange(scan.chance, now) != now;
-    if (!balancer_.look(c, is_idle, now, tick_, view_.idle)) return;
+    scan.chances += std::exchange(scan.chance, jiffy) != jiffy;
+    if (!balancer_.look(c, is_idle, jiffy, view_.idle)) return;
     ++scan.writes;
     if (!scan.recorded) write_idle_scan(llc);
 }

@@ -119,7 +119,13 @@ class Machine {
     void rebuilt() { view_.nr_idle_scan.assign(view_.nr_idle_scan.size(), 0); }
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
-    void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
+    void set_tick(Ns period, Ns at) {
+        tick_ = period, tick_phase_ = at % period;
+        balancer_.set_tick(period);
+    }
+    /// How far the scheduler's clock is ahead of the recording's: PELT periods begin on multiples of their length there.
+    /// Before any event.
+    void set_clock_offset(Ns ahead);
     /// Gives view() a hardirq load to point at; nullptr: not known.
     void set_irq_load(const IrqLoad* load) { view_.irq = load; }
     /// Makes view().load what a policy of that kind reads.
@@ -195,6 +201,7 @@ class Machine {
         int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
+        Ns blocked = -1;  ///< jiffy of the last one by a balance
         int64_t h_load = 0;  ///< load_avg as task_h_load last took it
         Ns h_load_jiffy = -1;  ///< when; task_h_load keeps it for the rest of that jiffy
         int32_t util_est = 0;  ///< sum over the queued fair tasks
@@ -229,7 +236,7 @@ class Machine {
     void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
     void catch_up(Cpu c);
     void update_blocked(Cpu c);
-    void balance(Cpu c, bool is_idle);
+    void balance(Cpu c, bool is_idle, Ns jiffy);
     void balance_idle(Cpu by);
     void balance_by_ticks();
     void write_idle_scan(Llc llc);

@@ -168,6 +168,7 @@ def _write(
     if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
     uname = header.get("uname") or machine.uname
+    clock = header.get("clock") or machine.trace_clock
     first, last = decoded.get("first_ns"), decoded.get("last_ns")
     losses = _losses(decoded["lost"], machine.capture or {})
     writer.manifest |= {
@@ -182,7 +183,8 @@ def _write(
         },
         "kernel": kernel,
         "uname": uname,
-        "clock": header.get("clock") or machine.trace_clock,
+        "clock": clock,
+        "clock_offset_ns": machine.clock_offset.get(str(clock)),
         "first_ns": first,
         "last_ns": last,
         "span_ns": last - first if first is not None and last is not None else 0,

@@ -33,7 +33,6 @@ CpuMask mask(std::initializer_list<uint16_t> cpus) {
 /// Two cores of two threads in one LLC.
 class Turns : public testing::Test {
   protected:
-    static constexpr Ns kTick = 4'000'000;
     Turns() {
         topo_.n_cpus = 4;
         topo_.online = mask({0, 1, 2, 3});
@@ -51,7 +50,7 @@ class Turns : public testing::Test {
         balancer_.emplace(topo_);
     }
     bool look(uint16_t c, int64_t jiffy, const CpuMask& idle) {
-        return balancer_->look(Cpu(c), idle.test(Cpu(c)), jiffy, kTick, idle);
+        return balancer_->look(Cpu(c), idle.test(Cpu(c)), jiffy, idle);
     }
     Topology topo_;
     std::optional<Balancer> balancer_;

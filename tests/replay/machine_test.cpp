@@ -215,6 +215,29 @@ TEST_F(Loads, ABusyCpuFollowsItsTicksAndAnIdleOneTheBalancer) {
     EXPECT_NEAR(all(40 * kMs + static_cast<Ns>(2 * kHalf)).util[1], then / 4, 2);
 }
 
+TEST_F(Loads, WhatIsSeenChangesWithThePeriodsOfTheSchedulersClock) {
+    machine_->set_clock_offset(5 * kPeltPeriod + 300'000);
+    runs(kMs, 0, 0, 4);
+    machine_->on_wakeup(TaskId(5), 120, Cpu(0), kPeltPeriod - 310'000);
+    EXPECT_EQ(util(4, 0).util, 0);
+    machine_->on_wakeup(TaskId(6), 120, Cpu(0), 2 * kPeltPeriod - 310'000);
+    EXPECT_EQ(util(4, 0).util, 0) << "10 us before the period ends";
+    machine_->on_wakeup(TaskId(7), 120, Cpu(0), 2 * kPeltPeriod - 290'000);
+    EXPECT_GT(util(4, 0).util, 10);
+}
+
+TEST_F(Loads, TasksOfOnePullLeaveAtOneInstant) {
+    machine_->on_fork(TaskId(5)), machine_->on_fork(TaskId(6)), machine_->on_fork(TaskId(7));
+    runs(kMs, 0, 0, 4);
+    for (uint32_t t : {5u, 6u, 7u}) machine_->on_wakeup(TaskId(t), 120, Cpu(0), kMs);
+    const Ns edge = 8 * kPeltPeriod;
+    machine_->on_migrate(TaskId(5), Cpu(0), Cpu(1), edge - 1'000, Cpu(1));
+    machine_->on_migrate(TaskId(6), Cpu(0), Cpu(1), edge + 1'000, Cpu(1));
+    EXPECT_EQ(machine_->now(), edge - 1'000);
+    machine_->on_migrate(TaskId(7), Cpu(0), Cpu(1), edge + 100'000, Cpu(1));
+    EXPECT_EQ(machine_->now(), edge + 100'000);
+}
+
 TEST_F(Loads, APlacedTaskIsCountedOnItsOldCpuUntilThatIsUpdated) {
     runs(kMs, 0, 0, 4);
     runs(501 * kMs, 0, 4, 0);

@@ -131,6 +131,18 @@ def test_offline_and_isolated(unpacked: Path) -> None:
     assert values(s.cpu, "core")[13] is None and values(s.cpu, "capacity")[13] is None
 
 
+def test_how_far_the_scheduler_s_clock_is_ahead(unpacked: Path) -> None:
+    path = unpacked / "sys/kernel/debug/sched/debug"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "Sched Debug Version: v0.11\nktime   : 2478.224587\nsched_clk  : 2287.636385\ncpu_clk : 2466.690444\n"
+    )
+    ahead = {"local": 179_054_059, "global": 0, "perf": 0, "mono": -11_534_143}
+    assert load(unpacked).clock_offset == ahead
+    path.write_text("cpu_clk : 1.5\n")
+    assert load(unpacked).clock_offset == {"global": 0, "perf": 0}
+
+
 def test_scheduler_and_hardware_disagree(unpacked: Path) -> None:
     schedstat = unpacked / "proc/schedstat"
     schedstat.write_text(schedstat.read_text().replace("domain1 00ff ", "domain1 000f ", 1))

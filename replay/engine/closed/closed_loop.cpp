@@ -43,6 +43,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
     }
     machine_.set_exit_latency(recorded.exit_latency);
     machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);
+    machine_.set_clock_offset(recorded.clock_offset);
 }
 
 void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {

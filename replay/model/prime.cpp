@@ -139,7 +139,7 @@ void Machine::prime(const Batch& b, const EventOrder& order,
     for (const HeadColumns& h :
          {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
         if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
-    for (CpuState& c : cpus_) c.clock = c.clock_at = c.pelt.at = now_;
+    for (CpuState& c : cpus_) c.clock = c.pelt.at = now_, c.clock_at = now_;
     began_ = now_;
     balances_ = b.balance.n > 0;
     guess(b, order, running);

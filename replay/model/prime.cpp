@@ -133,10 +133,6 @@ void Machine::prime(const Batch& b, const EventOrder& order,
          {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
         if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
     for (CpuState& c : cpus_) c.clock = c.pelt.at = now_ + ahead_, c.clock_at = now_;
-    // How long a limited group had stood still before is not known: its periods are not those of the CPU.
-    for (uint16_t g = 1; g < table_.groups.size(); ++g)
-        for (uint16_t c = 0; c < cpus_.size() && groups_.limited(g) == g && !groups_.limited(groups_[g].parent); ++c)
-            groups_.stop(g, Cpu(c), now_), groups_.start(g, Cpu(c), now_ + ahead_, false);
     began_ = now_;
     guess(b, order);
     order.walk([&](Event e, size_t i) {

@@ -187,16 +187,6 @@ TEST_F(Loads, TwoTasksAddUp) {
     EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 1024);
 }
 
-TEST_F(Loads, PeriodsEndByTheClockOfTheScheduler) {
-    for (const Ns ahead : {Ns{0}, Ns{400'000}, Ns{500'000}, 7 * kPeltPeriod + 500'000}) {
-        machine_.emplace(topo_, table_);
-        machine_->set_clock_ahead(ahead);
-        runs(2 * kPeltPeriod, 0, 0, 4);
-        runs(2 * kPeltPeriod + 600'000, 0, 4, 0);  // with 448'576 ns or more ahead a period ended meanwhile
-        EXPECT_EQ(util(4, 0).util > 0, ahead >= 448'576) << ahead;
-    }
-}
-
 TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
     runs(kMs, 0, 0, 4);
     runs(101 * kMs, 0, 4, 0);  // 100 ms: 1024 (1 - 2^(-100/32.768)) = 900.5

@@ -77,10 +77,6 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
     return ranges(True), ranges(False)
 
 
-PELT_PERIOD_NS = 1 << 20
-"""PELT's periods end at multiples of it on the scheduler's clock."""
-
-
 def _tick_at(recording: Recording, hz: int) -> int:
     """When some tick was: the commonest phase of the local timer's interrupts; 0 where none are recorded."""
     if not recording.n_parts:
@@ -154,7 +150,6 @@ class Loop:
         self.options = {
             "hz": hz,
             "tick_at": _tick_at(recording, hz),
-            "clock_ahead": int(recording.manifest.get("sched_clock_ahead_ns") or 0) % PELT_PERIOD_NS,
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self.recorded.topology_known),
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),

@@ -30,10 +30,9 @@ class Snapshot:
 
     `kernel` is the release, `hz` CONFIG_HZ, `topology_xml` hwloc's export, `guest` whether a hypervisor ran it,
     `steal_pct` how much of its CPU time that took while the trace ran, `energy_aware` whether wakeups may be placed by
-    energy; None: not in the snapshot. `clock_ahead`: by how many ns the scheduler's clock is ahead of each trace
-    clock. `exit_latency` is in us per cpuidle state, by CPU number. `capture` is what the collector says of itself,
-    `observers` its thread ids. `notes` say what was missing or contradictory. `sources` are names with the SHA-256 of
-    what was read.
+    energy; None: not in the snapshot. `exit_latency` is in us per cpuidle state, by CPU number. `capture` is what the
+    collector says of itself, `observers` its thread ids. `notes` say what was missing or contradictory. `sources` are
+    names with the SHA-256 of what was read.
     """
 
     cpu: Columns = field(default_factory=dict)
@@ -46,7 +45,6 @@ class Snapshot:
     uname: str | None = None
     kernel: str | None = None
     trace_clock: str | None = None
-    clock_ahead: dict[str, int] = field(default_factory=dict)
     topology_xml: bytes | None = None
     hz: int | None = None
     guest: bool | None = None
@@ -154,7 +152,6 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     snapshot = Snapshot(notes=notes)
     snapshot.uname, snapshot.kernel = tasks.read_uname(files)
     snapshot.trace_clock, snapshot.hz = tasks.read_clock(files), tasks.read_hz(files)
-    snapshot.clock_ahead = tasks.read_ahead(files)
     snapshot.guest, snapshot.steal_pct = guest.read(files)
     snapshot.capture, snapshot.observers = captured.read(files)
     snapshot.sched_ext, snapshot.core_scheduling = captured.sched_ext(files), captured.core_scheduling(files)

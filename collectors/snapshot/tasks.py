@@ -154,23 +154,6 @@ def read_sysctl(files: Files) -> dict[str, str]:
     return found
 
 
-def read_ahead(files: Files) -> dict[str, int]:
-    """By trace clock: by how many ns the scheduler's clock (sched_clock_cpu) is ahead of it, from debugfs sched/debug,
-    which reads them in turn. `local` is sched_clock(), `global` and `perf` are the scheduler's own."""
-    text = files.text("sys/kernel/debug/sched/debug") or ""
-    read = {
-        name: int(ms) * 1_000_000 + int(part)
-        for name, ms, part in re.findall(r"^(ktime|sched_clk|cpu_clk)\s*:\s*(\d{1,12})\.(\d{6})$", text, re.MULTILINE)
-    }
-    if "cpu_clk" not in read:
-        return {}
-    found = {clock: read["cpu_clk"] - read[name] for clock, name in _CLOCKS.items() if name in read}
-    return found | {"global": 0, "perf": 0}
-
-
-_CLOCKS = {"local": "sched_clk", "mono": "ktime"}
-
-
 def read_clock(files: Files) -> str | None:
     """The clock in brackets of trace_clock."""
     match = re.search(r"\[([\w-]+)\]", files.text("trace_clock") or "")

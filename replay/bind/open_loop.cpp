@@ -122,7 +122,6 @@ ReplayOptions read_options(const nb::dict& o) {
     if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
     if (o.contains("log_inputs")) r.log_inputs = nb::cast<bool>(o["log_inputs"]);
     if (o.contains("own")) r.own = nb::cast<std::vector<bool>>(o["own"]);
-    if (o.contains("clock_ahead")) r.clock_ahead = std::max<Ns>(0, nb::cast<Ns>(o["clock_ahead"]));
     if (o.contains("tick_at")) r.tick_at = nb::cast<Ns>(o["tick_at"]);
     if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
     if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);

@@ -46,7 +46,6 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
-    machine_.set_clock_ahead(opt_.clock_ahead);
     // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
     const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
     for (size_t nr = 0; nr < slice_.size(); ++nr)

@@ -135,7 +135,6 @@ struct ReplayOptions {
     ///< hypothesis, or some of which DecisionColumns::flips names one
     uint32_t hz = 250;
     Ns tick_at = 0;  ///< when some tick was
-    Ns clock_ahead = 0;  ///< of the scheduler's clock, before that of the recording
     Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;

@@ -156,10 +156,10 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
 
 /// rq_clock_pelt: slower than time while a CPU of less capacity is busy, set right when it goes idle.
 Ns Machine::pelt_clock(Cpu c) {
-    if (!scaled_) return now_ + ahead_;
+    if (!scaled_) return now_;
     CpuState& s = cpus_[c.v];
     if (!s.curr_known || is_idle_task(s.curr))
-        s.clock = std::max(s.clock, now_ + ahead_);
+        s.clock = std::max(s.clock, now_);
     else if (now_ > s.clock_at)
         s.clock += static_cast<Ns>(static_cast<double>(now_ - s.clock_at) * s.speed);
     s.clock_at = now_;

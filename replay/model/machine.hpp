@@ -110,9 +110,6 @@ class Machine {
     Ns now() const { return now_; }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) { tick_ = period, tick_phase_ = at % period; }
-    /// By how much the scheduler's clock is ahead of the recording's. PELT's periods end at multiples of their length there.
-    /// Before prime().
-    void set_clock_ahead(Ns ahead) { ahead_ = ahead % kPeltPeriod; }
     /// Gives view() a hardirq load to point at; nullptr: not known.
     void set_irq_load(const IrqLoad* load) { view_.irq = load; }
     /// Makes view().load what a policy of that kind reads.
@@ -275,7 +272,6 @@ class Machine {
     Ns began_ = 0;  ///< when the recording did
     bool guessed_ = false;  ///< averages of older tasks: guess()
     bool balances_ = false;  ///< the recording says when the load balancer runs; else it is taken to at every tick
-    Ns ahead_ = 0;
     bool scaled_ = false;  ///< some CPU has less than full capacity
     MachineCounts counts_;
 };

@@ -132,7 +132,7 @@ void Machine::prime(const Batch& b, const EventOrder& order,
     for (const HeadColumns& h :
          {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
         if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
-    for (CpuState& c : cpus_) c.clock = c.pelt.at = now_ + ahead_, c.clock_at = now_;
+    for (CpuState& c : cpus_) c.clock = c.clock_at = c.pelt.at = now_;
     began_ = now_;
     guess(b, order);
     order.walk([&](Event e, size_t i) {

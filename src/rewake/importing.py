@@ -201,7 +201,6 @@ def _write(
         "features": dict(sorted(machine.features.items())),
         "sysctl": dict(sorted(machine.sysctl.items())),
         "hz": machine.hz,
-        "sched_clock_ahead_ns": machine.clock_ahead.get(header.get("clock") or machine.trace_clock or ""),
         "guest": True if header.get("is_guest") else machine.guest,
         "steal_pct": machine.steal_pct,
         "exit_latency_us": machine.exit_latency,

@@ -37,7 +37,6 @@ _CPU_NUMBER = re.compile(r"/\d+")
 
 _AS_IT_IS = (
     "tool", "first_ns", "last_ns", "span_ns", "events_total", "loss", "lost", "steps_back", "wakeup_failed", "notes",
-    "sched_clock_ahead_ns",
     "hz", "guest", "steal_pct", "exit_latency_us", "energy_aware", "sched_ext", "core_scheduling", "preempt_rt",
     "topology", "machine", "replay", "kernel", "slice", "first_decision", "running_at_start", "missing",
     "window", "silences", "recorded_cpus",

@@ -128,6 +128,9 @@ FROM races
 looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
 showed neither that it had been told nor a task (seen where one waker sends both)."""
 
+FEWEST_WAKEUPS = 100
+"""A window with fewer says nothing of how many there should be."""
+
 PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
 
@@ -282,6 +285,7 @@ class Simulator:
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.costs = self._costs()
         self.unseen_for = self._unseen()
+        self.woken = self._woken_at()
         self.hidden = 1.0
         self.pull_ns = self._pull()
         self.survey = self._survey()
@@ -346,6 +350,17 @@ class Simulator:
             "unseen_ns": round(2 * after) if early >= FEWEST_RACES else 0,
             "hole_ns": round(before) if late >= FEWEST_RACES else 0,
         }
+
+    def _woken_at(self) -> npt.NDArray[np.int64]:
+        """When fair tasks were woken, ascending."""
+        con = self.recording.connect(("decision",))
+        try:
+            rows = con.execute(
+                "SELECT ts_ns FROM decision WHERE kind = 0 AND prio >= 100 AND latency_ns IS NOT NULL ORDER BY ts_ns"
+            )
+            return np.ma.getdata(rows.fetchnumpy()["ts_ns"]).astype(np.int64)
+        finally:
+            con.close()
 
     def _pull(self) -> tuple[int, int]:
         """What a new-idle pull takes, and its part after the task has changed queues, ns."""
@@ -451,18 +466,24 @@ class Simulator:
         return result
 
     def shorten(self, most: float, threads: int = 1) -> None:
-        """Halves the windows while more than `most` of them diverge under the recorded kernel's column."""
+        """Halves the windows while more than `most` of them diverge under the recorded kernel's column, or drift."""
         if self.auto is None:
             return
         while True:
             factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
             found = [r | {"woken": None} for r in self.run([factual], threads=threads)]
-            diverged = [bool(r["diverged"]) for r in found]
+            diverged = [bool(r["diverged"]) or self._drifted(r) for r in found]
             self._hide(found)
             if self.length // 2 < MIN_WINDOW or sum(diverged) <= most * len(diverged):
                 return
             self.length //= 2
             self.windows = plan(self.span[0], self.usable, self.length, end=self.span[1])
+
+    def _drifted(self, window: Mapping[str, Any]) -> bool:
+        """Half the recorded wakeups were given in it, or twice as many."""
+        first, last = np.searchsorted(self.woken, (window["from_ns"], window["to_ns"]))
+        recorded = int(last - first)
+        return not recorded / 2 <= window["wakeups"] <= 2 * recorded and recorded >= FEWEST_WAKEUPS
 
     def _hide(self, found: Sequence[Mapping[str, Any]]) -> None:
         """How often decisions are hidden, so that as many collide as in the recording."""

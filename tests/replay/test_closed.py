@@ -89,6 +89,21 @@ def test_a_timer_is_kept_relative_to_the_sleep() -> None:
     assert script["stims"] == [(2, "relative", True, 60_000, 50_000)]
 
 
+def test_a_timer_interrupt_serves_those_that_may_fire() -> None:
+    """Two tasks asleep on one CPU; the second one's timer has to fire 30 us after the first one's, and may before."""
+    w = World(1, 4).runs(0, 0, 0, 2).runs(10_000, 0, 2, 3).runs(20_000, 0, 3, 0)
+    for ts, task in ((60_000, 2), (90_000, 3)):
+        w.add("irq", ts - 1000, 0, curr_task=0, kind=1, vector=236, entry=True)
+        w.waking(ts, 0, task, 0, 0, ctx="hardirq").wakeup(ts + 1000, 0, task, 0)
+        w.add("irq", ts + 1500, 0, curr_task=0, kind=1, vector=236, entry=False)
+        w.runs(ts + 3000, 0, 0, task).runs(ts + 9000, 0, task, 0)
+    (result,), script = simulate(w, (0, 0, 110_000, 120_000), "prev")
+    assert [stim[4] for stim in script["stims"]] == [50_000, 70_000]
+    assert result["woken"]["ts_ns"].tolist() == [60_000, 60_000]
+    (absolute,), _ = simulate(w, (0, 0, 110_000, 120_000), "prev", absolute_timers=True)
+    assert absolute["woken"]["ts_ns"].tolist() == [60_000, 90_000]
+
+
 def test_real_time_is_reserved_and_not_re_run() -> None:
     w = World(1, 4).runs(0, 0, 0, 2)
     w.add("switch", 30_000, 0, prev_task=2, next_task=3, prev_state="R", next_prio=50)
@@ -122,6 +137,9 @@ def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: W
     if switch is None or not len(switch["ts_ns"]):
         return
     last = int(max(switch["ts_ns"])) + 1_000
+    pulls = {"balance": "recorded-rate", "pull_ns": 6000, "pulled_ns": 3000, "unseen_ns": 2000, "hole_ns": 1000}
+    pulled, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", **pulls)
+    assert sum(r["broken"] for r in pulled) == 0
     results, script = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1")
     assert sum(r["broken"] for r in results) == 0
     again, _ = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1", threads=3)

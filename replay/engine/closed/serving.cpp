@@ -20,6 +20,9 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
     Task& m = tasks_[waker->v];
     m.several = m.several || (m.answers > 0 && m.answered != t);
     m.answered = t;
+    if (x.votes == 0) x.by = *waker;
+    x.votes += x.by == *waker ? 1 : -1;
+    m.alone += x.by == *waker;
     ++m.answers;
     m.slept_on += m.woken_at > x.asleep_at + kOrder;
 }
@@ -27,7 +30,8 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
 std::vector<bool> Serving::servers() const {
     std::vector<bool> out;
     for (const Task& t : tasks_)
-        out.push_back(t.several && t.answers >= kFewest && t.sleeps >= kFewest && t.slept_on * 20 <= t.sleeps);
+        out.push_back(t.several && t.answers >= kFewest && t.alone * 2 > t.answers && t.sleeps >= kFewest &&
+                      t.slept_on * 20 <= t.sleeps);
     return out;
 }
 
@@ -161,7 +165,7 @@ bool Simulation::awaits(const Task& t, TaskId server) const {
 /// `client` asks `server` for an answer; who sleeps is woken for it.
 void Simulation::enlist(TaskId server, Cpu from, TaskId client) {
     Task& t = tasks_[client.v];
-    if (t.client_of != kNone) return;
+    if (t.client_of != kNone || tasks_[server.v].state == Task::State::gone) return;
     t.client_of = server.v;
     clients_[server.v].push_back(client);
     const Task& m = tasks_[server.v];
@@ -190,6 +194,26 @@ void Simulation::answer(const Stim& s, Cpu waker) {
     if (t.client_of == kNone && about_to_sleep(t, index, waker, s.curr)) return;
     if (!serves(s.curr) || clients_[s.curr.v].empty()) return;
     give(t.client_of == s.curr.v ? s.p : clients_[s.curr.v].front(), waker, s.curr);
+}
+
+/// Who is woken by several tasks reads what they send: it does not wait for one of them.
+void Simulation::find_shared() {
+    static constexpr size_t kSeveral = 3;
+    std::vector<std::vector<uint32_t>> wakers(tasks_.size());
+    for (const Stim& s : script_.stims) {
+        std::vector<uint32_t>& seen = wakers[s.p.v];
+        if (!s.ends || s.source != Stim::Source::task || s.kind != Kind::wake || serves(s.p) || serves(s.curr))
+            continue;
+        if (seen.size() < kSeveral && !std::ranges::count(seen, s.curr.v)) seen.push_back(s.curr.v);
+    }
+    for (size_t i = 0; i < tasks_.size(); ++i) tasks_[i].shared = wakers[i].size() >= kSeveral;
+}
+
+/// The sleep that `stim` ends would be ended by any other such wakeup, too.
+bool Simulation::takes_any(const Task& t, uint32_t stim) const {
+    if (!t.shared || stim == kNone) return false;
+    const Stim& s = script_.stims[stim];
+    return s.source == Stim::Source::task && s.kind == Kind::wake && !serves(s.curr);
 }
 
 }  // namespace rewake::closed

@@ -72,6 +72,7 @@ void Simulation::begin() {
             default: break;
         }
     }
+    find_shared();
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];
@@ -282,7 +283,18 @@ void Simulation::act(Cpu c) {
                     if (!clients_[id.v].empty() && t.race == kNone) break;  // somebody waits for an answer
                     if (t.race == kNone && std::exchange(t.answered, false)) break;
                     const TaskId server = script_.stims[op.arg].curr;
+                    if (tasks_[server.v].state == Task::State::gone) break;
                     if (serves(server) && t.race == kNone && t.client_of == kNone) enlist(server, c, id);
+                    return sleep(c, op.arg, kSleeps);
+                }
+                if (takes_any(t, op.arg)) {
+                    if (t.race == op.arg || t.tokens.empty()) return sleep(c, op.arg, kSleeps);
+                    const Token early = t.tokens.front();
+                    t.tokens.erase(t.tokens.begin());
+                    if (counted()) ++out_.early;
+                    if (now_ - early.at > kKept) break;
+                    t.race = op.arg, t.race_late = true;
+                    t.race_waker = tasks_[early.curr.v].cpu, t.race_curr = early.curr, t.race_at = now_;
                     return sleep(c, op.arg, kSleeps);
                 }
                 if (op.arg != kNone && fired_at_[op.arg] >= 0 && t.race != op.arg) {
@@ -293,7 +305,9 @@ void Simulation::act(Cpu c) {
                     t.race_waker = tasks_[s.curr.v].cpu, t.race_curr = s.curr, t.race_at = now_;
                 }
                 return sleep(c, op.arg, kSleeps);
-            case Op::Kind::exit: return sleep(c, kNone, kDead);
+            case Op::Kind::exit:
+                while (!clients_[id.v].empty()) give(clients_[id.v].front(), c, id);  // they will wait in vain
+                return sleep(c, kNone, kDead);
             case Op::Kind::end:
                 if (now_ < script_.to) ++out_.exhausted;
                 return sleep(c, kNone, kSleeps);
@@ -472,6 +486,16 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     Task& t = tasks_[s.p.v];
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
+    if (takes_any(t, stim)) {
+        if (t.state == Task::State::asleep && takes_any(t, t.waits_for)) {
+            if (!leaving(s.p) || t.race == kNone) return wake(t.waits_for, waker, curr);
+        } else if (t.state == Task::State::running && t.pos < t.script->ops.size() &&
+                   takes_any(t, t.script->ops[t.pos].arg) && about_to_sleep(t, t.script->ops[t.pos].arg, waker, curr)) {
+            return;
+        }
+        t.tokens.push_back({now_, curr});
+        return;
+    }
     if (t.state == Task::State::asleep && t.waits_for == stim) return wake(stim, waker, curr);
     if (about_to_sleep(t, stim, waker, curr)) return;
     outside_early_ += outside;

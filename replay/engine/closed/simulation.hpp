@@ -61,7 +61,8 @@ struct SimOptions {
 
 /// Who answers requests. A task that waits for a server asked it, whether the server had to be woken for that or not, and a
 /// server does not sleep while somebody waits for it: it answers whoever waits, the longest first. Inferred: hardly any (less
-/// than one in twenty) of its sleeps fell into the sleep of a task that it woke afterwards.
+/// than one in twenty) of its sleeps fell into the sleep of a task that it woke afterwards, and who waits for it waits for few
+/// others.
 class Serving {
   public:
     explicit Serving(size_t tasks) : tasks_(tasks) {}
@@ -77,6 +78,9 @@ class Serving {
         bool asleep = false;
         Ns asleep_at = 0, woken_at = 0;
         TaskId answered{};
+        TaskId by{};  ///< who woke it most, by majority vote
+        int64_t votes = 0;
+        int64_t alone = 0;  ///< answers to those that it wakes more than others do
         bool several = false;  ///< it answers more than one task; of two that only wait for each other none is a server
         int64_t answers = 0, sleeps = 0, slept_on = 0;
     };
@@ -142,6 +146,10 @@ class Simulation {
             return seq > o.seq;
         }
     };
+    struct Token {
+        Ns at = 0;
+        TaskId curr{};
+    };
     struct Task {
         enum class State : uint8_t { asleep, waking, queued, running, gone };
         State state = State::asleep;
@@ -167,6 +175,8 @@ class Simulation {
         Ns woken_at = 0, queued_at = 0, exit = 0;
         size_t sample = kNoSample;
         bool free = true;  ///< may run anywhere
+        bool shared = false;  ///< several tasks wake it, and whichever comes first ends its sleep
+        std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         uint32_t client_of = kNone;  ///< server that has not answered it yet
         bool answered = false;  ///< before it slept
         int64_t step =
@@ -225,6 +235,8 @@ class Simulation {
     bool awaits(const Task& t, TaskId server) const;
     void enlist(TaskId server, Cpu from, TaskId client);
     void give(TaskId client, Cpu from, TaskId server);
+    void find_shared();
+    bool takes_any(const Task& t, uint32_t stim) const;
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void reserve(uint32_t r);
     void release(uint32_t r);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Load balancing, as far as the state depends on it: which averages it brings up to date, and nr_idle_scan.
+#include <algorithm>
+#include <utility>
+
+#include "replay/model/machine.hpp"
+
+namespace rewake {
+
+void Machine::update_blocked(Cpu c) {
+    accrue(c);
+    if (!groups_.any()) return;
+    groups_.update_all(at(c));
+    publish(c);
+}
+
+void Machine::on_balance(Cpu c, Ns ts) {
+    now_ = ts;
+    if (view_.idle.test(c)) return balance_idle(c);
+    update_blocked(c);
+    cpus_[c.v].blocked = jiffy();
+    balance(c, false, cpus_[c.v].blocked);
+}
+
+/// An idle CPU balances for all that are (_nohz_idle_balance), itself last.
+void Machine::balance_idle(Cpu by) {
+    const Ns now = jiffy();
+    const auto n = static_cast<uint16_t>(cpus_.size());
+    for (uint16_t k = 1, i = by.v; k <= n; ++k) {
+        if (++i == n) i = 0;
+        if (!view_.idle.test(Cpu(i))) continue;
+        if (std::exchange(cpus_[i].blocked, now) != now) update_blocked(Cpu(i));  // once a jiffy (update_nohz_stats)
+        balance(Cpu(i), true, now);
+    }
+}
+
+/// Where the recording does not say when the balancer runs: at each tick. CPUs that compete for tasks have an idle one
+/// do so for all that are (nohz_balancer_kick).
+void Machine::balance_by_ticks() {
+    const Ns now = jiffy();
+    if (now <= std::exchange(ticked_, now)) return;
+    bool kicks = false;
+    for (uint16_t c = 0; c < cpus_.size(); ++c) {
+        if (view_.nr[c] == 0) continue;
+        catch_up(Cpu(c));
+        balance(Cpu(c), false, now);
+        const CpuMask& llc = topo_.llc_span[topo_.llc[c].v];
+        kicks = kicks || view_.nr[c] > 1 || (llc & view_.idle).count() + 1 < llc.count();
+    }
+    const auto first = first_in_wrap(topo_.words, 0, [&](unsigned i) { return view_.idle.w[i]; });
+    if (kicks && first) balance_idle(*first);
+}
+
+/// `c` looks at its domains.
+void Machine::balance(Cpu c, bool is_idle, Ns jiffy) {
+    const Llc llc = topo_.llc[c.v];
+    LlcScan& scan = scans_[llc.v];
+    scan.chances += std::exchange(scan.chance, jiffy) != jiffy;
+    if (!balancer_.look(c, is_idle, jiffy, view_.idle)) return;
+    ++scan.writes;
+    if (!scan.recorded) write_idle_scan(llc);
+}
+
+void Machine::write_idle_scan(Llc llc) {
+    int64_t sum = 0;
+    const std::vector<Cpu>& cpus = balancer_.cpus(llc);
+    for (Cpu i : cpus) {
+        catch_up(i);
+        const CpuState& s = cpus_[i.v];
+        sum += std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[i.v]);
+    }
+    view_.nr_idle_scan[llc.v] = nr_idle_scan_of(sum, static_cast<int>(cpus.size()), balancer_.pct(llc));
+}
+
+}  // namespace rewake

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two thousand tasks: windows and seeds of the shared recordings on two Dask workers that keep dying, a store that gets
-full, a driver that is killed. The store ends up as one undisturbed process fills it. Takes minutes
-on an idle machine, an hour on a busy one."""
+full, a driver that is killed. The store ends up as one undisturbed process fills it. Takes an hour
+on a busy machine."""
 
 from __future__ import annotations
 

@@ -470,14 +470,21 @@ class Simulator:
         if self.auto is None:
             return
         while True:
-            factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
-            found = [r | {"woken": None} for r in self.run([factual], threads=threads)]
+            found = self.calibrate(threads)
             diverged = [bool(r["diverged"]) or self._drifted(r) for r in found]
-            self._hide(found)
             if self.length // 2 < MIN_WINDOW or sum(diverged) <= most * len(diverged):
                 return
             self.length //= 2
             self.windows = plan(self.span[0], self.usable, self.length, end=self.span[1])
+
+    def calibrate(self, threads: int = 1) -> list[dict[str, Any]]:
+        """Runs the recorded kernel's column, and sets how often decisions are hidden by it. Returns its windows."""
+        if self.auto is None:
+            return []
+        factual = Arm("", self.auto, self.arm_settings(own_luck=True), "factual")
+        found = [r | {"woken": None} for r in self.run([factual], threads=threads)]
+        self._hide(found)
+        return found
 
     def _drifted(self, window: Mapping[str, Any]) -> bool:
         """Half the recorded wakeups were given in it, or twice as many."""

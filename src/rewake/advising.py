@@ -77,6 +77,8 @@ class Bench:
         self._settings, self._options = settings, options
         seeded = replace(settings, seed=options.seed * _SEEDS)
         self._simulators = {name: Simulator(r, seeded, auto) for name, r in recordings.items()}
+        for simulator in self._simulators.values():
+            simulator.calibrate(options.threads)
 
     def windows(self, name: str) -> list[Window]:
         """Those of a recording that are simulated."""

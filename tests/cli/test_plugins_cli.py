@@ -122,14 +122,14 @@ def test_ctrl_c_ends_the_plugin_too(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     code = f'FILE *f = fopen("{marker}", "w"); fprintf(f, "%d\\n", getpid()); fclose(f); for (;;) raise(0);'
     plugin = made.shell(tmp_path, code, GLOBAL="int getpid(void);")
-    command = ["rewake", "replay", str(DEMO), "--policy", plugin, "--plugin-timeout", "60"]
+    command = ["rewake", "replay", str(DEMO), "--policy", plugin, "--plugin-timeout", "600"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (marker.exists() and marker.read_text().endswith("\n")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130 and "interrupted" in err
     with pytest.raises(ProcessLookupError):
         os.kill(int(marker.read_text()), 0)

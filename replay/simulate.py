@@ -410,8 +410,6 @@ class Simulator:
                 decisions["sync"] = np.full(n, self.settings.sync == "1")
             elif self.unseen is not None:
                 decisions["sync"] = self.unseen.sync[first : first + n]
-            if self.unseen is not None and self.unseen.scan is not None:
-                decisions["scan_waker"], decisions["scan_prev"] = (v[first : first + n] for v in self.unseen.scan)
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n

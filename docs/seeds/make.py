@@ -231,12 +231,10 @@ def _verdicts(claims: dict[str, Any], row: Row, runs: dict[tuple[str, str], Repl
                 yield verdict(expected, direction(name, figures[against], figures[policy]))
 
 
-def recordings_section(
-    runs: dict[tuple[str, str], Replayed], answers: closed.Answers, metas: dict[str, dict[str, Any]]
-) -> list[str]:
+def recordings_section(runs: dict[tuple[str, str], Replayed], metas: dict[str, dict[str, Any]]) -> list[str]:
     lines, made = [], jobs(HERE / "jobs")
     for name, meta in metas.items():
-        run = runs.get((name, "0")) or Replayed(answers[(name, "auto"), "0"]["recording"], {}, {})
+        run = runs[name, "0"]
         header, fidelity = run.header, run.fidelity
         machine = f"CPUs {header['cpus']}, LLCs {header['llcs']}, nodes {header['nodes']}"
         agreement = f"{fidelity['policy']}: {100 * fidelity['agreement']:.1f} %" if fidelity else "-"
@@ -261,7 +259,7 @@ def page(
     for key in claims["posting"]:
         out += section(claims, key, runs, answers)
     out += ["## Recordings", "", claims["page"]["recordings"].strip(), ""]
-    out += recordings_section(runs, answers, metas)
+    out += recordings_section(runs, metas)
     out += ["## Commands", "", claims["page"]["commands"].strip(), "", "```sh"]
     for recording, sync in runs:
         out.append(shlex.join(["rewake", "replay", f"{recording}/trace.dat", *options(claims, recording, sync)]))
@@ -294,10 +292,9 @@ def make(claims: dict[str, Any], folders: list[Path]) -> str:
     replays, simulating = recordings_of(claims), simulations(claims)
     places = find(dict.fromkeys([*replays, *(name for name, _ in simulating)]), folders)
     runs = {}
-    for name in replays:
-        place = places[name]
+    for name, place in places.items():  # one that is only simulated is replayed once, for what stands in the last table
         wanted = {f for r in claims["row"] if name in r.get("recordings", ()) for f in r["figures"]}
-        for sync in SYNCS:
+        for sync in SYNCS if name in replays else SYNCS[:1]:
             print(f"seeds: {name} sync={sync}", file=sys.stderr)
             runs[name, sync] = replayed(place / "trace.dat", options(claims, name, sync), wanted)
     print(f"seeds: {len(simulating)} simulations, {len(closed.SWEEP)} times", file=sys.stderr)

@@ -27,10 +27,6 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays
     const TaskTable::Allowed& allowed = table_.allowed(s.p);
     const Machine::Task& p = machine_.task(s.p);
     machine_.advance(now_, prev, waker);
-    for (; next_scan_ < script_.idle_scans.size() && script_.idle_scans[next_scan_].ts <= now_; ++next_scan_)
-        idle_scan_[script_.idle_scans[next_scan_].llc.v] = script_.idle_scans[next_scan_].value;
-    for (size_t l = 0; l < idle_scan_.size(); ++l)
-        if (idle_scan_[l] >= 0) machine_.set_nr_idle_scan(Llc(static_cast<uint16_t>(l)), idle_scan_[l]);
     Wakeup w;
     w.id = s.decision;
     w.kind = s.kind;

@@ -167,10 +167,6 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
 }
 
 void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
-    if (o.scan_prev >= 0 && o.waker_known) {
-        script_.idle_scans.push_back({ts, topo_.llc[o.waker.v], o.scan_waker});
-        script_.idle_scans.push_back({ts, topo_.llc[o.prev.v], o.scan_prev});
-    }
     if (o.kind == Kind::exec) return;  // the task runs on
     TaskState& s = state(o.p, o.prio);
     if (!s.fair) return;

@@ -83,13 +83,6 @@ struct Reservation {
     int16_t prio = 0;
 };
 
-/// nr_idle_scan of an LLC from then on, as inferred from the recording.
-struct IdleScan {
-    Ns ts = 0;
-    Llc llc{};
-    int32_t value = 0;
-};
-
 /// The median, of at least one.
 int64_t middle(std::vector<int64_t>& of);
 
@@ -109,7 +102,6 @@ struct Script {
     std::vector<Stim> stims;
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
-    std::vector<IdleScan> idle_scans;
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
     static constexpr Ns kSample = 1'000'000;
@@ -128,7 +120,6 @@ struct Opening {
     bool sync = false;
     uint8_t hint = 0;
     Luck luck;
-    int32_t scan_waker = -1, scan_prev = -1;  ///< inferred nr_idle_scan of the LLCs of waker and prev; negative: not
 };
 
 /// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.

@@ -33,8 +33,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
       timers_(static_cast<size_t>(topo.n_cpus)),
-      waiting_llc_(topo.llc_span.size()),
-      idle_scan_(topo.llc_span.size(), -1) {
+      waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
     out_.from = script.measured;
     out_.to = script.to;

@@ -293,8 +293,6 @@ class Simulation {
     };
     bool overlooked(const Fresh& f, Cpu waker) const;
     std::vector<Fresh> fresh_;
-    size_t next_scan_ = 0;
-    std::vector<int32_t> idle_scan_;  ///< by LLC: nr_idle_scan as inferred from the recording; negative: as modelled
     int64_t resync_before_ = 0;
     void wait_begins(const Task& t);
     void wait_ends(const Task& t);

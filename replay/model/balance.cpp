@@ -65,11 +65,12 @@ void Machine::write_idle_scan(Llc llc) {
     int64_t sum = 0;
     const std::vector<Cpu>& cpus = balancer_.cpus(llc);
     for (Cpu i : cpus) {
+        if (!topo_.llc_span[llc.v].test(i)) continue;  // offline
         catch_up(i);
         const CpuState& s = cpus_[i.v];
         sum += std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[i.v]);
     }
-    view_.nr_idle_scan[llc.v] = nr_idle_scan_of(sum, static_cast<int>(cpus.size()), balancer_.pct(llc));
+    view_.nr_idle_scan[llc.v] = nr_idle_scan_of(sum, std::max(1, topo_.llc_weight[llc.v]), balancer_.pct(llc));
 }
 
 }  // namespace rewake

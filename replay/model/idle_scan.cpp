@@ -13,7 +13,8 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size, int pct) {
 }
 
 Balancer::Balancer(const Topology& topo)
-    : topo_(topo),
+    : words_(topo.words),
+      online_(topo.online.count(topo.words)),
       levels_(topo.stack.size()),
       next_(2 * topo.stack.size(), kNever),
       cpus_(topo.llc_span.size()),
@@ -27,7 +28,7 @@ Balancer::Balancer(const Topology& topo)
             if (!domain.load_balance) continue;
             const auto own = std::find_if(domain.groups.begin(), domain.groups.end(),
                                           [&](const CpuMask& g) { return g.test(Cpu(c)); });
-            levels_[c].push_back({d, static_cast<int>(own - domain.groups.begin())});
+            if (own != domain.groups.end()) levels_[c].push_back({domain.span, *own});
             pct_[topo.llc[c].v] = domain.imbalance_pct;
         }
     }
@@ -35,13 +36,13 @@ Balancer::Balancer(const Topology& topo)
 }
 
 void Balancer::set_tick(Ns tick) {
-    const int64_t longest = std::max<int64_t>(1, 100'000'000 * int64_t{topo_.online.count(topo_.words)} / tick);
+    const int64_t longest = std::max<int64_t>(1, 100'000'000 * int64_t{online_} / tick);
     for (auto& levels : levels_)
         for (Level& level : levels)
             for (const bool is_idle : {false, true})
                 for (const bool early : {false, true}) {
-                    const int64_t ms = int64_t{topo_.domains[static_cast<size_t>(level.domain)].weight} *
-                                       (early ? 1 : 2) * (is_idle ? 1 : kBusyFactor);
+                    const int64_t ms =
+                        int64_t{level.span.count(words_)} * (early ? 1 : 2) * (is_idle ? 1 : kBusyFactor);
                     const int64_t jiffies = (ms * 1'000'000 + tick - 1) / tick - !is_idle;
                     level.every[is_idle][early] = static_cast<int32_t>(std::clamp<int64_t>(jiffies, 1, longest));
                 }
@@ -51,14 +52,13 @@ bool Balancer::turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
     bool writes = false;
     auto& levels = levels_[c.v];
     for (Level& level : levels) {
-        const Domain& d = topo_.domains[static_cast<size_t>(level.domain)];
         if (jiffy < level.last + level.every[is_idle][level.early]) continue;
         level.last = jiffy;
         level.early = false;  // unless it finds something to pull
         // should_we_balance(): the first idle CPU of its group does, or else the first one.
-        const CpuMask& group = d.groups[static_cast<size_t>(level.group)];
-        const auto first = first_in_wrap(topo_.words, 0, [&](unsigned i) { return group.w[i] & idle.w[i]; });
-        const auto leads = first ? first : first_in_wrap(topo_.words, 0, [&](unsigned i) { return group.w[i]; });
+        const CpuMask& group = level.group;
+        const auto first = first_in_wrap(words_, 0, [&](unsigned i) { return group.w[i] & idle.w[i]; });
+        const auto leads = first ? first : first_in_wrap(words_, 0, [&](unsigned i) { return group.w[i]; });
         if (leads != c) break;
         writes |= &level == &levels.back();
     }
@@ -72,7 +72,7 @@ bool Balancer::turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
 
 void Balancer::pulled(Cpu from, Cpu to) {
     for (Level& level : levels_[to.v])
-        if (topo_.domains[static_cast<size_t>(level.domain)].span.test(from)) {
+        if (level.span.test(from)) {
             level.early = true;
             next_[2u * to.v] = next_[2u * to.v + 1] = kNever;
             return;

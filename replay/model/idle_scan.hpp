@@ -33,7 +33,7 @@ class Balancer {
 
   private:
     struct Level {  // up to the LLC: those above do not matter here
-        int domain = 0, group = 0;  ///< of the topology; which of its groups holds the CPU
+        CpuMask span, group;  ///< of the domain; which of its groups holds the CPU
         int64_t last = kNever;  ///< jiffy of the last balance
         bool early = false;
         int32_t every[2][2] = {};  ///< jiffies from balance to balance: busy or idle, late or early
@@ -41,7 +41,7 @@ class Balancer {
     static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
     static constexpr int kBusyFactor = 16;  ///< sd->busy_factor, 5.10+
     bool turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle);
-    const Topology& topo_;
+    int words_, online_;
     std::vector<std::vector<Level>> levels_;  ///< per CPU, from the lowest
     std::vector<int64_t> next_;  ///< per CPU, busy and idle: jiffy before which none of them is due
     std::vector<std::vector<Cpu>> cpus_;  ///< per LLC

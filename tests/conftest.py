@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Else each process that a test starts compiles numpy, scipy and altair anew: seconds of cpu apiece.
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(Path(__file__).parents[1] / "build" / "pycache")
     sys.dont_write_bytecode = False
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background of a shell: what tests stop by SIGINT would inherit that, and never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -63,9 +63,17 @@ def test_dask_with_workers_killed(tasks: list[Task], reference: Path, tmp_path: 
     check(found, tmp_path, reference)
 
 
+def test_a_folder_of_that_name_is_not_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "not_there").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtra):
+        engines._extra("not_there", "ray", "--engine ray")
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_ray(tasks: list[Task], reference: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+    if pytest.importorskip("ray").__file__ is None:
+        pytest.skip("a folder named ray, and not Ray")
     check(run(tasks, FleetStore(tmp_path), engines.ray(str(tmp_path), LIMITS, 2, None)), tmp_path, reference)
 
 

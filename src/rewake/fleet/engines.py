@@ -201,6 +201,9 @@ def _broken(bundle: Bundle, error: BaseException) -> list[Outcome]:
 
 def _extra(module: str, extra: str, what: str) -> Any:
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ModuleNotFoundError:
         raise MissingExtra(extra, what) from None
+    if found.__file__ is None:  # some folder of that name, where Python looks for modules
+        raise MissingExtra(extra, what)
+    return found

@@ -157,8 +157,8 @@ def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: W
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules())
 def test_work_that_is_added_is_accounted_for(world: World) -> None:
-    """Moves and searches that cost, slower siblings. Not of servers: with every task taken for one, work is lost at times
-    (serves=[True] * n_tasks finds it; the check of conservation refuses such a run)."""
+    """Moves and searches that cost, slower siblings. Not of servers: with every task taken for one (`serves`), work is
+    lost at times; the check of conservation refuses such a run."""
     switch = world.batches()[0].get("switch")
     if switch is None or not len(switch["ts_ns"]):
         return

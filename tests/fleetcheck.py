@@ -27,6 +27,13 @@ def shards(store: Path) -> dict[str, bytes]:
     return {name: (store / name).read_bytes() for name in names(store)}
 
 
+def left(store: Path) -> list[Path]:
+    """What is no shard: at most the `.part` of a writer that was killed halfway, which goes after a day."""
+    found = list(store.glob("*/.*"))
+    assert {p.suffix for p in found} <= {".part"}
+    return found
+
+
 def check(found: Summary, store: Path, reference: Path) -> None:
     """Nothing lost, nothing else, byte by byte."""
     assert found.left == 0 and found.why is None

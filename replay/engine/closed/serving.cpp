@@ -175,7 +175,7 @@ void Simulation::enlist(TaskId server, Cpu from, TaskId client) {
 /// `server` answers `client`, who sleeps until then, or will not sleep, or is just about to.
 void Simulation::give(TaskId client, Cpu from, TaskId server) {
     Task& t = tasks_[client.v];
-    if (t.state == Task::State::asleep) return wake(t.waits_for, from, server);
+    if (t.state == Task::State::asleep && t.waits_for != kNone) return wake(t.waits_for, from, server);
     std::erase(clients_[server.v], client);
     t.client_of = kNone;
     if (t.state == Task::State::running) settle(t.cpu);

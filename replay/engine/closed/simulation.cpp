@@ -250,7 +250,7 @@ void Simulation::act(Cpu c) {
     while (t.left <= 0) {
         if (t.more >= 0) {  // one more answer of the batch
             if (!clients_[id.v].empty()) give(clients_[id.v].front(), c, id);
-            t.left = clients_[id.v].empty() ? std::exchange(t.more, -1) : t.step;
+            t.left += clients_[id.v].empty() ? std::exchange(t.more, -1) : t.step;  // beside what giving it was charged
             if (t.more >= 0) added_ += t.step;
             continue;
         }

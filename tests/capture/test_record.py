@@ -26,7 +26,7 @@ from rewake.forms import Recording
 LOAD = (sys.executable, "-c", PING_PONG, "0.6")
 
 
-def wait_for(condition: object, seconds: float = 30.0) -> None:
+def wait_for(condition: object, seconds: float = 120.0) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():

@@ -184,7 +184,7 @@ def test_after_a_kill_the_next_run_leaves_nothing(tracing: Machine, work: Path, 
     wait_until(gone)
 
 
-def wait_until(condition: object, seconds: float = 30.0) -> None:
+def wait_until(condition: object, seconds: float = 120.0) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():

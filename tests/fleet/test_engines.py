@@ -91,7 +91,7 @@ def test_a_killed_driver_goes_on_where_it_was(tasks: list[Task], reference: Path
     driver.kill()
     driver.wait()
     assert orphans
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}/cmdline").exists() and parent(pid) != 0 and alive(pid) for pid in orphans):
         assert time.monotonic() < deadline, "the cells outlive their keeper"
         time.sleep(0.02)
@@ -111,7 +111,7 @@ def test_interrupted(traces: Path, tmp_path: Path) -> None:
         assert driver.poll() is None
         time.sleep(0.02)
     driver.send_signal(signal.SIGINT)
-    _, said = driver.communicate(timeout=20)
+    _, said = driver.communicate(timeout=120)
     assert driver.returncode == 130 and b"interrupted" in said and b"Traceback" not in said, said
     left(tmp_path)
     assert not list(tmp_path.glob("failed/[!.]*"))

@@ -79,7 +79,7 @@ def test_bounded_run(builder: Callable[[str], Path], tmp_path: Path, target: str
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     done = subprocess.run(
-        [builder(target), f"-runs={RUNS}", "-seed=1", "-rss_limit_mb=2048", "-timeout=10", "-max_len=20000",
+        [builder(target), f"-runs={RUNS}", "-seed=1", "-rss_limit_mb=2048", "-timeout=60", "-max_len=20000",
          "-artifact_prefix=" + str(tmp_path) + os.sep, corpus, SEEDS / target],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip

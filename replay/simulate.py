@@ -13,7 +13,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
-from rewake.replay.driver import machine_notes
+from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import kernel_version, tables
@@ -74,6 +74,8 @@ WITH far AS (
             + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
+        d.chosen_cpu,
+        d.waker_cpu,
         s.prev_task < {cpus} AS from_idle,
         s.prev_state < 2 AS preempted
     FROM decision d
@@ -88,7 +90,7 @@ SELECT
     decision_id,
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, target, queue_ns, run_ns,
+    in_task, target, queue_ns, run_ns, chosen_cpu, waker_cpu,
     chosen_idle AND from_idle AND kind = 0 AND class <> {on_cpu} AS is_idle,
     NOT chosen_idle AND kind = 0 AND class <> {on_cpu} AS is_busy,
     from_idle AND kind = 0 AND class = {on_cpu} AS is_on_cpu,
@@ -135,6 +137,31 @@ PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
 
 FEWEST_RACES = 20
+
+LONG_HANDLER = 20_000
+"""No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
+
+_INTERRUPTS = """
+WITH marks AS (
+    SELECT
+        cpu, kind, entry, ts_ns AS from_ns,
+        lead(ts_ns) OVER later AS to_ns,
+        lead(kind) OVER later AS next_kind,
+        lead(entry) OVER later AS next_entry
+    FROM irq WINDOW later AS (PARTITION BY cpu ORDER BY id)
+)
+
+SELECT cpu, from_ns, to_ns
+FROM marks
+WHERE entry AND NOT next_entry AND next_kind = kind
+    AND to_ns - from_ns >= CASE WHEN kind = {device} THEN 0 ELSE {long} END
+    AND NOT EXISTS (
+        SELECT 1 FROM loss WHERE loss.cpu = marks.cpu AND loss.ts_ns BETWEEN marks.from_ns AND marks.to_ns
+    )
+ORDER BY from_ns, to_ns, cpu
+"""
+"""Handlers of devices, and others that last: time of their CPUs that no placement changes. The rest (ticks, reschedule
+interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks."""
 
 
 _PULLS = """
@@ -283,6 +310,7 @@ class Simulator:
             raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
         self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
+        self.interrupts = self._interrupts()
         self.costs = self._costs()
         self.unseen_for = self._unseen()
         self.woken = self._woken_at()
@@ -315,6 +343,7 @@ class Simulator:
         finally:
             con.close()
         columns = {k: np.ma.getdata(v) for k, v in rows.items()}
+        self._without_handlers(columns)
         decisions = (self.recording.read_part("decision", k, ("event_id",)) for k in range(self.recording.n_parts))
         self.luck = _luck(columns, self.recording.first_decision, sum(len(d["event_id"]) for d in decisions))
         ts = columns["ts_ns"]
@@ -334,6 +363,26 @@ class Simulator:
                 })  # fmt: skip
             out.append({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
         return out
+
+    def _interrupts(self) -> _engine.Interrupts:
+        con = self.recording.connect(("irq", "loss"))
+        try:
+            device = ENUMS["irq_kind"].index("device")
+            rows = con.execute(_INTERRUPTS.format(device=device, long=LONG_HANDLER)).fetchnumpy()
+        finally:
+            con.close()
+        columns = {k: np.ma.getdata(v) for k, v in rows.items()}
+        return _engine.Interrupts(columns, len(self.recording.read("cpu", ("cpu",))["cpu"]))
+
+    def _without_handlers(self, costs: dict[str, npt.NDArray[Any]]) -> None:
+        """Takes the handlers that the chosen CPU ran meanwhile off its costs: they are simulated by themselves."""
+        cpu, began = costs["chosen_cpu"].astype(np.uint16), costs["ts_ns"].astype(np.int64)
+        queued = began + costs["queue_ns"]
+        ran = queued + costs["run_ns"]
+        there = costs["waker_cpu"] != costs["chosen_cpu"]  # else it is the waker who queues, itself in a handler maybe
+        within = self.interrupts.within
+        costs["queue_ns"] = costs["queue_ns"] - there * within({"cpu": cpu, "from_ns": began, "to_ns": queued})
+        costs["run_ns"] = costs["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
 
     def _unseen(self) -> dict[str, Any]:
         """How long a decision is unknown to other CPUs: twice the mean distance of decisions that collided."""
@@ -395,7 +444,7 @@ class Simulator:
         try:
             return _engine.ClosedLoop(
                 self.loop.recorded, specs, self.settings.seed, self.options, [dict(a.settings) for a in arms], given,
-                self.costs, self.loop.running, threads,
+                self.costs, self.interrupts, self.loop.running, threads,
             )  # fmt: skip
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -584,8 +633,15 @@ def simulate(
         "options": simulator.options,
         "first_flips": simulator.first_flips,
         "hints": None if given is None else given.summary(),
-        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
+        "notes": _notes(recording, specs, 0 if hints is None else hints.used),
     }
+
+
+def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int) -> list[str]:
+    notes = machine_notes(recording, specs, hints)
+    if any(_engine.policy(s.policy)["reads_irq"] for s in specs):
+        notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
+    return notes
 
 
 def check_simulated(specs: Sequence[PolicySpec]) -> None:
@@ -593,8 +649,6 @@ def check_simulated(specs: Sequence[PolicySpec]) -> None:
     for spec in specs:
         if spec.is_plugin:
             raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
-        if _engine.policy(spec.policy)["reads_irq"]:
-            raise UsageError(f"--policy {spec}: reads the interrupt load, which is not simulated; rewake replay has it")
 
 
 def kept(

@@ -26,6 +26,7 @@ FIGURES = {
     "p99_ns": "p99, µs",
     "p999_ns": "p99.9, µs",
     "cycles_per_s": "wake cycles/s",
+    "cycles_sd_per_s": "their deviation over windows",
     "wake_per_s": "moves by wakeups/s",
 }
 RANGES = {

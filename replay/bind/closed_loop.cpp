@@ -146,15 +146,40 @@ nb::dict plain_window(const ClosedLoop::Result& r) {
     return d;
 }
 
+struct Spans {
+    size_t n = kAnyLength;
+    const uint16_t* cpu;
+    const int64_t *from, *to;
+    explicit Spans(const nb::dict& d)
+        : cpu(column<uint16_t>(d, "cpu", n)),
+          from(column<int64_t>(d, "from_ns", n)),
+          to(column<int64_t>(d, "to_ns", n)) {}
+};
+
+Interrupts read_interrupts(const nb::dict& d, size_t cpus) {
+    const Spans s(d);
+    std::vector<Interrupt> all;
+    for (size_t i = 0; i < s.n; ++i) all.push_back({s.from[i], s.to[i], Cpu(s.cpu[i])});
+    return {cpus, all};
+}
+
+nb::object handled(const Interrupts& all, const nb::dict& of) {
+    const Spans s(of);
+    std::vector<int64_t> found(s.n);
+    for (size_t i = 0; i < s.n; ++i) found[i] = all.within(Cpu(s.cpu[i]), s.from[i], s.to[i]);
+    return own(std::move(found));
+}
+
 class PyClosedLoop {
   public:
     PyClosedLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
                  const std::vector<nb::dict>& arms, const std::vector<Window>& windows,
-                 const std::vector<nb::dict>& costs, const Running& running, unsigned threads)
+                 const std::vector<nb::dict>& costs, const Interrupts& interrupts, const Running& running,
+                 unsigned threads)
         : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs),
+          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs), interrupts,
                 fair(r, options), read_options(options), known(r, running), threads) {}
 
     void run(const nb::dict& batch, const nb::dict& decisions) {
@@ -213,6 +238,9 @@ class PyClosedLoop {
             for (const Reservation& r : s.reservations)
                 reserved.append(nb::make_tuple(r.cpu.v, r.task.v, r.from, r.to));
             nb::dict d;
+            nb::list handlers;
+            for (const Interrupt& x : s.interrupts) handlers.append(nb::make_tuple(x.cpu.v, x.from, x.to));
+            d["interrupts"] = handlers;
             d["tasks"] = tasks, d["stims"] = stims, d["reservations"] = reserved;
             d["moves"] = s.moves.size();
             out.append(d);
@@ -275,17 +303,30 @@ void bind_closed_loop(nanobind::module_& m) {
     namespace nb = nanobind;
     using rewake::bind::PyClosedLoop;
     using rewake::bind::Recorded;
+    nb::class_<rewake::closed::Interrupts>(m, "Interrupts",
+                                           "Time that handlers had of the CPUs (engine/closed/interrupts.hpp).")
+        .def(
+            "__init__",
+            [](rewake::closed::Interrupts* self, const nb::dict& handlers, size_t n_cpus) {
+                new (self) rewake::closed::Interrupts(rewake::bind::read_interrupts(handlers, n_cpus));
+            },
+            nb::arg("handlers"), nb::arg("n_cpus"), nb::sig("def __init__(self, handlers: dict, n_cpus: int) -> None"),
+            "handlers: columns cpu, from_ns, to_ns, by time; those of one CPU must not overlap.")
+        .def("within", &rewake::bind::handled, nb::arg("spans"), nb::sig("def within(self, spans: dict) -> object"),
+             "spans: columns cpu, from_ns, to_ns. How much of each handlers had, ns.");
     nb::class_<PyClosedLoop>(
         m, "ClosedLoop",
         "Windows of a recording re-run with each policy in charge (modelled). run() with each part "
         "in order, then finish(); take() hands out the windows that are done.")
         .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
                       const std::vector<nb::dict>&, const std::vector<rewake::bind::Window>&,
-                      const std::vector<nb::dict>&, const rewake::Running&, unsigned>(),
+                      const std::vector<nb::dict>&, const rewake::closed::Interrupts&, const rewake::Running&,
+                      unsigned>(),
              nb::arg("recorded"), nb::arg("specs"), nb::arg("seed"), nb::arg("options"), nb::arg("arms"),
-             nb::arg("windows"), nb::arg("costs"), nb::arg("running"), nb::arg("threads") = 1, nb::keep_alive<1, 2>(),
+             nb::arg("windows"), nb::arg("costs"), nb::arg("interrupts"), nb::arg("running"), nb::arg("threads") = 1,
+             nb::keep_alive<1, 2>(),
              nb::sig("def __init__(self, recorded: Recorded, specs: list, seed: int, options: dict, arms: list[dict], "
-                     "windows: list[tuple[int, int, int, int, int]], costs: list[dict], "
+                     "windows: list[tuple[int, int, int, int, int]], costs: list[dict], interrupts: Interrupts, "
                      "running: list[tuple[int, int]], threads: int = 1) -> None"),
              "specs: as of OpenLoop, None for a pinned arm; options: as of OpenLoop, and major, minor of the kernel; "
              "arms: settings per policy (engine/closed/simulation.hpp, SimOptions); windows: simulated from, counted "

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace rewake {
 
@@ -66,6 +67,12 @@ void IrqTicks::irq(Cpu c, bool entry, Ns ts) {
     } else if (s.depth > 0 && --s.depth == 0) {
         s.spent += ts - s.since;
     }
+}
+
+void IrqTicks::end_all(Ns ts) {
+    advance(ts);
+    for (CpuState& s : cpus_)
+        if (std::exchange(s.depth, 0) > 0) s.spent += ts - s.since;
 }
 
 void IrqTicks::idle(Cpu c, bool now_idle, Ns ts) {

@@ -21,6 +21,8 @@ class IrqTicks {
     bool empty() const { return estimators_.empty(); }
     /// A hardirq handler of `c` begins (`entry`) or ends. An end without a beginning is left out.
     void irq(Cpu c, bool entry, Ns ts);
+    /// All handlers that are under way end.
+    void end_all(Ns ts);
     /// `c` enters or leaves idle.
     void idle(Cpu c, bool now_idle, Ns ts);
     /// Takes all ticks up to `ts`.

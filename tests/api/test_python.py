@@ -117,7 +117,6 @@ def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.Monke
     [
         (lambda r: r.replay("linux-6.1x"), "linux-6.1x"),
         (lambda r: r.replay("prev", sync="2"), "sync='2'"),
-        (lambda r: r.simulate("irq-aware"), "not simulated"),
         (lambda r: r.simulate("prev", windows="soon"), "soon"),
         (lambda r: r.simulate("prev", balance="none"), "balance='none'"),
         (lambda r: r.sql("SELECT nothing FROM decision"), "nothing"),

@@ -134,7 +134,6 @@ def test_a_guard_keeps_a_setting_out(parts: list[Path], capsys: pytest.CaptureFi
         (("--trials", "0"), 2, "nothing to try"),
         (("--trials", "0", "--sweep", "features", "-o", "x"), 2, "-o takes the rules of hints"),
         (("-o", "missing/rules.toml"), 2, "missing: no such directory"),
-        (("--sweep", "irq-aware"), 2, "reads the interrupt load, which is not simulated"),
         (("--sweep", "linux-6.1:speed=1"), 2, "speed"),
         (("--sweep", "nothing:a=1,2"), 2, "nothing"),
         (("--windows", "10ms", "--window", "..200ms"), 2, "p99 needs 1,000 wakeups in a window"),

@@ -65,7 +65,6 @@ def test_a_run_that_left_the_recording_behind_is_refused_again_by_report(
     ("arguments", "said"),
     [
         ((), "--policy is missing"),
-        (("--policy", "irq-aware"), "reads the interrupt load, which is not simulated"),
         (("--policy", "prev", "--windows", "soon"), "soon: expected a duration"),
         (("--policy", "prev", "--windows", "1us"), "too short to simulate"),
     ],

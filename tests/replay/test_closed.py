@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from world import World, schedules
 
 from rewake.replay import _engine
@@ -21,16 +23,38 @@ TYPES = {"path": np.uint8, "relation": np.uint8, "in_task": np.bool_, "target": 
 COSTS = {name: np.array(values, TYPES[name]) for name, values in FIXED.items()}
 
 
+def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _engine.Interrupts:
+    columns = zip(*handlers, strict=True) if handlers else ((), (), ())
+    types = {"cpu": np.uint16, "from_ns": np.int64, "to_ns": np.int64}
+    given = {name: np.array(values, t) for (name, t), values in zip(types.items(), columns, strict=True)}
+    return _engine.Interrupts(given, n_cpus)
+
+
 def simulate(
-    world: World, window: tuple[int, int, int, int], *policies: str, threads: int = 1, **arm: Any
+    world: World,
+    window: tuple[int, int, int, int],
+    *policies: str,
+    threads: int = 1,
+    handlers: Sequence[tuple[int, int, int]] = (),
+    **arm: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Windows of all arms, and the script; a policy called "pinned" forces what was recorded."""
+    """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
+    to."""
     batches = world.batches()
     arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
             for p in policies]  # fmt: skip
     specs = [None if p == "pinned" else (p, {}) for p in policies]
     loop = _engine.ClosedLoop(
-        world.recorded(), specs, 0, OPTIONS, arms, [(*window, 0)], [COSTS], world.running(batches), threads
+        world.recorded(),
+        specs,
+        0,
+        OPTIONS,
+        arms,
+        [(*window, 0)],
+        [COSTS],
+        interrupts(handlers, world.n_cpus),
+        world.running(batches),
+        threads,
     )
     loop.keep_scripts()
     loop.run(batches[0], world.decisions().parts[0])
@@ -104,6 +128,69 @@ def test_a_timer_interrupt_serves_those_that_may_fire() -> None:
     assert absolute["woken"]["ts_ns"].tolist() == [60_000, 90_000]
 
 
+def handled_pong() -> tuple[World, list[tuple[int, int, int]]]:
+    """Task 2 on CPU 0 and task 3 on CPU 1 wake each other; a handler of 80 us has CPU 1 when task 3 runs there."""
+    w = World(2, 4)
+    w.runs(0, 0, 0, 2).runs(0, 1, 3, 1)
+    for t in (20_000, 220_000):
+        w.waking(t, 0, 3, 1, 2).wakeup(t + 1000, 1, 3, 1, curr=1).runs(t + 3000, 1, 1, 3)
+        w.runs(t + 5000, 0, 2, 0)
+        w.waking(t + 103_000, 1, 2, 0, 3).wakeup(t + 104_000, 0, 2, 0).runs(t + 106_000, 0, 0, 2)
+        w.runs(t + 108_000, 1, 3, 1)
+    return w, [(1, 40_000, 120_000), (1, 240_000, 320_000)]
+
+
+def test_an_interrupt_is_no_work_of_the_task_that_it_hits() -> None:
+    world, handlers = handled_pong()
+    (result,), script = simulate(world, (0, 0, 400_000, 440_000), "pinned", handlers=handlers)
+    assert script["interrupts"] == handlers
+    three = script["tasks"][3]["ops"]
+    assert [(work // 1024, kind) for work, kind, _ in three[:3]] == [
+        (0, "block"), (20_000, "wake"), (5_000, "block"),
+    ]  # fmt: skip
+    assert result["broken"] == 0
+    assert result["woken"]["ts_ns"].tolist() == [20_000, 123_000, 220_000, 323_000], "it stands still as recorded"
+
+
+def test_elsewhere_a_task_is_not_interrupted() -> None:
+    world, handlers = handled_pong()
+    (result,), _ = simulate(world, (0, 0, 400_000, 440_000), "waker", handlers=handlers)
+    assert result["broken"] == 0
+    first, second = result["woken"]["ts_ns"].tolist()[:2]
+    assert (first, second) == (20_000, 20_000 + 5_000 + 20_000), "after task 2 left the CPU, its work of 20 us"
+
+
+def test_who_is_woken_onto_a_cpu_in_a_handler_waits_for_its_end() -> None:
+    world = ping_pong()
+    (result,), _ = simulate(world, (0, 0, 400_000, 440_000), "prev", handlers=[(1, 19_000, 42_000)])
+    assert result["broken"] == 0
+    assert result["woken"]["latency_ns"][0].tolist()[0] == 42_000 + 2000 - 20_000
+    assert set(result["woken"]["latency_ns"][0].tolist()[1:]) == {3000}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50), st.integers(0, 9)), max_size=20),
+       st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 60)), max_size=9))  # fmt: skip
+def test_time_of_handlers(gaps: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]) -> None:
+    """Against counting every nanosecond."""
+    handlers, free, busy = [], dict.fromkeys(range(5), 0), set()
+    for cpu, gap, length in gaps:
+        begin = free[cpu] + gap
+        free[cpu] = begin + length
+        handlers.append((cpu, begin, free[cpu]))
+        busy |= {(cpu, ns) for ns in range(begin, free[cpu])}
+    handlers.sort(key=lambda h: h[1:])
+    columns = np.array(asked, np.int64).reshape(-1, 3).T
+    spans = {"cpu": columns[0].astype(np.uint16), "from_ns": columns[1].copy(), "to_ns": columns[2].copy()}
+    expected = [sum((cpu, ns) in busy for ns in range(begin, end)) for cpu, begin, end in asked]
+    assert np.asarray(interrupts(handlers).within(spans)).tolist() == expected
+
+
+def test_handlers_that_cannot_be_are_refused() -> None:
+    for wrong in ([(0, 5, 4)], [(9, 1, 2)], [(0, 1, 5), (0, 4, 6)]):
+        with pytest.raises(ValueError, match="interrupt"):
+            interrupts(wrong)
+
+
 def test_real_time_is_reserved_and_not_re_run() -> None:
     w = World(1, 4).runs(0, 0, 0, 2)
     w.add("switch", 30_000, 0, prev_task=2, next_task=3, prev_state="R", next_prio=50)
@@ -155,16 +242,23 @@ def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: W
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(schedules())
-def test_work_that_is_added_is_accounted_for(world: World) -> None:
-    """Moves and searches that cost, slower siblings, tasks that answer whoever waits."""
+@given(schedules(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 90)), max_size=8))
+def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int, int, int]]) -> None:
+    """Moves and searches that cost, slower siblings, tasks that answer whoever waits, interrupts."""
     switch = world.batches()[0].get("switch")
     if switch is None or not len(switch["ts_ns"]):
         return
     last = int(max(switch["ts_ns"])) + 1_000
+    handlers, free = [], dict.fromkeys(range(4), 0)
+    for cpu, gap, length in about:
+        cpu %= world.n_cpus
+        begin = free[cpu] + last * gap // 20
+        free[cpu] = begin + last * length // 500
+        handlers.append((cpu, begin, free[cpu]))
+    handlers.sort(key=lambda h: h[1:])
     results, _ = simulate(
-        world, (0, 0, last, last + 1), "prev", "waker", "oracle-idle", move_factor=3.0, scan_ns=50, smt=0.7,
-        serves=[True] * world.n_tasks,
+        world, (0, 0, last, last + 1), "prev", "irq-aware", "oracle-idle", handlers=handlers, move_factor=3.0,
+        scan_ns=50, smt=0.7, serves=[True] * world.n_tasks,
     )  # fmt: skip
     assert sum(r["broken"] for r in results) == 0
 

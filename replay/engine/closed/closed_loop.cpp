@@ -10,13 +10,15 @@
 namespace rewake::closed {
 
 ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms,
-                       std::vector<WindowPlan> windows, std::vector<Costs> costs, FairSettings fair,
-                       ReplayOptions recorded, Running running, unsigned threads)
+                       std::vector<WindowPlan> windows, std::vector<Costs> costs, Interrupts interrupts,
+                       FairSettings fair, ReplayOptions recorded, Running running, unsigned threads)
     : topo_(topo),
       table_(tasks),
       arms_(std::move(arms)),
       plan_(std::move(windows)),
       costs_(std::move(costs)),
+      interrupts_(std::move(interrupts)),
+      irq_(topo, recorded.hz),
       machine_(topo, tasks),
       fair_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size(), fair),
       fifo_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size(),
@@ -34,10 +36,12 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
     for (const WindowPlan& w : plan_)
         if (w.costs >= costs_.size() || w.from > w.measured || w.measured >= w.to || w.to > w.horizon)
             throw std::invalid_argument("a window ends before it begins, or has no costs");
+    if (interrupts_.n_cpus() > static_cast<size_t>(topo.n_cpus))
+        throw std::invalid_argument("interrupts of other CPUs");
     for (Arm& arm : arms_) {
         fifo_used_ = fifo_used_ || arm.options.fifo;
         if (!arm.policy) continue;
-        if (arm.policy->irq_settings()) throw std::invalid_argument("reads interrupt load, which is not simulated yet");
+        if (const IrqSettings* settings = arm.policy->irq_settings()) irq_.estimate(*settings);
         const FirstFlips& first = recorded.first_flips.front();  // the first wakeup halves them
         arm.policy->memory().first_flips = first.halved_s > 0 ? 2 * first.flips : first.flips;
     }
@@ -110,6 +114,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                 default: break;
             }
         survey(b, e, i);
+        if (!irq_.empty()) follow_interrupts(b, e, i);
         machine_.apply(b, e, i);
         follow(b, e, i);
         for (auto& w : open_) w->builder.on_time(ts, machine_.view().nr);
@@ -131,9 +136,9 @@ void ClosedLoop::reach(Ns ts) {
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
-        open_.push_back(
-            std::make_unique<Open>(Open{next_, machine_, fair_, fifo_,
-                                        ScriptBuilder(topo_, table_, machine_, w.from, w.measured, w.to, w.horizon)}));
+        open_.push_back(std::make_unique<Open>(
+            Open{next_, machine_, fair_, fifo_, irq_,
+                 ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon)}));
         open_.back()->at.rebind();
         ++next_;
     }
@@ -151,7 +156,7 @@ void ClosedLoop::simulate(Open& w) {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
-            Simulation one(topo_, table_, script, w.at, options.fifo ? w.fifo : w.queues, arm.policy.get(),
+            Simulation one(topo_, table_, script, w.at, options.fifo ? w.fifo : w.queues, w.irq, arm.policy.get(),
                            costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
         }
@@ -183,6 +188,14 @@ Opening ClosedLoop::opening(const DecisionColumns& d, size_t row) const {
     o.hint = d.hint ? d.hint[row] : 0;
     if (d.luck) o.luck = {d.luck[row], d.luck_preempt[row]};
     return o;
+}
+
+/// As the open loop does: every handler counts, and ticks stop on idle CPUs.
+void ClosedLoop::follow_interrupts(const Batch& b, Event e, size_t i) {
+    if (e == Event::irq)
+        irq_.irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
+    else if (e == Event::sw)
+        irq_.idle(Cpu(b.sw.cpu[i]), machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
 }
 
 /// The fair queues follow the recording, so that a window begins with the vruntimes that it led to.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "replay/engine/closed/simulation.hpp"
+#include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
 
 namespace rewake::closed {
@@ -44,7 +45,8 @@ class ClosedLoop {
     };
 
     ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms, std::vector<WindowPlan> windows,
-               std::vector<Costs> costs, FairSettings fair, ReplayOptions recorded, Running running, unsigned threads);
+               std::vector<Costs> costs, Interrupts interrupts, FairSettings fair, ReplayOptions recorded,
+               Running running, unsigned threads);
     /// Takes the next part of the recording.
     void run(const Batch& b, const DecisionColumns& d);
     /// The recording is over.
@@ -65,12 +67,14 @@ class ClosedLoop {
         size_t window;
         Machine at;
         FairQueues queues, fifo;
+        IrqTicks irq;
         ScriptBuilder builder;
     };
     void reach(Ns ts);
     void simulate(Open& w);
     Opening opening(const DecisionColumns& d, size_t row) const;
     void follow(const Batch& b, Event e, size_t i);
+    void follow_interrupts(const Batch& b, Event e, size_t i);
     void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
 
@@ -89,6 +93,8 @@ class ClosedLoop {
     std::vector<Arm> arms_;
     std::vector<WindowPlan> plan_;
     std::vector<Costs> costs_;
+    Interrupts interrupts_;
+    IrqTicks irq_;  ///< for policies that read the load of interrupts
     Machine machine_;
     FairQueues fair_, fifo_;
     bool fifo_used_ = false;

@@ -27,6 +27,7 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays
     const TaskTable::Allowed& allowed = table_.allowed(s.p);
     const Machine::Task& p = machine_.task(s.p);
     machine_.advance(now_, prev, waker);
+    if (irq_) irq_->advance(now_);
     Wakeup w;
     w.id = s.decision;
     w.kind = s.kind;

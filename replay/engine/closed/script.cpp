@@ -33,10 +33,11 @@ int64_t TaskScript::step() const {
     return steps.empty() ? -1 : middle(steps);
 }
 
-ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured,
-                             Ns to, Ns horizon)
-    : topo_(topo), table_(table), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)) {
+ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts,
+                             const Machine& at, Ns from, Ns measured, Ns to, Ns horizon)
+    : topo_(topo), table_(table), interrupts_(interrupts), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)) {
     script_.from = from, script_.measured = measured, script_.to = to;
+    script_.interrupts = interrupts.between(from, horizon);
     const size_t n = table.tasks.size();
     script_.of.assign(n, kNone);
     tasks_.resize(n);
@@ -75,10 +76,10 @@ TaskScript& ScriptBuilder::script(TaskId t) {
 
 void ScriptBuilder::account(Cpu c, Ns ts) {
     CpuState& cpu = cpus_[c.v];
-    const Ns ran = ts - std::exchange(cpu.since, ts);
-    if (ran <= 0 || idle(cpu.curr)) return;
+    const Ns since = std::exchange(cpu.since, ts);
+    if (ts <= since || idle(cpu.curr)) return;
     TaskState& s = state(cpu.curr, cpu.prio);
-    if (s.fair) s.done += ran * topo_.cap_orig[c.v];
+    if (s.fair) s.done += (ts - since - interrupts_.within(c, since, ts)) * topo_.cap_orig[c.v];
 }
 
 void ScriptBuilder::act(TaskId t, Op::Kind kind, uint32_t arg) {

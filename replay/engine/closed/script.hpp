@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "replay/engine/closed/interrupts.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -30,7 +31,7 @@ struct Op {
     };
     Kind kind = Kind::end;
     uint32_t arg = kNone;
-    int64_t work = 0;  ///< on-CPU time since the action before, ns x capacity of the recorded CPU
+    int64_t work = 0;  ///< on-CPU time since the action before, without Interrupts, ns x capacity of the recorded CPU
 };
 
 /// Ranks of a wakeup's recorded costs among their like, in [0, 1); negative: it had none.
@@ -102,6 +103,7 @@ struct Script {
     std::vector<Stim> stims;
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
+    std::vector<Interrupt> interrupts;
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
     static constexpr Ns kSample = 1'000'000;
@@ -126,8 +128,8 @@ struct Opening {
 class ScriptBuilder {
   public:
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
-    ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured, Ns to,
-                  Ns horizon);
+    ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
+                  Ns from, Ns measured, Ns to, Ns horizon);
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
@@ -173,6 +175,7 @@ class ScriptBuilder {
 
     const Topology& topo_;
     const TaskTable& table_;
+    const Interrupts& interrupts_;
     Script script_;
     Ns horizon_;
     std::vector<CpuState> cpus_;

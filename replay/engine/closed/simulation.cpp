@@ -12,13 +12,11 @@ namespace {
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
 constexpr Ns kMs = 1'000'000;
-constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
-constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
-constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
 }  // namespace
 
 Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
-                       const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options)
+                       const FairQueues& queues, const IrqTicks& irq, Policy* policy, const Costs& costs,
+                       const SimOptions& options)
     : topo_(topo),
       table_(table),
       script_(script),
@@ -35,6 +33,11 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       timers_(static_cast<size_t>(topo.n_cpus)),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
+    if (const IrqSettings* settings = policy ? policy->irq_settings() : nullptr) {
+        irq_ = irq;
+        irq_->end_all(now_);  // those that count begin again
+        machine_.set_irq_load(&irq_->estimate(*settings));
+    }
     out_.from = script.measured;
     out_.to = script.to;
 }
@@ -112,6 +115,8 @@ void Simulation::begin() {
         push(script_.reservations[i].from, What::reserve, i);
         push(script_.reservations[i].to, What::release, i);
     }
+    for (uint32_t i = 0; i < script_.interrupts.size(); ++i)
+        push(std::max(now_, script_.interrupts[i].from), What::irq, i);
     if (opt_.balance == Balance::forced)
         for (uint32_t i = 0; i < script_.moves.size(); ++i)
             if (script_.moves[i].stim == kNone) push(script_.moves[i].ts, What::move, i);
@@ -146,11 +151,17 @@ WindowResult Simulation::run() {
                 // A timer fires where it was set; all else where it was recorded.
                 const Cpu waker = s.source == Stim::Source::relative && s.waker == s.prev ? tasks_[s.p.v].cpu : s.waker;
                 if (fired_at_[e.a] >= 0) break;  // with another timer
+                if (s.source == Stim::Source::relative && now_ < cpus_[waker.v].handling) {
+                    push(cpus_[waker.v].handling, What::outside, e.a);  // no interrupt comes into another one
+                    break;
+                }
                 if (counted()) ++out_.external;
                 fire(e.a, waker, on_task ? s.curr : cpus_[waker.v].curr);
                 if (s.source == Stim::Source::relative) serve_timers(waker);
                 break;
             }
+            case What::irq: interrupt(e.a); break;
+            case What::irq_over: irq_->irq(script_.interrupts[e.a].cpu, false, now_); break;
             case What::reserve: reserve(e.a); break;
             case What::release: release(e.a); break;
             case What::move: forced_move(e.a); break;
@@ -207,8 +218,9 @@ double Simulation::speed(Cpu c) const {
 /// Takes what has been done since the last look off the script of what runs on `c`.
 void Simulation::settle(Cpu c) {
     CpuState& cpu = cpus_[c.v];
+    if (now_ <= cpu.since) return;
     const Ns ran = now_ - std::exchange(cpu.since, now_);
-    if (ran <= 0 || idle(cpu.curr) || cpu.reserved || cpu.leaving) return;
+    if (idle(cpu.curr) || cpu.reserved || cpu.leaving) return;
     Task& t = tasks_[cpu.curr.v];
     const int64_t done = std::min(t.left, static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed(c))));
     t.left -= done;
@@ -221,7 +233,8 @@ void Simulation::plan(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const Task& t = tasks_[cpu.curr.v];
     cpu.plan = seq_;
-    push(now_ + static_cast<Ns>(std::ceil(static_cast<double>(t.left) / speed(c))), What::action, c.v);
+    const Ns from = std::max(now_, cpu.since);
+    push(from + static_cast<Ns>(std::ceil(static_cast<double>(t.left) / speed(c))), What::action, c.v);
 }
 
 /// `c` became idle or busy: its siblings run at another speed from now on.
@@ -343,24 +356,6 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     if (s.source == Stim::Source::relative && !opt_.absolute_timers) set_timer(c, stim);
 }
 
-void Simulation::set_timer(Cpu c, uint32_t stim) {
-    const Ns due = now_ + script_.stims[stim].delay;
-    timers_[c.v].push_back({due, stim});
-    push(due, What::outside, stim);
-}
-
-/// A timer interrupt on `c`: whoever may be woken by now, though it need not.
-void Simulation::serve_timers(Cpu c) {
-    std::vector<Timer>& set = timers_[c.v];
-    std::erase_if(set, [&](const Timer& t) { return fired_at_[t.stim] >= 0; });
-    std::ranges::sort(set, {}, &Timer::due);
-    Ns at = now_;
-    for (const Timer& t : set) {
-        if (t.due - kTimerSlack > now_) break;
-        push(at += script_.timer_step, What::outside, t.stim);
-    }
-}
-
 /// `id` has been switched out: gives it the wakeup that found it on its CPU.
 void Simulation::slept(TaskId id) {
     Task& t = tasks_[id.v];
@@ -407,6 +402,7 @@ void Simulation::resched(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     cpu.resched = -1;
     if (cpu.reserved || cpu.leaving || fair_.size(c) == 0) return;
+    if (now_ < cpu.handling) return request(c, cpu.handling);
     const TaskId prev = cpu.curr;
     if (idle(prev)) return schedule(c, prev, kRuns);
     settle(c);
@@ -430,9 +426,10 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     CpuState& cpu = cpus_[c.v];
     if (counted()) ++out_.switches;
     cpu.resched = -1;
-    cpu.since = now_;
+    cpu.since = std::max(now_, cpu.handling);
     cpu.plan = 0;
     cpu.curr = next;
+    if (irq_) irq_->idle(c, idle(next), now_);
     if (prev != next) {
         const int16_t prev_prio = tasks_[prev.v].prio, next_prio = tasks_[next.v].prio;
         SwitchColumns row;
@@ -591,6 +588,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
+    t.by_other = waker != chosen && opt_.queues_wakeups && (idle_target || relation == Relation::cross_llc);
     const Cost cost = cost_of(s, t, path, relation);
     t.exit = cost.run;
     if (policy_) {
@@ -618,6 +616,7 @@ void Simulation::arrive(TaskId id) {
     Task& t = tasks_[id.v];
     if (t.state != Task::State::waking) return;
     const Cpu c = t.cpu;
+    if (t.by_other && now_ < cpus_[c.v].handling) return push(cpus_[c.v].handling, What::arrive, id.v);
     settle(c);
     const bool born = machine_.task(id).born && !machine_.task(id).is_attached;
     machine_.on_wakeup(id, t.prio, c, now_);
@@ -627,67 +626,16 @@ void Simulation::arrive(TaskId id) {
     wait_begins(t);
     CpuState& cpu = cpus_[c.v];
     if (cpu.reserved || cpu.leaving) return;
+    const Ns free = std::max(now_, cpu.handling);
     if (idle(cpu.curr)) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
-        request(c, now_ + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
+        request(c, free + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
         return;
     }
     if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
-        request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
+        request(c, free + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
     else
         time_slice(c);
-}
-
-void Simulation::reserve(uint32_t index) {
-    const Reservation& r = script_.reservations[index];
-    CpuState& cpu = cpus_[r.cpu.v];
-    if (cpu.reserved) {
-        ++out_.skipped_reservations;
-        return;
-    }
-    if (cpu.leaving) leave(r.cpu);
-    const TaskId prev = cpu.curr;
-    settle(r.cpu);
-    tasks_[r.task.v].prio = r.prio;
-    if (prev != r.task) {
-        if (!idle(prev)) {
-            fair_.stop(r.cpu, now_);
-            tasks_[prev.v].state = Task::State::queued;
-            wait_begins(tasks_[prev.v]);
-        }
-        // The task of higher class comes from wherever it was; nothing of it is modelled but that it has the CPU.
-        const Machine::Task& rt = machine_.task(r.task);
-        if (rt.state == Machine::State::running) {
-            ++out_.skipped_reservations;
-            if (!idle(prev)) switch_to(r.cpu, prev, kRuns, prev);
-            return;
-        }
-        machine_.on_waking(r.task, r.prio, true, r.cpu);
-        machine_.on_wakeup(r.task, r.prio, r.cpu, now_);
-        if (idle(prev)) machine_.on_idle_state(r.cpu, std::nullopt);
-        SwitchColumns row;
-        row.n = 1;
-        row.ts = &now_, row.cpu = &r.cpu.v;
-        const int16_t prev_prio = tasks_[prev.v].prio, prio = r.prio;
-        row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = &kRuns;
-        row.next_task = &r.task.v, row.next_prio = &prio;
-        machine_.on_switch(row, 0);
-    }
-    cpu.reserved = true;
-    cpu.reservation = index;
-    cpu.curr = r.task;
-    cpu.since = now_;
-    cpu.plan = 0;
-    cpu.resched = -1;
-    if (idle(prev)) retime_sibling(r.cpu);
-}
-
-void Simulation::release(uint32_t index) {
-    const Reservation& r = script_.reservations[index];
-    CpuState& cpu = cpus_[r.cpu.v];
-    if (!cpu.reserved || cpu.reservation != index) return;
-    cpu.reserved = false;
-    schedule(r.cpu, r.task, kSleeps);
 }
 
 void Simulation::tick() {

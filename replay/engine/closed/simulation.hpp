@@ -13,6 +13,7 @@
 #include "replay/engine/closed/costs.hpp"
 #include "replay/engine/closed/fair.hpp"
 #include "replay/engine/closed/script.hpp"
+#include "replay/engine/irq_ticks.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/policies/policy.hpp"
 
@@ -127,13 +128,29 @@ struct WindowResult {
 
 class Simulation {
   public:
-    /// `policy`: nullptr where `options.pinned`. Its private state goes on from window to window.
+    /// `policy`: nullptr where `options.pinned`. Its private state goes on from window to window. `irq`: the load of
+    /// interrupts so far, with an estimate for the policy if it reads one.
     Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
-               const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options);
+               const FairQueues& queues, const IrqTicks& irq, Policy* policy, const Costs& costs,
+               const SimOptions& options);
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
+    enum class What : uint8_t {
+        release,
+        reserve,
+        action,
+        resched,
+        arrive,
+        outside,
+        move,
+        tick,
+        slice,
+        pull,
+        leave,
+        irq,
+        irq_over
+    };
     struct Event {
         Ns at;
         What what;
@@ -170,6 +187,7 @@ class Simulation {
         bool to_idle = false;
         double luck = 0.5, preempt_luck = 0.5;
         Relation from = Relation::same_llc;
+        bool by_other = false;  ///< the CPU that it is sent to queues it
         bool by_task = true;
         uint8_t target = 0;
         Ns woken_at = 0, queued_at = 0, exit = 0;
@@ -185,11 +203,15 @@ class Simulation {
         int64_t passed = 0;  ///< work of the actions that it has come to
     };
     static constexpr size_t kNoSample = static_cast<size_t>(-1);
+    static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
+    static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
+    static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
     struct CpuState {
         TaskId curr{};
         bool reserved = false;
         uint32_t reservation = kNone;
         Ns since = 0;  ///< work of curr is accounted up to here
+        Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
         uint64_t plan = 0;  ///< number of the action event that counts
         uint64_t slice = 0;  ///< of the event that ends the slice
@@ -238,6 +260,7 @@ class Simulation {
     void find_shared();
     bool takes_any(const Task& t, uint32_t stim) const;
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
+    void interrupt(uint32_t index);
     void reserve(uint32_t r);
     void release(uint32_t r);
     void set_timer(Cpu c, uint32_t stim);
@@ -261,6 +284,7 @@ class Simulation {
     const Script& script_;
     Machine machine_;
     FairQueues fair_;
+    std::optional<IrqTicks> irq_;  ///< where the policy reads it
     Policy* policy_;
     const Costs& costs_;
     SimOptions opt_;

@@ -24,6 +24,7 @@ struct Composition {
     bool idle_cores = false;   ///< keeps has_idle_cores (4.8+)
     bool energy_aware = false;  ///< has energy-aware placement (5.0+)
     std::optional<IrqSettings> irq{};  ///< reads View::irq, estimated so
+    std::optional<uint8_t> hints{};  ///< of userspace: those that every task has beside its own
     LoadKind load = LoadKind::average;
     std::optional<int> wide_factor{};  ///< of a column as it is: flips that make wake_wide; 0: size of the waker's LLC
     bool recent_reached = false;  ///< reaching X4 makes prev the recent CPU, hit or miss (5.15+)
@@ -37,6 +38,7 @@ class Composed final : public Policy {
     void cpu_idle(const View& v, Cpu c, bool core_idle) override;
     bool keeps_idle_cores() const override { return c_.idle_cores; }
     LoadKind load_kind() const override { return c_.load; }
+    bool keeps_in_llc(uint8_t hint) const override;
     const IrqSettings* irq_settings() const override { return c_.irq ? &*c_.irq : nullptr; }
     std::optional<int> wide_factor(Cpu waker) const override {
         return c_.wide_factor == 0 ? topo_.llc_size(waker) : c_.wide_factor;

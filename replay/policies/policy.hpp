@@ -139,6 +139,8 @@ class Policy {
     virtual LoadKind load_kind() const { return LoadKind::average; }
     /// How View::irq is to be estimated for it; nullptr: it does not read it.
     virtual const IrqSettings* irq_settings() const { return nullptr; }
+    /// Whether the balancer leaves a task with that Wakeup::hint in its LLC while that has no more tasks than CPUs (B5).
+    virtual bool keeps_in_llc(uint8_t /*hint*/) const { return false; }
     /// `child` was forked by `parent` on `cpu` (state that fork copies or resets: A3, A6).
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// The recorded kernel's own column learns what its kernel did of `w`, so that its state is that kernel's and not that of

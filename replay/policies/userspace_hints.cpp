@@ -129,10 +129,14 @@ Composition compose_seed(const Column& on, const PolicyParams& params, const Top
     Parts parts;
     parts.hint.push_back(std::make_unique<WakeHint>(hint));
     parts.last.push_back(std::make_unique<WakeWide>(hint, bound, row));
-    return compose(row, t, std::move(parts));
+    Composition c = compose(row, t, std::move(parts));
+    c.hints = hint;
+    return c;
 }
 
 }  // namespace
+
+bool Composed::keeps_in_llc(uint8_t hint) const { return c_.hints && ((hint | *c_.hints) & (kWakeAffine | kWakeHold)); }
 
 PolicyEntry userspace_hints_entry(const Column& on) {
     PolicyInfo info{
@@ -160,7 +164,7 @@ PolicyEntry userspace_hints_entry(const Column& on) {
                    "within an LLC, and without SMT (has_idle_cores is never set), wake hints are ignored",
                    "FORK_SPREAD changes two things: ties by utilisation, and no NUMA allowance",
                    "fork hints count where both groups have spare capacity only, for forks and execs alike"},
-        .deviations = {"the load balancer's exception for hinted tasks is not part of placement",
+        .deviations = {"the load balancer's exception for hinted tasks is not part of placement: simulate follows it",
                        "WAKE_WIDE is only described in the posting: what it does here is our proposal"},
         .reads_irq = false,
         .inputs = 0,

@@ -33,7 +33,7 @@ def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _en
 def simulate(
     world: World,
     window: tuple[int, int, int, int],
-    *policies: str,
+    *policies: str | tuple[str, dict[str, str]],
     threads: int = 1,
     handlers: Sequence[tuple[int, int, int]] = (),
     **arm: Any,
@@ -43,7 +43,7 @@ def simulate(
     batches = world.batches()
     arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
             for p in policies]  # fmt: skip
-    specs = [None if p == "pinned" else (p, {}) for p in policies]
+    specs = [None if p == "pinned" else (p, {}) if isinstance(p, str) else p for p in policies]
     loop = _engine.ClosedLoop(
         world.recorded(),
         specs,
@@ -189,6 +189,20 @@ def test_handlers_that_cannot_be_are_refused() -> None:
     for wrong in ([(0, 5, 4)], [(9, 1, 2)], [(0, 1, 5), (0, 4, 6)]):
         with pytest.raises(ValueError, match="interrupt"):
             interrupts(wrong)
+
+
+def test_a_hint_keeps_a_task_in_its_llc_while_that_has_no_more_tasks_than_cpus() -> None:
+    """Two tasks on CPU 0 of the LLC of CPUs 0 and 1; CPU 2 of the other LLC goes idle, and may pull one."""
+    w = World(4, 9, llcs=2).runs(0, 0, 0, 4).runs(0, 2, 2, 6).runs(1_000, 0, 4, 5, "R")
+    w.runs(700_000, 2, 6, 2).runs(900_000, 0, 5, 4).runs(950_000, 0, 4, 0)
+    more = World(4, 9, llcs=2).runs(0, 0, 0, 7)
+    more.runs(0, 1, 1, 8).runs(0, 2, 2, 6).runs(500, 0, 7, 4, "R").runs(1_000, 0, 4, 5, "R")
+    more.runs(700_000, 2, 6, 2).runs(900_000, 0, 5, 4).runs(950_000, 0, 4, 7)
+    more.runs(980_000, 0, 7, 0).runs(980_000, 1, 8, 1)
+    for world, expected in ((w, [True, False, True]), (more, [True, True, True])):
+        hints = [("userspace-hints", {"hint": str(hint)}) for hint in (0, 8, 2)]
+        results, _ = simulate(world, (2_000, 2_000, 990_000, 1_000_000), *hints, balance="recorded-rate")
+        assert [r["newidle_moves"] > 0 for r in results] == expected
 
 
 def test_real_time_is_reserved_and_not_re_run() -> None:

@@ -128,6 +128,20 @@ void Simulation::forced_move(uint32_t index) {
     if (idle(cpu.curr) || fair_.preempts(m.dest, id, false, false)) request(m.dest, now_);
 }
 
+/// Whether a hint keeps `t` in its LLC, which has no more tasks than CPUs (seed 5, policies.md B5).
+bool Simulation::held(const Task& t, Cpu to) const {
+    if (!policy_ || !policy_->keeps_in_llc(t.hint) || topo_.share_cache(t.cpu, to)) return false;
+    int tasks = 0;
+    for_each_cpu(
+        topo_.words, [&](int i) { return topo_.llc_span[topo_.llc[t.cpu.v].v].w[i]; },
+        [&](Cpu c) {
+            tasks += machine_.view().nr[c.v];
+            for (TaskId id : fair_.queue(c)) tasks -= table_.info(id).idle_policy;
+            return false;
+        });
+    return tasks <= topo_.llc_size(t.cpu);
+}
+
 /// A task that `to` may take from the busiest queue of the domain; kNone: there is none.
 /// `hot`: one that ran there a moment ago, too.
 TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot) {
@@ -142,6 +156,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot) {
             for (TaskId id : fair_.queue(c)) {
                 const Task& t = tasks_[id.v];
                 if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
+                if (held(t, to)) continue;
                 if (!hot && !topo_.smt[c.v].test(to) && fair_.hot(id, now_, opt_.migration_cost)) continue;
                 best = id;
                 most = static_cast<size_t>(machine_.view().nr[c.v]);

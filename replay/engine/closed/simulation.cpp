@@ -74,6 +74,8 @@ void Simulation::begin() {
             default: break;
         }
     }
+    for (const Stim& s : script_.stims)
+        if (s.hint) tasks_[s.p.v].hint = s.hint;
     find_shared();
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
@@ -534,6 +536,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
     t.prio = s.prio;
+    t.hint = s.hint;
     t.waits_for = kNone;
     if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], s.p);
     const bool fork = s.kind == Kind::fork;

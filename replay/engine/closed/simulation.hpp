@@ -187,6 +187,7 @@ class Simulation {
         bool to_idle = false;
         double luck = 0.5, preempt_luck = 0.5;
         Relation from = Relation::same_llc;
+        uint8_t hint = 0;
         bool by_other = false;  ///< the CPU that it is sent to queues it
         bool by_task = true;
         uint8_t target = 0;
@@ -270,6 +271,7 @@ class Simulation {
     void relocate(TaskId t, Cpu to);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot);
     TaskId to_pull(Cpu c, bool sure);
+    bool held(const Task& t, Cpu to) const;
     bool new_idle(Cpu c);
     void periodic();
     void moved(Cpu from, Cpu to);

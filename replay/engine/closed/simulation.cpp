@@ -35,6 +35,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       timers_(static_cast<size_t>(topo.n_cpus)),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
+    machine_.balances_at_ticks();
     out_.from = script.measured;
     out_.to = script.to;
 }

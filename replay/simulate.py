@@ -40,6 +40,9 @@ ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
 
+ON_CPU = 5_000
+"""A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
+
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
 
@@ -63,7 +66,6 @@ WITH far AS (
         d.decision_id,
         d.ts_ns,
         d.kind,
-        d.class,
         d.waker_cpu = d.chosen_cpu AS same_cpu,
         coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
         coalesce(d.irq_ctx = 0, true) AS in_task,
@@ -74,13 +76,22 @@ WITH far AS (
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
         s.prev_task < {cpus} AS from_idle,
-        s.prev_state < 2 AS preempted
+        s.prev_state < 2 AS preempted,
+        d.chosen_cpu = d.prev_cpu AS stayed,
+        d.task,
+        s.ts_ns AS ran_ns
     FROM decision d
     JOIN cpu w ON w.cpu = d.waker_cpu
     JOIN cpu c ON c.cpu = d.chosen_cpu
     JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
     WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
         AND d.ran_cpu = d.chosen_cpu
+),
+
+slept AS (
+    SELECT far.*, stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu
+    FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
+        ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
 )
 
 SELECT
@@ -88,12 +99,12 @@ SELECT
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
     in_task, target, queue_ns, run_ns,
-    chosen_idle AND from_idle AND kind = 0 AND class <> {on_cpu} AS is_idle,
-    NOT chosen_idle AND kind = 0 AND class <> {on_cpu} AS is_busy,
-    from_idle AND kind = 0 AND class = {on_cpu} AS is_on_cpu,
+    chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
+    NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
+    from_idle AND kind = 0 AND on_cpu AS is_on_cpu,
     NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
     kind = 1 AND from_idle AS is_fork
-FROM far ORDER BY ts_ns, queue_ns, run_ns
+FROM slept ORDER BY ts_ns, queue_ns, run_ns
 """
 
 
@@ -307,7 +318,7 @@ class Simulator:
                 _COSTS.format(
                     cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
                     limit=PREEMPT_LIMIT,
-                    on_cpu=ENUMS["decision_class"].index("maybe_on_cpu"),
+                    on_cpu=ON_CPU,
                 )
             )
             rows = found.fetchnumpy()

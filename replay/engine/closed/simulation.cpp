@@ -583,7 +583,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still = opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
+    const bool still = on_cpu || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle

@@ -70,8 +70,8 @@ WITH far AS (
         coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
         coalesce(d.irq_ctx = 0, true) AS in_task,
         d.chosen_idle,
-        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END
-            + CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
+        CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
             + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
@@ -98,7 +98,7 @@ SELECT
     decision_id,
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, target, queue_ns, run_ns,
+    in_task, CASE WHEN on_cpu THEN target ELSE state + target END AS target, queue_ns, run_ns,
     chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
     NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
     from_idle AND kind = 0 AND on_cpu AS is_on_cpu,

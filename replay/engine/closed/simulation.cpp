@@ -588,7 +588,8 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    t.target = target_of(state == kNone ? 0 : state + 1, topo_.cap_orig[chosen.v], chosen != prev);
+    const bool known = state != kNone && path != Path::on_cpu;  // what it is about to enter does not matter
+    t.target = target_of(known ? state + 1 : 0, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;

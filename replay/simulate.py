@@ -16,7 +16,7 @@ from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import kernel_version, tables
+from rewake.replay.recorded import batch, kernel_version, tables
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FirstFlips, Unseen
 
@@ -40,6 +40,9 @@ ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
 
+ON_CPU = 5_000
+"""A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
+
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
 
@@ -51,12 +54,11 @@ PINNED = "pinned"
 NULL = "fifo"
 """Name of the null model: recorded placement, first come, first served, no preemption."""
 
-_TABLES = {
-    "switch": None, "waking": None, "wakeup": None, "fork": None, "exec": ("id", "ts_ns", "cpu", "task"),
-    "exit": ("id", "ts_ns", "cpu", "task"), "idle": None, "loss": ("id", "ts_ns", "cpu"),
+_MORE: dict[str, tuple[str, ...] | None] = {
     "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu", "cause"),
     "irq": ("id", "ts_ns", "cpu", "entry", "kind"),
-}  # fmt: skip
+}
+"""Tables that the simulation reads beside those of the model."""
 
 _COSTS = """
 WITH far AS (
@@ -64,39 +66,48 @@ WITH far AS (
         d.decision_id,
         d.ts_ns,
         d.kind,
-        d.class,
         d.waker_cpu = d.chosen_cpu AS same_cpu,
         coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
         coalesce(d.irq_ctx = 0, true) AS in_task,
         d.chosen_idle,
-        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END
-            + CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
+        CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
             + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
         d.chosen_cpu,
         d.waker_cpu,
         s.prev_task < {cpus} AS from_idle,
-        s.prev_state < 2 AS preempted
+        s.prev_state < 2 AS preempted,
+        d.chosen_cpu = d.prev_cpu AS stayed,
+        d.task,
+        s.ts_ns AS ran_ns
     FROM decision d
     JOIN cpu w ON w.cpu = d.waker_cpu
     JOIN cpu c ON c.cpu = d.chosen_cpu
     JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
     WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
         AND d.ran_cpu = d.chosen_cpu
+),
+
+slept AS (
+    SELECT far.*, stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu
+    FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
+        ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
 )
 
 SELECT
     decision_id,
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, target, queue_ns, run_ns, chosen_cpu, waker_cpu,
-    chosen_idle AND from_idle AND kind = 0 AND class <> {on_cpu} AS is_idle,
-    NOT chosen_idle AND kind = 0 AND class <> {on_cpu} AS is_busy,
-    from_idle AND kind = 0 AND class = {on_cpu} AS is_on_cpu,
+    in_task, CASE WHEN on_cpu THEN target ELSE state + target END AS target, queue_ns, run_ns, chosen_cpu,
+    waker_cpu,
+    chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
+    NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
+    from_idle AND kind = 0 AND on_cpu AS is_on_cpu,
     NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
     kind = 1 AND from_idle AS is_fork
-FROM far ORDER BY ts_ns, queue_ns, run_ns
+FROM slept ORDER BY ts_ns, queue_ns, run_ns
 """
 
 
@@ -336,7 +347,7 @@ class Simulator:
                 _COSTS.format(
                     cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
                     limit=PREEMPT_LIMIT,
-                    on_cpu=ENUMS["decision_class"].index("maybe_on_cpu"),
+                    on_cpu=ON_CPU,
                 )
             )
             rows = found.fetchnumpy()
@@ -433,8 +444,8 @@ class Simulator:
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
-        for batch, decisions in self._parts():
-            loop.run(batch, decisions)
+        for events, decisions in self._parts():
+            loop.run(events, decisions)
         self.leads = loop.leads()
         return dict(loop.survey())
 
@@ -462,7 +473,7 @@ class Simulator:
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n
-            yield tables(self.recording, k, _TABLES), decisions
+            yield batch(self.recording, k, probe=False) | tables(self.recording, k, _MORE), decisions
 
     def arm_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of an arm of this recording."""
@@ -498,8 +509,8 @@ class Simulator:
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads)
-        for k, (batch, decisions) in enumerate(self._parts(hints)):
-            engine.run(batch, decisions)
+        for k, (events, decisions) in enumerate(self._parts(hints)):
+            engine.run(events, decisions)
             yield from map(self._numbered, engine.take())
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)

@@ -33,6 +33,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       timers_(static_cast<size_t>(topo.n_cpus)),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
+    machine_.balances_at_ticks();
     if (const IrqSettings* settings = policy ? policy->irq_settings() : nullptr) {
         irq_ = irq;
         irq_->end_all(now_);  // those that count begin again
@@ -582,12 +583,13 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still = opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
+    const bool still = on_cpu || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    t.target = target_of(state == kNone ? 0 : state + 1, topo_.cap_orig[chosen.v], chosen != prev);
+    const bool known = state != kNone && path != Path::on_cpu;  // what it is about to enter does not matter
+    t.target = target_of(known ? state + 1 : 0, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;

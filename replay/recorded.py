@@ -182,7 +182,9 @@ def recorded_machine(
         ) from error
     events = source.manifest.get("events") or {}
     # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
-    machine.throttles_tasks = kernel_version(source.manifest.get("kernel")) >= (6, 18)
+    version = kernel_version(source.manifest.get("kernel"))
+    machine.throttles_tasks = version >= (6, 18)
+    machine.waits_keep_util_est = version >= (6, 8)
     machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
     return machine, len(masks)
 

@@ -16,7 +16,7 @@ from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
 from rewake.replay.driver import machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import kernel_version, tables
+from rewake.replay.recorded import batch, kernel_version, tables
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FirstFlips, Unseen
 
@@ -51,12 +51,11 @@ PINNED = "pinned"
 NULL = "fifo"
 """Name of the null model: recorded placement, first come, first served, no preemption."""
 
-_TABLES = {
-    "switch": None, "waking": None, "wakeup": None, "fork": None, "exec": ("id", "ts_ns", "cpu", "task"),
-    "exit": ("id", "ts_ns", "cpu", "task"), "idle": None, "loss": ("id", "ts_ns", "cpu"),
+_MORE: dict[str, tuple[str, ...] | None] = {
     "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu", "cause"),
     "irq": ("id", "ts_ns", "cpu", "entry", "kind"),
-}  # fmt: skip
+}
+"""Tables that the simulation reads beside those of the model."""
 
 _COSTS = """
 WITH far AS (
@@ -384,8 +383,8 @@ class Simulator:
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
-        for batch, decisions in self._parts():
-            loop.run(batch, decisions)
+        for events, decisions in self._parts():
+            loop.run(events, decisions)
         self.leads = loop.leads()
         return dict(loop.survey())
 
@@ -413,7 +412,7 @@ class Simulator:
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n
-            yield tables(self.recording, k, _TABLES), decisions
+            yield batch(self.recording, k, probe=False) | tables(self.recording, k, _MORE), decisions
 
     def arm_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of an arm of this recording."""
@@ -449,8 +448,8 @@ class Simulator:
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads)
-        for k, (batch, decisions) in enumerate(self._parts(hints)):
-            engine.run(batch, decisions)
+        for k, (events, decisions) in enumerate(self._parts(hints)):
+            engine.run(events, decisions)
             yield from map(self._numbered, engine.take())
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)

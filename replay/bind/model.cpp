@@ -309,7 +309,11 @@ void bind_model(nb::module_& m) {
         .def_prop_rw(
             "throttles_tasks", [](const Recorded& r) { return r.tasks.throttles_tasks; },
             [](Recorded& r, bool on) { r.tasks.throttles_tasks = on; },
-            "Throttling takes tasks off their queue one by one (6.18).");
+            "Throttling takes tasks off their queue one by one (6.18).")
+        .def_prop_rw(
+            "waits_keep_util_est", [](const Recorded& r) { return r.tasks.waits_keep_util_est; },
+            [](Recorded& r, bool on) { r.tasks.waits_keep_util_est = on; },
+            "util_est does not fall where a task had to wait (6.8).");
 
     nb::class_<PyBuilder>(m, "DecisionBuilder",
                           "Decision records from events (policies.md C2-C5), one batch behind the scan.")

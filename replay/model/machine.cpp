@@ -451,9 +451,10 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             link(prev, t);
         } else {
             uncount(t);
-            if (t.weight)
-                t.util_est =
-                    util_est_after_sleep(t.util_est, t.pelt.util_avg, t.pelt.runnable_avg, topo_.cap_orig[c.v]);
+            if (t.weight) {
+                const int32_t wanted = table_.waits_keep_util_est ? t.pelt.runnable_avg : 0;
+                t.util_est = util_est_after_sleep(t.util_est, t.pelt.util_avg, wanted, topo_.cap_orig[c.v]);
+            }
             if (!t.pending) t.cpu = c;
             t.state = is_dead(s.prev_state[i]) ? State::dead : t.pending ? State::waking : State::sleeping;
             t.ever_blocked = true;

@@ -173,6 +173,8 @@ class Machine {
     }
     /// After a copy: the View refers to this machine again.
     void rebind() { view_.slow = &slow_; }
+    /// From now on no event tells when the load balancer runs.
+    void balances_at_ticks() { balances_ = false; }
     /// An RT or deadline task runs on `c`.
     bool runs_non_fair(Cpu c) const {
         const TaskId t = cpus_[c.v].curr;

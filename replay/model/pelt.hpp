@@ -131,8 +131,8 @@ struct QueuePelt {
     }
 };
 
-/// util_est of a task that goes to sleep with `util`: rises at once, falls by a quarter (6.8; before, the same but for
-/// the margins). `capacity`: of its CPU.
+/// util_est of a task that goes to sleep with `util`: rises at once, falls by a quarter, but not where it was `runnable` for
+/// longer than it ran (from 6.8; 0 before). `capacity`: of its CPU.
 inline int32_t util_est_after_sleep(int32_t est, int32_t util, int32_t runnable, int32_t capacity) {
     constexpr int32_t kMargin = 1024 / 100;
     if (est <= util) return util;

@@ -46,6 +46,8 @@ struct TaskTable {
     bool wakeups = true;
     /// Throttling takes the tasks themselves off their queue (6.18), not only their group: util_est lets go of them.
     bool throttles_tasks = false;
+    /// util_est does not fall where a task had to wait for its CPU (6.8).
+    bool waits_keep_util_est = true;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }

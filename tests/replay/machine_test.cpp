@@ -199,6 +199,22 @@ TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
     EXPECT_EQ(all(134 * kMs).util_est[1], 0);
 }
 
+TEST_F(Loads, WaitingKeepsTheEstimateOnlyFrom68) {
+    for (const bool keeps : {false, true}) {
+        build({1024, 1024});
+        table_.waits_keep_util_est = keeps;
+        runs(kMs, 0, 0, 4);
+        runs(101 * kMs, 0, 4, 0);
+        const int32_t before = util(4, 0).util_est;
+        runs(201 * kMs, 0, 0, 5);
+        machine_->on_wakeup(TaskId(4), 120, Cpu(0), 202 * kMs);
+        runs(252 * kMs, 0, 5, 4);
+        runs(254 * kMs, 0, 4, 0);
+        EXPECT_EQ(util(4, 0).util_est == before, keeps);
+        EXPECT_GE(util(4, 0).util_est, before * 3 / 4);
+    }
+}
+
 TEST_F(Loads, ABusyCpuFollowsItsTicksAndAnIdleOneTheBalancer) {
     machine_->set_tick(4 * kMs, 1 * kMs);
     all(0), all(3'800'000);

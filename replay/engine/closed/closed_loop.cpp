@@ -72,6 +72,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             case Event::exit: head = &b.exit; break;
             case Event::idle: head = &b.idle; break;
             case Event::irq: head = &b.irq; break;
+            case Event::balance: head = &b.balance; break;
             default: return;
         }
         const Ns ts = head->ts[i];
@@ -79,6 +80,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         if (opens(head->id[i])) {
             const Opening o = opening(d, row);
             for (auto& w : open_) w->builder.on_opening(o, ts);
+            machine_.advance(ts, o.prev, o.waker_known ? o.waker : o.prev);
             if (o.kind == Kind::wake && o.chosen_known) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);

@@ -37,6 +37,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
     if (!policy_ || !policy_->reads_averages()) machine_.forget_averages();
+    machine_.balances_at_ticks();
     out_.from = script.measured;
     out_.to = script.to;
 }

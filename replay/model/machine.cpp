@@ -177,6 +177,7 @@ Ns Machine::pelt_clock(Cpu c) {
 
 /// Brings the averages of `c` to the time of the event at hand.
 void Machine::accrue(Cpu c) {
+    if (!averages_) return;
     CpuState& s = cpus_[c.v];
     s.updated = now_;
     s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), s.fair, s.runs_fair);
@@ -184,6 +185,7 @@ void Machine::accrue(Cpu c) {
 }
 
 void Machine::publish(Cpu c) {
+    if (!averages_) return;
     load(LoadKind::runnable)[c.v] = static_cast<int64_t>(cpus_[c.v].pelt.waiting);
     load(LoadKind::average)[c.v] = cpus_[c.v].pelt.load_avg;
 }
@@ -204,6 +206,7 @@ void Machine::start(Task& t, Cpu c) {
 
 /// As accrue(), to what the kernel's last update of a CPU without an event since can have been: a tick, if it is busy.
 void Machine::catch_up(Cpu c) {
+    if (!averages_) return;
     const Ns tick = now_ - (now_ - tick_phase_) % tick_;
     if (view_.nr[c.v] == 0 || tick <= cpus_[c.v].updated) return;
     const Ns now = std::exchange(now_, tick);
@@ -228,6 +231,11 @@ void Machine::reweigh(Task& t, int32_t weight) {
 
 /// Moves what a fair task carries to the CPU where it now queues.
 void Machine::attach(Task& t, Cpu c) {
+    if (!averages_) {
+        t.attached = c;
+        t.is_attached = true;
+        return;
+    }
     if (t.is_attached && t.attached == c) {
         t.pelt.accrue(clock(t, c), 0, false);
         return;
@@ -598,7 +606,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     catch_up(prev);
     catch_up(waker);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
-    if (!balances_) balance_by_ticks();
+    if (!balances_ && averages_) balance_by_ticks();
 }
 
 void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,

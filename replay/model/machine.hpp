@@ -93,6 +93,10 @@ class Machine {
     /// Exit latencies per CPU and cpuidle state, in any unit. Where none are known the states count by their number: a
     /// deeper one takes longer to leave.
     void set_exit_latency(const std::vector<std::vector<int32_t>>& latency) { exit_latency_ = latency; }
+    /// Load tracking stops, which nobody reads from now on: loads, utilisation and nr_idle_scan mean nothing any more. Not
+    /// where there are task groups, whose weights come from it.
+    void forget_averages() { averages_ = groups_.any(); }
+    bool keeps_averages() const { return averages_; }
     /// Some CPU uses more than four fifths of its capacity, as far as is known.
     bool overutilised();
     /// Takes back / puts back that `n` wakeups are on their way to `c`: what another CPU sees that has not heard of them.
@@ -242,7 +246,9 @@ class Machine {
     void balance_idle(Cpu by);
     void balance_by_ticks();
     void write_idle_scan(Llc llc);
-    void accrue(Task& t, bool ran) { t.pelt.accrue(clock(t, t.attached), t.weight, ran); }
+    void accrue(Task& t, bool ran) {
+        if (averages_) t.pelt.accrue(clock(t, t.attached), t.weight, ran);
+    }
     void publish(Cpu c);
     void reweigh(Task& t, int32_t weight);
     void attach(Task& t, Cpu c);
@@ -303,6 +309,7 @@ class Machine {
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     Ns began_ = 0;  ///< when the recording did
     bool guessed_ = false;  ///< averages of older tasks: guess()
+    bool averages_ = true;  ///< somebody reads them
     bool balances_ = false;  ///< the recording says when the load balancer runs; else it is taken to at every tick
     bool scaled_ = false;  ///< some CPU has less than full capacity
     MachineCounts counts_;

@@ -8,6 +8,7 @@ namespace {
 class Reference : public Policy {
   public:
     explicit Reference(const Topology& t) : t_(t) {}
+    bool reads_averages() const override { return false; }
 
   protected:
     static Decision at(Cpu c, Branch b, uint32_t looked = 0) {

@@ -6,43 +6,71 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <queue>
 #include <vector>
 
 namespace rewake::closed {
 
-/// `Event` is ordered by `>`, a total order.
+/// `Event` has a key(), a number that orders events; no two have the same.
 template <class Event>
 class Agenda {
   public:
     void push(const Event& e) {
-        if (begun_)
-            later_.push(e);
-        else
-            planned_.push_back(e);
+        if (!begun_) return planned_.push_back(e);
+        size_t hole = later_.size();
+        later_.push_back(e);
+        for (const auto key = e.key(); hole > 0;) {
+            const size_t parent = (hole - 1) / kWays;
+            if (later_[parent].key() < key) break;
+            later_[hole] = later_[parent];
+            hole = parent;
+        }
+        later_[hole] = e;
     }
     /// All that is known beforehand has been pushed.
     void begin() {
-        std::sort(planned_.begin(), planned_.end(), [](const Event& a, const Event& b) { return b > a; });
+        std::sort(planned_.begin(), planned_.end(), [](const Event& a, const Event& b) { return a.key() < b.key(); });
         begun_ = true;
     }
     bool empty() const { return next_ == planned_.size() && later_.empty(); }
     /// Not of an empty one. After begin().
-    const Event& top() const { return from_plan() ? planned_[next_] : later_.top(); }
+    const Event& top() const { return from_plan() ? planned_[next_] : later_.front(); }
     void pop() {
         if (from_plan())
             ++next_;
         else
-            later_.pop();
+            pop_later();
     }
 
   private:
-    bool from_plan() const { return next_ < planned_.size() && (later_.empty() || later_.top() > planned_[next_]); }
+    static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap, and they share a line or two
+    bool from_plan() const {
+        return next_ < planned_.size() && (later_.empty() || planned_[next_].key() < later_.front().key());
+    }
+    void pop_later() {
+        const Event last = later_.back();
+        const auto key = last.key();
+        later_.pop_back();
+        const size_t n = later_.size();
+        if (n == 0) return;
+        size_t hole = 0;
+        for (size_t first; (first = hole * kWays + 1) < n;) {
+            size_t least = first;
+            auto its = later_[first].key();
+            for (size_t i = first + 1, end = std::min(first + kWays, n); i < end; ++i) {
+                const auto other = later_[i].key();
+                least = other < its ? i : least;
+                its = other < its ? other : its;
+            }
+            if (key < its) break;
+            later_[hole] = later_[least];
+            hole = least;
+        }
+        later_[hole] = last;
+    }
 
     std::vector<Event> planned_;
     size_t next_ = 0;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> later_;
+    std::vector<Event> later_;  ///< a heap
     bool begun_ = false;
 };
 

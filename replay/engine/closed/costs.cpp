@@ -6,28 +6,37 @@
 namespace rewake::closed {
 
 Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
-    std::array<Samples, kPaths * kRelations * kContexts> by_context;
-    std::array<Samples, kPaths * kRelations> by_relation;
-    std::array<Samples, kPaths> by_path;
-    for (const CostSample& s : samples) {
-        const size_t at = index(s.path, s.relation, s.in_task, s.target);
-        groups_[at].push_back(s.cost);
-        by_context[at / kTargets].push_back(s.cost);
-        by_relation[at / kTargets / kContexts].push_back(s.cost);
-        by_path[static_cast<size_t>(s.path)].push_back(s.cost);
+    // How many groups are one group of each level, ever wider.
+    constexpr std::array<size_t, 4> kJoined = {1, kTargets, kTargets * kContexts, kTargets * kContexts * kRelations};
+    std::array<std::vector<size_t>, kJoined.size()> counts, place;
+    for (size_t level = 0; level < kJoined.size(); ++level)
+        counts[level].resize(of_.size() / kJoined[level]), place[level].resize(counts[level].size(), kNowhere);
+    for (const CostSample& s : samples)
+        for (size_t level = 0; level < kJoined.size(); ++level)
+            ++counts[level][index(s.path, s.relation, s.in_task, s.target) / kJoined[level]];
+    for (size_t i = 0; i < of_.size(); ++i) {
+        size_t level = 0;
+        while (level + 1 < kJoined.size() && counts[level][i / kJoined[level]] < fewest) ++level;
+        const size_t group = i / kJoined[level];
+        if (place[level][group] == kNowhere) {
+            place[level][group] = groups_.size();
+            groups_.emplace_back().reserve(counts[level][group]);
+        }
+        of_[i] = static_cast<uint16_t>(place[level][group]);
     }
-    for (size_t i = 0; i < groups_.size(); ++i) {
-        if (groups_[i].size() < fewest) groups_[i] = by_context[i / kTargets];
-        if (groups_[i].size() < fewest) groups_[i] = by_relation[i / kTargets / kContexts];
-        if (groups_[i].size() < fewest) groups_[i] = by_path[i / kTargets / kContexts / kRelations];
-        std::sort(groups_[i].begin(), groups_[i].end(), [](const Cost& a, const Cost& b) {
+    for (const CostSample& s : samples)
+        for (size_t level = 0; level < kJoined.size(); ++level) {
+            const size_t at = place[level][index(s.path, s.relation, s.in_task, s.target) / kJoined[level]];
+            if (at != kNowhere) groups_[at].push_back(s.cost);
+        }
+    for (Samples& group : groups_)
+        std::sort(group.begin(), group.end(), [](const Cost& a, const Cost& b) {
             return a.queue + a.run != b.queue + b.run ? a.queue + a.run < b.queue + b.run : a.queue < b.queue;
         });
-    }
 }
 
 Cost Costs::draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
-    const Samples& s = groups_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
+    const Samples& s = groups_[of_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))]];
     if (s.empty()) return {};
     return s[std::min(s.size() - 1, static_cast<size_t>(draw * static_cast<double>(s.size())))];
 }

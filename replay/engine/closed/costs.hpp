@@ -55,7 +55,9 @@ class Costs {
         return ((static_cast<size_t>(p) * kRelations + static_cast<size_t>(r)) * kContexts + in_task) * kTargets +
                target;
     }
-    std::array<Samples, kPaths * kRelations * kContexts * kTargets> groups_;
+    static constexpr size_t kNowhere = static_cast<size_t>(-1);
+    std::vector<Samples> groups_;  ///< in order of their size
+    std::array<uint16_t, kPaths * kRelations * kContexts * kTargets> of_{};  ///< which of them
 };
 
 /// Uniform in [0, 1) from numbers that name what is drawn: the same for every policy, in whatever order they draw.

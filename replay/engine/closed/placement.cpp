@@ -53,17 +53,19 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays
     w.jiffies = static_cast<uint64_t>(now_) / (1'000'000'000 / opt_.hz);
     w.p_exec_start = p.ever_blocked ? p.blocked_at : 0;
     w.migration_cost = opt_.migration_cost;
-    const bool slow = s.kind != Kind::wake || topo_.balance_wake;
-    if (slow || topo_.asym) {
-        const Machine::TaskUtil u = machine_.task_util(p, prev);
-        w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
+    if (machine_.keeps_averages()) {
+        const bool slow = s.kind != Kind::wake || topo_.balance_wake;
+        if (slow || topo_.asym) {
+            const Machine::TaskUtil u = machine_.task_util(p, prev);
+            w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
+        }
+        if (slow) machine_.look_at_all();
+        const LoadKind kind = policy_->load_kind();
+        machine_.select_load(kind);
+        w.p_load_avg = p.pelt.load_avg;
+        w.p_load = machine_.task_load(p, prev, kind);
+        w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(curr), waker, kind);
     }
-    if (slow) machine_.look_at_all();
-    const LoadKind kind = policy_->load_kind();
-    machine_.select_load(kind);
-    w.p_load_avg = p.pelt.load_avg;
-    w.p_load = machine_.task_load(p, prev, kind);
-    w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(curr), waker, kind);
     std::erase_if(fresh_, [&](const Fresh& f) {
         return tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;
     });

@@ -138,7 +138,7 @@ void expect_answers(Script& script, const std::vector<bool>& serves) {
 }
 
 bool Simulation::open(uint32_t stim, TaskId sleeper) const {
-    if (stim == kNone) return false;
+    if (!any_serves_ || stim == kNone) return false;
     const Stim& s = script_.stims[stim];
     return s.source == Stim::Source::task && s.kind == Kind::wake && (serves(sleeper) || serves(s.curr));
 }

@@ -25,6 +25,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       policy_(policy),
       costs_(costs),
       opt_(options),
+      any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
       now_(script.from),
       tasks_(table.tasks.size()),
       cpus_(static_cast<size_t>(topo.n_cpus)),
@@ -33,6 +34,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       timers_(static_cast<size_t>(topo.n_cpus)),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
+    if (!policy_ || !policy_->reads_averages()) machine_.forget_averages();
     machine_.balances_at_ticks();
     if (const IrqSettings* settings = policy ? policy->irq_settings() : nullptr) {
         irq_ = irq;

@@ -153,14 +153,14 @@ class Simulation {
     };
     struct Event {
         Ns at;
-        What what;
-        uint32_t a;
         uint64_t seq;
-        bool operator>(const Event& o) const {
-            if (at != o.at) return at > o.at;
-            const bool ends = what == What::release, other = o.what == What::release;
-            if (ends != other) return other;
-            return seq > o.seq;
+        uint32_t a;
+        What what;
+        /// Orders by time; at one time releases come first, else what was pushed first.
+        unsigned __int128 key() const {
+            const uint64_t time = static_cast<uint64_t>(at) ^ uint64_t{1} << 63;
+            const uint64_t order = seq | static_cast<uint64_t>(what != What::release) << 63;
+            return static_cast<unsigned __int128>(time) << 64 | order;
         }
     };
     struct Token {
@@ -226,7 +226,7 @@ class Simulation {
         uint64_t leave = 0;  ///< number of the event that goes on with it
     };
 
-    void push(Ns at, What what, uint32_t a) { events_.push({at, what, a, seq_++}); }
+    void push(Ns at, What what, uint32_t a) { events_.push({at, seq_++, a, what}); }
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
@@ -251,7 +251,7 @@ class Simulation {
     bool stays(Cpu waker, Cpu prev) const;
     Cpu place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays, bool& placed);
     void arrive(TaskId t);
-    bool serves(TaskId t) const { return t.v < opt_.serves.size() && opt_.serves[t.v]; }
+    bool serves(TaskId t) const { return any_serves_ && t.v < opt_.serves.size() && opt_.serves[t.v]; }
     /// The sleep that `stim` ends is ended by any wakeup of its kind.
     bool open(uint32_t stim, TaskId sleeper) const;
     void answer(const Stim& s, Cpu waker);
@@ -290,6 +290,7 @@ class Simulation {
     Policy* policy_;
     const Costs& costs_;
     SimOptions opt_;
+    bool any_serves_;
     WindowResult out_;
     Agenda<Event> events_;
     uint64_t seq_ = 1;

@@ -6,6 +6,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "replay/bind/engine.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/rows.hpp"
@@ -309,7 +311,16 @@ void bind_model(nb::module_& m) {
         .def_prop_rw(
             "throttles_tasks", [](const Recorded& r) { return r.tasks.throttles_tasks; },
             [](Recorded& r, bool on) { r.tasks.throttles_tasks = on; },
-            "Throttling takes tasks off their queue one by one (6.18).");
+            "Throttling takes tasks off their queue one by one (6.18).")
+        .def_prop_rw(
+            "estimates_ignore_waits", [](const Recorded& r) { return r.tasks.estimates_ignore_waits; },
+            [](Recorded& r, bool on) { r.tasks.estimates_ignore_waits = on; },
+            "util_est falls whether or not the task got the time that it wanted (until 6.7).")
+        .def_prop_rw(
+            "wake_lists", [](const Recorded& r) { return static_cast<int>(r.tasks.wake_lists); },
+            [](Recorded& r, int which) { r.tasks.wake_lists = static_cast<WakeLists>(std::clamp(which, 0, 2)); },
+            "Wakeups that the target's CPU queues itself: 0 none, 1 those into another LLC, 2 and those to an idle "
+            "CPU.");
 
     nb::class_<PyBuilder>(m, "DecisionBuilder",
                           "Decision records from events (policies.md C2-C5), one batch behind the scan.")

@@ -14,7 +14,7 @@ from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
 from rewake.replay import affinity, hotplug, plugins, probes
 from rewake.replay.hints import TaskHints
-from rewake.replay.recorded import batch, recorded_machine, running, tables, with_next, with_null
+from rewake.replay.recorded import batch, recorded_machine, rows_of, running, tables, with_next, with_null
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, nothing, scan_values
 
@@ -108,11 +108,12 @@ def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
     return [[int(n) for n in latency.get(str(cpu), ())] for cpu in range(n_cpus)]
 
 
-def _settle(recording: Recording) -> int:
-    """Time from sched_waking to sched_migrate_task of the same placement: the median of those that moved, ns."""
+def _settle(recording: Recording, n_cpus: int) -> list[int]:
+    """Time from sched_waking to sched_migrate_task of the same placement, ns, by the waker's CPU: the median of those
+    that moved, on CPUs of its capacity or, where these are few, on all."""
     cause = ENUMS["migrate_cause"].index("wake")
     before = {name: np.empty(0, np.int64) for name in ("cpu", "id", "task", "ts_ns")}
-    took = [np.empty(0, np.int64)]
+    took = [np.empty((2, 0), np.int64)]
     for k in range(recording.n_parts):
         migrate = recording.read_part("migrate", k, (*before, "cause"))
         why, unknown = with_null(migrate["cause"])
@@ -129,9 +130,18 @@ def _settle(recording: Recording) -> int:
         of = {name: with_null(migrate[name])[0][moved].astype(np.int64) for name in before}
         at = np.searchsorted((cpu << 48) + event, (of["cpu"] << 48) + of["id"]) - 1  # events are in order of their ids
         same = (at >= 0) & (cpu[at] == of["cpu"]) & (waking["task"][at] == of["task"])
-        took.append((of["ts_ns"] - waking["ts_ns"][at])[same])
-    found = np.concatenate(took)
-    return int(np.median(found)) if len(found) else 0
+        took.append(np.stack([of["cpu"], of["ts_ns"] - waking["ts_ns"][at]])[:, same])
+    on, found = np.concatenate(took, axis=1)
+    if not len(found):
+        return [0] * n_cpus
+    capacity = {row["cpu"]: row["capacity"] for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
+    of_cpu = np.array([capacity.get(cpu) or 0 for cpu in range(n_cpus)])
+    out = np.full(n_cpus, int(np.median(found)))
+    for value in np.unique(of_cpu):
+        same = of_cpu[on] == value
+        if same.sum() >= _MIN_RANGE:
+            out[of_cpu == value] = int(np.median(found[same]))
+    return [int(ns) for ns in out]
 
 
 class Loop:
@@ -164,7 +174,7 @@ class Loop:
             "inferred": _inferred(recording, self.recorded.topology_known),
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "energy_aware": recording.manifest.get("energy_aware") is True,
-            "settle": _settle(recording),
+            "settle": _settle(recording, self.recorded.n_cpus),
             "shapes": hotplug.shapes(hotplug.away(recording)),
         }
 

@@ -30,6 +30,9 @@ SCHED_SOFTIRQ = 7
 OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
 """What names of the collector's own tasks begin with, where the capture does not list them."""
 
+_NO_LISTS, _LISTS_TO_OTHER_LLCS = 0, 1
+"""Values of Recorded.wake_lists."""
+
 _ON_A_CPU = re.compile(r"/\d+")
 """In the name of a kernel thread that is bound to a CPU."""
 
@@ -182,9 +185,13 @@ def recorded_machine(
         ) from error
     events = source.manifest.get("events") or {}
     # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
-    version = kernel_version(source.manifest.get("kernel"))
-    machine.throttles_tasks = version >= (6, 18)
-    machine.waits_keep_util_est = version >= (6, 8)
+    kernel = kernel_version(source.manifest.get("kernel"))
+    machine.throttles_tasks = kernel >= (6, 18)
+    machine.estimates_ignore_waits = (0, 0) < kernel < (6, 8)
+    if not (source.manifest.get("features") or {}).get("TTWU_QUEUE", True):
+        machine.wake_lists = _NO_LISTS
+    elif (0, 0) < kernel < (6, 0):
+        machine.wake_lists = _LISTS_TO_OTHER_LLCS
     machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
     return machine, len(masks)
 

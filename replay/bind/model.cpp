@@ -6,6 +6,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "replay/bind/engine.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/rows.hpp"
@@ -311,9 +313,14 @@ void bind_model(nb::module_& m) {
             [](Recorded& r, bool on) { r.tasks.throttles_tasks = on; },
             "Throttling takes tasks off their queue one by one (6.18).")
         .def_prop_rw(
-            "waits_keep_util_est", [](const Recorded& r) { return r.tasks.waits_keep_util_est; },
-            [](Recorded& r, bool on) { r.tasks.waits_keep_util_est = on; },
-            "util_est does not fall where a task had to wait (6.8).");
+            "estimates_ignore_waits", [](const Recorded& r) { return r.tasks.estimates_ignore_waits; },
+            [](Recorded& r, bool on) { r.tasks.estimates_ignore_waits = on; },
+            "util_est falls whether or not the task got the time that it wanted (until 6.7).")
+        .def_prop_rw(
+            "wake_lists", [](const Recorded& r) { return static_cast<int>(r.tasks.wake_lists); },
+            [](Recorded& r, int which) { r.tasks.wake_lists = static_cast<WakeLists>(std::clamp(which, 0, 2)); },
+            "Wakeups that the target's CPU queues itself: 0 none, 1 those into another LLC, 2 and those to an idle "
+            "CPU.");
 
     nb::class_<PyBuilder>(m, "DecisionBuilder",
                           "Decision records from events (policies.md C2-C5), one batch behind the scan.")

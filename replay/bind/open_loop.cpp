@@ -116,7 +116,8 @@ ReplayOptions read_options(const nb::dict& o) {
     r.hz = nb::cast<uint32_t>(o["hz"]);
     r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
     r.inferred = nb::cast<uint32_t>(o["inferred"]);
-    if (o.contains("settle")) r.settle = std::clamp<Ns>(nb::cast<Ns>(o["settle"]), 0, 100'000);
+    if (o.contains("settle")) r.settle = nb::cast<std::vector<Ns>>(o["settle"]);
+    for (Ns& ns : r.settle) ns = std::clamp<Ns>(ns, 0, 100'000);
     if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
     if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
     if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
@@ -458,7 +459,8 @@ void bind_open_loop(nb::module_& m) {
              "when "
              "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips "
              "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
-             "(per policy: stands for the recorded kernel), settle (ns), log_inputs, panel (the one policy is asked "
+             "(per policy: stands for the recorded kernel), settle (ns, by CPU), log_inputs, panel (the one policy is "
+             "asked "
              "under all "
              "of first_flips and panel_scans: answers() instead of ledger()); same_llc, cross_llc: (lo, hi) ns "
              "of recorded wakeups on idle targets by "

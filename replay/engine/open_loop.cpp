@@ -120,8 +120,12 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
         const bool probed = !opt_.blind && d.probes.id.at(row);
-        if (!probed && opt_.settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
-        if (!probed) due_.emplace_back(b.waking.ts[i] + opt_.settle, row);
+        const Ns settle = c.v < opt_.settle.size() ? opt_.settle[c.v] : 0;
+        if (!probed && settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
+        if (!probed) {
+            const std::pair due(b.waking.ts[i] + settle, row);
+            due_.insert(std::upper_bound(due_.begin(), due_.end(), due), due);
+        }
         calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);
         called_[c.v] = row++;
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
@@ -453,7 +457,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     if (late && !opt_.panel)
         for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
     if (kind == Kind::wake && chosen_known)
-        machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), placed_on);
+        machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), placed_on,
+                           null(d.waker_cpu_null) ? std::nullopt : std::optional(Cpu(d.waker_cpu[row])));
     if (opt_.log_flips) note_flips(ts, decision_);
 }
 

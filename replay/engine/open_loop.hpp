@@ -148,7 +148,8 @@ struct ReplayOptions {
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
     std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
-    Ns settle = 0;  ///< from a wakeup's opening event to the end of its placement, as a rule
+    std::vector<Ns>
+        settle;  ///< from a wakeup's opening event to the end of its placement, as a rule; by the waker's CPU
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 

@@ -326,7 +326,7 @@ void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
     if (r.kind == Kind::exec) return;
     r.chosen_idle = machine_.view().idle.test(*r.chosen);
     if (*r.chosen_idle) r.idle_state = machine_.idle_state(*r.chosen);
-    if (r.kind == Kind::wake) machine_.on_waking(r.task, r.prio, was_placed(r.cls, true, before), *r.chosen);
+    if (r.kind == Kind::wake) machine_.on_waking(r.task, r.prio, was_placed(r.cls, true, before), *r.chosen, r.waker);
 }
 
 const std::vector<Cause>& DecisionBuilder::run(const Batch& b) {

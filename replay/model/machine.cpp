@@ -126,11 +126,27 @@ void Machine::uncount(Task& t) {
     refresh(c);
 }
 
+/// It is on its way to `c`.
+void Machine::expect(Task& t, Cpu c, std::optional<Cpu> by) {
+    t.cpu = c;
+    t.pending = true;
+    t.listed = !by || lists(*by, c);
+    if (!t.listed) return;
+    cpus_[c.v].pending += 1;
+    refresh(c);
+}
+
 void Machine::drop_pending(Task& t) {
-    if (!t.pending) return;
     t.pending = false;
+    if (!std::exchange(t.listed, false)) return;
     cpus_[t.cpu.v].pending -= 1;
     refresh(t.cpu);
+}
+
+/// A task that `by` wakes goes to `c` by its wake list (ttwu_queue_cond); else `by` queues it there.
+bool Machine::lists(Cpu by, Cpu c) const {
+    if (table_.wake_lists == WakeLists::none) return false;
+    return !topo_.share_cache(by, c) || (table_.wake_lists == WakeLists::idle_too && by != c);
 }
 
 /// The averages of a throttled group's tasks stand still.
@@ -257,9 +273,11 @@ void Machine::attach(Task& t, Cpu c) {
         const CpuState& from = cpus_[t.attached.v];
         const bool idle = from.curr_known && is_idle_task(from.curr);
         QueuePelt& left = queue(t, t.attached);
+        const bool fresh = t.pelt.fresh;
         t.pelt.accrue(left.at, 0, false);
         left.detach_later(t.pelt);
         if (idle) t.pelt.accrue(clock(t, t.attached), 0, false);
+        t.pelt.fresh = fresh;
     }
     t.pelt.move(clock(t, c), queue(t, c).edge);
     if (t.group)
@@ -451,10 +469,10 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             link(prev, t);
         } else {
             uncount(t);
-            if (t.weight) {
-                const int32_t wanted = table_.waits_keep_util_est ? t.pelt.runnable_avg : 0;
-                t.util_est = util_est_after_sleep(t.util_est, t.pelt.util_avg, wanted, topo_.cap_orig[c.v]);
-            }
+            if (t.weight && std::exchange(t.pelt.fresh, false))
+                t.util_est = util_est_after_sleep(t.util_est, t.pelt.util_avg,
+                                                  table_.estimates_ignore_waits ? t.pelt.util_avg : t.pelt.runnable_avg,
+                                                  topo_.cap_orig[c.v]);
             if (!t.pending) t.cpu = c;
             t.state = is_dead(s.prev_state[i]) ? State::dead : t.pending ? State::waking : State::sleeping;
             t.ever_blocked = true;
@@ -506,7 +524,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     refresh(c);
 }
 
-void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen) {
+void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by) {
     grow(p);
     Task& t = tasks_[p.v];
     set_prio(t, prio);
@@ -516,10 +534,7 @@ void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen) {
     drop_pending(t);
     uncount(t);
     t.state = State::waking;
-    t.cpu = chosen;
-    t.pending = true;
-    cpus_[chosen.v].pending += 1;
-    refresh(chosen);
+    expect(t, chosen, by);
     if (!table_.wakeups && !on_cpu) on_wakeup(p, prio, chosen, now_);
 }
 
@@ -559,10 +574,7 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
         case State::waking: {  // part of its own placement
             if (t.cpu == dest) break;
             drop_pending(t);
-            t.cpu = dest;
-            t.pending = true;
-            cpus_[dest.v].pending += 1;
-            refresh(dest);
+            expect(t, dest, by);
             break;
         }
         case State::queued:

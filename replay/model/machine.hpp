@@ -36,7 +36,8 @@ class Machine {
         State state = State::unknown;
         bool exiting = false;
         bool counted = false;  ///< in nr, load of `cpu`
-        bool pending = false;  ///< in the pending count of `cpu`
+        bool pending = false;  ///< on its way to `cpu`
+        bool listed = false;  ///< in the pending count of `cpu`: on its wake list
         int16_t prio = 120;
         Cpu cpu{};  ///< CPU it is on, pends for, or was on last
         int32_t weight = 1024;  ///< what it adds to load while counted (0: not a fair task)
@@ -65,8 +66,9 @@ class Machine {
     void apply(const Batch& b, Event e, size_t i);
     // What apply() calls, one an event.
     void on_switch(const SwitchColumns& c, size_t i);
-    /// `placed`: the wakeup went through placement; `chosen` is where it will be put (from then on not idle, F.2).
-    void on_waking(TaskId p, int prio, bool placed, Cpu chosen);
+    /// `placed`: the wakeup went through placement; `chosen` is where `by` will put it, or have it put (from then on not
+    /// idle, F.2).
+    void on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by = std::nullopt);
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
@@ -203,7 +205,7 @@ class Machine {
         bool has_idle_state = false;
         uint32_t idle_state = 0;
         bool runs_fair = false;  ///< curr is a fair task
-        int32_t pending = 0;
+        int32_t pending = 0;  ///< wakeups in its wake list, as others see it
         int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
@@ -232,7 +234,9 @@ class Machine {
     void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
+    void expect(Task& t, Cpu c, std::optional<Cpu> by);
     void drop_pending(Task& t);
+    bool lists(Cpu by, Cpu c) const;
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
     Ns pelt_clock(Cpu c);

@@ -43,6 +43,7 @@ struct Pelt {
     Ns at = 0;  ///< on the PELT clock of its CPU
     Ns edge = 0;  ///< end of the period that holds `at`
     int32_t load_avg = 0, util_avg = 0, runnable_avg = 0;
+    bool fresh = true;  ///< a period ended since it was last cleared (UTIL_AVG_UNCHANGED)
     /// Brings the averages to `now`. Since `at` the task was queued with `weight` (0: it slept), and ran or not.
     void accrue(Ns now, double weight, bool ran) {
         if (now <= at) return;
@@ -53,6 +54,7 @@ struct Pelt {
         at = now;
         if (now < edge) return;
         edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
+        fresh = true;
         show();
     }
     void show() {
@@ -131,8 +133,8 @@ struct QueuePelt {
     }
 };
 
-/// util_est of a task that goes to sleep with `util`: rises at once, falls by a quarter, but not where it was `runnable` for
-/// longer than it ran (from 6.8; 0 before). `capacity`: of its CPU.
+/// util_est of a task that goes to sleep with `util`: rises at once, falls by a quarter (5.5). `capacity`: of its CPU;
+/// `runnable`: from 6.8 on, where it waited for its CPU the estimate does not fall; before, give `util`.
 inline int32_t util_est_after_sleep(int32_t est, int32_t util, int32_t runnable, int32_t capacity) {
     constexpr int32_t kMargin = 1024 / 100;
     if (est <= util) return util;

@@ -34,6 +34,13 @@ struct TaskInfo {
     bool has_cgroup = false;
 };
 
+/// Which wakeups the target's CPU queues itself, from its wake list (ttwu_queue_wakelist()); the waker queues the others.
+enum class WakeLists : uint8_t {
+    none,  ///< TTWU_QUEUE is off
+    other_llc,  ///< those into another LLC (until 5.19)
+    idle_too,  ///< and those to an idle CPU (6.0)
+};
+
 /// Indexed by task id; ids beyond the table are tasks about which nothing is known.
 struct TaskTable {
     struct Allowed {
@@ -46,8 +53,9 @@ struct TaskTable {
     bool wakeups = true;
     /// Throttling takes the tasks themselves off their queue (6.18), not only their group: util_est lets go of them.
     bool throttles_tasks = false;
-    /// util_est does not fall where a task had to wait for its CPU (6.8).
-    bool waits_keep_util_est = true;
+    WakeLists wake_lists = WakeLists::idle_too;
+    /// util_est falls whether or not the task got the time that it wanted (until 6.7).
+    bool estimates_ignore_waits = false;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }

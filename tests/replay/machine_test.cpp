@@ -322,6 +322,58 @@ TEST_F(Loads, IdleStampsAndPendingWakeups) {
     EXPECT_EQ(all(8 * kMs).exit_latency[0], 5);  // a state that the table does not have
 }
 
+TEST_F(Loads, AnIdleCpuIsBusyWithAWakeListButNotWhileTheWakerQueues) {
+    for (const WakeLists lists : {WakeLists::none, WakeLists::other_llc, WakeLists::idle_too}) {
+        build({1024, 1024});
+        table_.wake_lists = lists;
+        runs(kMs, 0, 0, 4);
+        runs(kMs, 1, 1, 5);
+        runs(2 * kMs, 1, 5, 1);
+        machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));
+        EXPECT_EQ(machine_->view().idle.test(Cpu(1)), lists != WakeLists::idle_too);
+        machine_->on_wakeup(TaskId(6), 120, Cpu(1), 2 * kMs + 1000);
+        EXPECT_FALSE(machine_->view().idle.test(Cpu(1)));
+        runs(2 * kMs + 2000, 1, 1, 6);
+        runs(3 * kMs, 1, 6, 1);
+        EXPECT_TRUE(machine_->view().idle.test(Cpu(1)));
+        machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(1));  // from an interrupt there
+        EXPECT_TRUE(machine_->view().idle.test(Cpu(1)));
+    }
+}
+
+TEST_F(Loads, AnEstimateWaitsForTheEndOfAPeriod) {
+    runs(kMs, 0, 0, 4);
+    runs(101 * kMs, 0, 4, 0);
+    const int32_t first = util(4, 0).util_est;
+    const auto hop = [&](Ns at, Ns ran, uint16_t cpu) {
+        machine_->on_wakeup(TaskId(4), 120, Cpu(cpu), at);
+        runs(at, cpu, cpu, 4);
+        runs(at + ran, cpu, 4, cpu);
+    };
+    const Ns edge = 140 * kPeltPeriod;
+    hop(edge + 100'000, 100'000, 1);
+    EXPECT_EQ(util(4, 1).util_est, first) << "it moved, and ran within one period";
+    hop(edge + 300'000, 100'000, 1);
+    EXPECT_EQ(util(4, 1).util_est, first) << "nor did one end while it slept";
+    hop(edge + kPeltPeriod + 100'000, 100'000, 1);
+    EXPECT_LT(util(4, 1).util_est, first);
+}
+
+TEST_F(Loads, UntilSixSevenAnEstimateFallsAlsoWhereTheTaskWaited) {
+    for (const bool ignores : {false, true}) {
+        build({1024, 1024});
+        table_.estimates_ignore_waits = ignores;
+        runs(kMs, 0, 0, 4);
+        runs(101 * kMs, 0, 4, 0);
+        const int32_t first = util(4, 0).util_est;
+        runs(150 * kMs, 0, 0, 5);
+        machine_->on_wakeup(TaskId(4), 120, Cpu(0), 151 * kMs);
+        runs(180 * kMs, 0, 5, 4, PrevState::R);
+        runs(181 * kMs, 0, 4, 5);
+        EXPECT_EQ(util(4, 0).util_est < first, ignores);
+    }
+}
+
 TEST_F(Loads, OverutilisedFromFourFifthsOfACpu) {
     runs(kMs, 0, 0, 4);
     machine_->advance(70 * kMs, Cpu(0), Cpu(0));  // 76 %

@@ -202,7 +202,7 @@ TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
 TEST_F(Loads, WaitingKeepsTheEstimateOnlyFrom68) {
     for (const bool keeps : {false, true}) {
         build({1024, 1024});
-        table_.waits_keep_util_est = keeps;
+        table_.estimates_ignore_waits = !keeps;
         runs(kMs, 0, 0, 4);
         runs(101 * kMs, 0, 4, 0);
         const int32_t before = util(4, 0).util_est;

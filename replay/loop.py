@@ -16,6 +16,7 @@ from rewake.replay import affinity, hotplug, plugins, probes
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import batch, recorded_machine, rows_of, running, tables, with_next, with_null
 from rewake.replay.spec import PolicySpec
+from rewake.replay.sync import wakers
 from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, nothing, scan_values
 
 DECISION_COLUMNS = (
@@ -280,17 +281,17 @@ class Loop:
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
         engine = self.engine([column], False, column, FIRST_FLIPS, panel=True, panel_scans=values)
         found: list[Asked] = []
+        names = self.names()
         for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"])):
-            waker, no_waker = with_null(decisions["waker_task"])
-            context, no_context = with_null(decisions["irq_ctx"])
+            waker, may = wakers(decisions, names)
             cpus = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
             on, before = (np.where(null, 0, cpu) for cpu, null in cpus)
             found.append(
                 Asked(
                     ts=np.array(decisions["ts_ns"]),
-                    waker=waker.copy(),
+                    waker=waker,
                     wakee=with_null(decisions["task"])[0].copy(),
-                    from_task=(context == 0) & ~no_context & ~no_waker,
+                    may=may,
                     llc_waker=of[on],
                     llc_prev=of[before],
                     **engine.answers(),
@@ -299,13 +300,14 @@ class Loop:
         if not found:
             return nothing(0)
         whole = Asked(*(np.concatenate(column) for column in zip(*found, strict=True)))
-        return infer(whole, mode, values, len(llcs), self.names())
+        return infer(whole, mode, values, len(llcs), names)
 
     def names(self) -> npt.NDArray[np.int64]:
-        """The comm of every task, the last one; 0 without."""
+        """The comm of every task, the last one; 0 without. And at the end one of its own, for softirqs that wake."""
         read = self._recording.read("task_attr", ("task_id", "comm"))
         (task, _), (comm, unknown) = with_null(read["task_id"]), with_null(read["comm"])
         known = np.asarray(self._recording.read("task", ("task_id",))["task_id"])
-        out = np.zeros(max(int(known.max(initial=0)), int(task.max(initial=0))) + 1, np.int64)
+        out = np.zeros(max(int(known.max(initial=0)), int(task.max(initial=0))) + 2, np.int64)
         out[task[~unknown]] = comm[~unknown].astype(np.int64) + 1
+        out[-1] = out.max(initial=0) + 1
         return out

@@ -5,7 +5,8 @@ A wake site is synchronous or not, so the flag belongs to a relation (waker, wak
 probes it is the same in 99.99 % of a relation's wakeups. A wakeup that comes out as recorded under one value of the
 flag only votes for that value. Few votes of a relation are filled up with PRIOR votes in the proportion of its
 waker's, and these with those between all tasks of the two names. Where none of these groups has LEAST votes to hear,
-nothing is known, and the flag is taken as clear. Wakeups from interrupts are not synchronous.
+nothing is known, and the flag is taken as clear. A softirq that wakes has interrupted any task: of these wakeups, which
+are synchronous where data for a socket arrive (sock_def_readable()), the softirq is the waker. A hardirq's are not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from rewake.forms import ENUMS, Columns
+from rewake.replay.recorded import with_null
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -30,14 +34,23 @@ class Sites(NamedTuple):
     """Groups of wakeups that share the flag, from the widest to the narrowest: per decision the number of its group."""
 
     groups: tuple[Ints, ...]
-    from_task: Bools
-    """Per decision: not from an interrupt, and by a known task."""
+    may: Bools
+    """Per decision: not by a hardirq, and by a known task or a softirq."""
 
     @classmethod
-    def of(cls, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], names: Ints, from_task: Bools) -> Sites:
+    def of(cls, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], names: Ints, may: Bools) -> Sites:
         """`names`: what a task is called, by task."""
         pairs = ((names[waker], names[wakee]), (waker, np.zeros_like(waker)), (waker, wakee))
-        return cls(tuple(_numbered(a.astype(np.int64), b.astype(np.int64)) for a, b in pairs), from_task)
+        return cls(tuple(_numbered(a.astype(np.int64), b.astype(np.int64)) for a, b in pairs), may)
+
+
+def wakers(decisions: Columns, names: Ints) -> tuple[Ints, Bools]:
+    """The waker of each decision, the last of `names` standing for softirqs; and Sites.may."""
+    task, no_task = with_null(decisions["waker_task"])
+    context, no_context = with_null(decisions["irq_ctx"])
+    by = [(context == ENUMS["irq_ctx"].index(name)) & ~no_context for name in ("task", "softirq")]
+    waker: Ints = np.where(by[1], len(names) - 1, np.where(no_task, 0, task)).astype(np.int64)
+    return waker, (by[0] & ~no_task) | by[1]
 
 
 _DENSE = 1 << 22
@@ -78,22 +91,22 @@ class Flags(NamedTuple):
     """(relation, fold)"""
     told: Bools
     """(relation, fold): enough votes."""
-    from_task: Bools
+    may: Bools
 
     def of(self, fold: int, rows: Any = slice(None)) -> Bools:
         """Per decision of `rows`, as `fold` infers it."""
-        out: Bools = self.sync[self.relation[rows], fold] & self.from_task[rows]
+        out: Bools = self.sync[self.relation[rows], fold] & self.may[rows]
         return out
 
     def known(self, fold: int) -> Bools:
-        out: Bools = self.told[self.relation, fold] | ~self.from_task
+        out: Bools = self.told[self.relation, fold] | ~self.may
         return out
 
 
-def evidence(from_task: Bools, agrees0: Bools, agrees1: Bools) -> npt.NDArray[np.int8]:
+def evidence(may: Bools, agrees0: Bools, agrees1: Bools) -> npt.NDArray[np.int8]:
     """The vote of each decision: 1 for set, -1 for clear, 0. `agrees0`, `agrees1`: the column chose what was recorded
     with the flag clear, set (both False: not decided)."""
-    return np.where(from_task, agrees1.astype(np.int8) - agrees0.astype(np.int8), 0).astype(np.int8)
+    return np.where(may, agrees1.astype(np.int8) - agrees0.astype(np.int8), 0).astype(np.int8)
 
 
 def _shrunk(levels: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
@@ -119,7 +132,7 @@ def by_fold(sites: Sites, votes: npt.NDArray[np.int8], fold: Ints, folds: int) -
         levels.append((heard[0][group[first]], heard[1][group[first]]))
     mean, number = _shrunk(levels)
     told = number >= LEAST
-    return Flags(relation, told & (mean > 0), told, sites.from_task)
+    return Flags(relation, told & (mean > 0), told, sites.may)
 
 
 def causal(sites: Sites, votes: npt.NDArray[np.int8]) -> tuple[Bools, Bools]:
@@ -127,7 +140,7 @@ def causal(sites: Sites, votes: npt.NDArray[np.int8]) -> tuple[Bools, Bools]:
     levels = [_before(group, votes) for group in sites.groups]
     mean, number = _shrunk(levels)
     told = number >= LEAST
-    return told & (mean > 0) & sites.from_task, told | ~sites.from_task
+    return told & (mean > 0) & sites.may, told | ~sites.may
 
 
 def _before(group: Ints, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:

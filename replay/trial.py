@@ -23,7 +23,7 @@ from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import Bools, Sites, by_fold, evidence
+from rewake.replay.sync import Bools, Sites, by_fold, evidence, wakers
 from rewake.replay.unseen import FOLDS, fold_of
 
 Ints = npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class _Doubtful:
             flags = bits[:, i : 4 * self._k : self._k]
             if flags.tobytes() not in alike:
                 agrees0, agrees1, moves0, moves1 = flags[pattern].T
-                inferred = by_fold(sites, evidence(sites.from_task, agrees0, agrees1), heard, FOLDS)
+                inferred = by_fold(sites, evidence(sites.may, agrees0, agrees1), heard, FOLDS)
                 sync = inferred.sync[inferred.relation, heard]
                 agrees, moves = np.where(sync, agrees1, agrees0), np.where(sync, moves1, moves0)
                 telling = telling | moves
@@ -109,7 +109,7 @@ class _Trial:
         self.by_sync = {sync: _Count(self.k, blocks) for sync in SYNCS}
         self.decisions, self.moved = np.zeros((2, blocks), np.int64)
         self.digests = [blake2b() for _ in specs]
-        self.doubtful = _Doubtful(self.k, names)
+        self.doubtful, self._names = _Doubtful(self.k, names), names
         self._fair = [ENUMS["decision_class"].index(c) for c in FAIR_CLASSES]
         self._wake = ENUMS["decision_kind"].index("wake")
 
@@ -134,14 +134,13 @@ class _Trial:
         agrees0, agrees1, moves0, moves1 = agrees[: self.k], agrees[self.k :], moves[: self.k], moves[self.k :]
         self.by_sync["0"].add(block, agrees0, recorded, moves0)
         self.by_sync["1"].add(block, agrees1, recorded, moves1)
-        context, unknown = with_null(decisions["irq_ctx"])
-        from_task = (context == 0) & ~unknown & ~with_null(decisions["waker_task"])[1]
-        doubt = ((agrees0 != agrees1) | (moves0 != moves1)).any(axis=0) & from_task[counted]
+        waker, may = wakers(decisions, self._names)
+        doubt = ((agrees0 != agrees1) | (moves0 != moves1)).any(axis=0) & may[counted]
         self.by_sync["auto"].add(block[~doubt], agrees0[:, ~doubt], recorded[~doubt], moves0[:, ~doubt])
         if doubt.any():
             told = np.vstack([agrees0, agrees1, moves0, moves1, recorded])
             fold = fold_of(column("ts_ns")[doubt], self._first)
-            self.doubtful.add(block[doubt], fold, column("waker_task")[doubt], column("task")[doubt], told[:, doubt])
+            self.doubtful.add(block[doubt], fold, waker[counted][doubt], column("task")[doubt], told[:, doubt])
 
     def table(self, names: Sequence[str]) -> Columns:
         """The `trial` table."""

@@ -77,9 +77,9 @@ class Asked(NamedTuple):
     """The panel's answers over all decisions (engine/panel.hpp), and what tells the decisions apart."""
 
     ts: npt.NDArray[np.int64]
-    waker: npt.NDArray[np.uint32]
+    waker: Ints
     wakee: npt.NDArray[np.uint32]
-    from_task: Bools
+    may: Bools
     llc_waker: npt.NDArray[np.uint16]
     llc_prev: npt.NDArray[np.uint16]
     agreed: npt.NDArray[np.uint32]
@@ -152,7 +152,7 @@ class _Told:
 
     def __init__(self, asked: Asked, names: Ints) -> None:
         self._asked = asked
-        self._sites = Sites.of(asked.waker, asked.wakee, names, asked.from_task)
+        self._sites = Sites.of(asked.waker, asked.wakee, names, asked.may)
         hits = (asked.agreed & _MODELLED).reshape(-1, 4) > 0
         never, always = asked.wide == 0, asked.wide == (1 << len(FIRST_FLIPS)) - 1
         hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
@@ -170,7 +170,7 @@ class _Told:
             if found.setdefault(wide.tobytes(), h) == h:
                 votes = np.zeros(len(self._row), np.int8)
                 clear, set_ = (self._hits[self._open, 2 * wide + k] for k in (0, 1))
-                votes[self._open] = sync.evidence(self._sites.from_task[self._open], clear, set_)
+                votes[self._open] = sync.evidence(self._sites.may[self._open], clear, set_)
                 out.append((h, votes))
         return out
 

@@ -116,14 +116,14 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     };
     // What placement reads changes until it ends. Where probes saw the function return, the decision is taken there, else
     // when it ends as a rule (ReplayOptions::settle), or with the next event of the waker's CPU, before which it ended.
+    const auto took = [&](Cpu waker) { return waker.v < opt_.settle.size() ? opt_.settle[waker.v] : 0; };
     auto waking = [&](size_t i) {
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
         const bool probed = !opt_.blind && d.probes.id.at(row);
-        const Ns settle = c.v < opt_.settle.size() ? opt_.settle[c.v] : 0;
-        if (!probed && settle == 0) return opening(b.waking.id[i], b.waking.ts[i]);
+        if (!probed && took(c) == 0) return opening(b.waking.id[i], b.waking.ts[i]);
         if (!probed) {
-            const std::pair due(b.waking.ts[i] + settle, row);
+            const std::pair due(b.waking.ts[i] + took(c), row);
             due_.insert(std::upper_bound(due_.begin(), due_.end(), due), due);
         }
         calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);

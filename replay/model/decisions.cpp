@@ -301,8 +301,8 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
         return bypass_on_rq;
     if (!x.closed) return unclosed;
     if (!r.waker) return waker_lost;
+    if (one_cpu) return pinned;  // also where it has to leave a CPU: it was bound while it slept
     if (x.moved && r.chosen != r.prev) return moved;
-    if (one_cpu) return pinned;
     // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5). From 6.12 on the same picture
     // may be a delayed task woken in place.
     const bool placed_for_sure = !kernel_.at_least(6, 12) && (r.waker == r.prev || x.wakeup_cpu != *r.prev);

@@ -192,7 +192,7 @@ def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
     decisions = w.decisions((6, 1))
     picked = []
     for settle in (0, 4_000, 40_000):
-        options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": settle}
+        options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [settle] * 4}
         specs = [("oracle-idle", {})]
         loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
         loop.run(decisions.batches[0], None, decisions.parts[0])

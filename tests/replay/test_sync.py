@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewake import importing
+from rewake.forms import ENUMS, Columns
 from rewake.replay import probes, sync
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import LEAST, Sites, by_fold, causal, evidence
+from rewake.replay.sync import LEAST, Sites, by_fold, causal, evidence, wakers
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
 Row = tuple[int, int, bool, bool, bool]
@@ -25,9 +26,9 @@ def run(rows: list[Row], folds: list[int] | None = None, names: list[int] | None
     """Rows: waker, wakee, from task context, agrees with the flag clear, set. `folds`: None: causal."""
     columns = list(zip(*rows, strict=True)) or [()] * 5
     waker, wakee = (np.array(c, np.uint32) for c in columns[:2])
-    from_task, clear, set_ = (np.array(c, np.bool_) for c in columns[2:])
-    sites = Sites.of(waker, wakee, np.array(names or list(range(9)), np.int64), from_task)
-    votes = evidence(from_task, clear, set_)
+    may, clear, set_ = (np.array(c, np.bool_) for c in columns[2:])
+    sites = Sites.of(waker, wakee, np.array(names or list(range(9)), np.int64), may)
+    votes = evidence(may, clear, set_)
     if folds is None:
         found: list[bool] = causal(sites, votes)[0].tolist()
         return found
@@ -44,6 +45,17 @@ def test_a_relation_takes_what_the_other_folds_say() -> None:
     contra = [(1, 3, *CONTRA)] * 8
     assert run([*pro, *contra, (1, 2, *MUTE)], [0] * (LEAST + 8) + [1])[-1] is True, "the relation's own votes go first"
     assert run([], []) == []
+
+
+def test_a_softirq_is_its_own_waker_and_a_hardirq_none() -> None:
+    task, softirq, hardirq = (ENUMS["irq_ctx"].index(name) for name in ("task", "softirq", "hardirq"))
+    columns: Columns = {
+        "waker_task": (np.array([1, 2, 1, 0, 0], np.uint32), np.array([False, False, False, True, True])),
+        "irq_ctx": (np.array([task, softirq, hardirq, softirq, 0], np.uint8), np.array([False] * 4 + [True])),
+    }
+    waker, may = wakers(columns, np.arange(10))
+    assert may.tolist() == [True, True, False, True, False]
+    assert waker[[0, 1, 3]].tolist() == [1, 9, 9]
 
 
 def test_tasks_of_one_name_speak_for_each_other() -> None:

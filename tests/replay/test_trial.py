@@ -15,7 +15,7 @@ from rewake.replay import trial
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec, parse
-from rewake.replay.sync import Sites, by_fold, evidence
+from rewake.replay.sync import Sites, by_fold, evidence, wakers
 from rewake.replay.unseen import FOLDS, fold_of
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -40,8 +40,9 @@ def alone(recording: Recording, spec: PolicySpec) -> dict[str, Any]:
     for _, d in loop.run(engines, irq=False):
         fair = np.isin(d["class"], [0, 1]) & (d["kind"] == ENUMS["decision_kind"].index("wake"))
         columns = {name: with_null(d[name])[0][fair].copy() for name in
-                   ("ts_ns", "waker_task", "task", "irq_ctx", "chosen_cpu", "prev_cpu")}  # fmt: skip
-        columns["context_unknown"] = with_null(d["irq_ctx"])[1][fair]
+                   ("ts_ns", "task", "chosen_cpu", "prev_cpu")}  # fmt: skip
+        waker, may = wakers(d, loop.names())
+        columns |= {"by": waker[fair], "may": may[fair]}
         for sync, engine in enumerate(engines):
             columns[f"cpu{sync}"] = with_null(engine.ledger(0)["cpu"])[0][fair].copy()
         parts.append(columns)
@@ -67,12 +68,12 @@ def test_counts_are_those_of_each_candidate_alone(recording: Recording, tmp_path
     chosen: dict[tuple[str, str], Any] = {}
     for name, r in replayed.items():
         agrees = [r[f"cpu{s}"] == r["chosen_cpu"] for s in (0, 1)]
-        from_task = (r["irq_ctx"] == 0) & ~r["context_unknown"]
-        sites = Sites.of(r["waker_task"], r["task"], Loop(recording, 0).names(), from_task)
+        may = r["may"]
+        sites = Sites.of(r["by"], r["task"], Loop(recording, 0).names(), may)
         fold = fold_of(r["ts_ns"], first)
         sync = np.zeros(len(fold), np.bool_)
         for f in range(FOLDS):
-            flags = by_fold(sites, evidence(from_task, *agrees), fold, FOLDS)
+            flags = by_fold(sites, evidence(may, *agrees), fold, FOLDS)
             sync[fold == f] = flags.of(f)[fold == f]
         differ += int((agrees[0] != agrees[1]).sum())
         for mode, cpu in (("0", r["cpu0"]), ("1", r["cpu1"]), ("auto", np.where(sync, r["cpu1"], r["cpu0"]))):

@@ -97,12 +97,8 @@ def command(
     steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html", f"{me} query {shown} --list"]
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
-    over = [
-        p.policy
-        for p in report.over_exposed()
-        if (of := known.get(p.base.partition("@")[0])) and not p.reference and not of["reads_irq"]
-    ]
-    if over:  # what simulate takes: neither plugins nor policies that read the interrupt load
+    over = [p.policy for p in report.over_exposed() if p.base.partition("@")[0] in known and not p.reference]
+    if over:  # what simulate takes: no plugins
         steps.insert(1, f"{me} simulate {source} --policy {shlex.quote(over[0])}")
     _answers.print_report(report, opened, format_, steps)
     _answers.complain_of_plugins(run)

@@ -344,6 +344,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
             machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);
         }
+        if (kind == Kind::exec) machine_.move_running(p, w.prev);  // before learn(): it was there when the probe looked
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (!irq_.empty()) irq_.advance(ts);
         const bool inferred_mask = d.allowed && !null(d.allowed_null);
@@ -366,7 +367,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const bool slow = kind != Kind::wake || topo_.balance_wake;
-        if (kind == Kind::exec) machine_.move_running(p, w.prev);
         if (slow || topo_.asym || opt_.log_inputs) {
             const Machine::TaskUtil u = machine_.task_util(machine_.task(p), w.prev);
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;

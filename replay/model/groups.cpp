@@ -70,9 +70,13 @@ void GroupQueues::tell(uint16_t g, Cell& x, Ns now) {
     x.told_at = now;
 }
 
-/// calc_group_shares and reweight_entity. An entity without anything below keeps its weight.
+/// update_cfs_group: an entity without anything below keeps its weight.
 void GroupQueues::weigh(Cell& x, uint16_t g, Above up) {
-    if (x.weight == 0) return;
+    if (x.weight != 0) reweigh(x, g, up);
+}
+
+/// calc_group_shares and reweight_entity.
+void GroupQueues::reweigh(Cell& x, uint16_t g, Above up) {
     const int64_t load = std::max(x.weight, x.pelt.load_avg);
     const int64_t all = total_[g] - x.told + load;
     const int64_t shares = groups_[g].shares;
@@ -136,6 +140,21 @@ void GroupQueues::update_all(const At& at) {
     for (size_t g = groups_.size(); --g > 0;) {
         tell(static_cast<uint16_t>(g), cell(static_cast<uint16_t>(g), at.cpu), at.now);
         settle(static_cast<uint16_t>(g), at, false);
+    }
+}
+
+void GroupQueues::begin(const std::vector<At>& at) {
+    for (size_t k = groups_.size(); --k > 0;) {
+        const auto g = static_cast<uint16_t>(k);
+        for (const At& there : at) {
+            accrue_chain(g, there);
+            Cell& x = cell(g, there.cpu);
+            total_[g] += x.pelt.load_avg - std::exchange(x.told, x.pelt.load_avg);
+        }
+        for (const At& there : at) {
+            settle(g, there, false);
+            reweigh(cell(g, there.cpu), g, above(g, there));
+        }
     }
 }
 

@@ -57,6 +57,8 @@ class GroupQueues {
     void update(uint16_t g, const At& at, bool reweigh);
     /// A tick of a busy CPU: the same for the group of the running task.
     void tick(const At& at);
+    /// Before the first event, `at` of all CPUs: the entities get the weights that the attached tasks would have left them.
+    void begin(const std::vector<At>& at);
     /// All groups there: what the balancer does.
     void update_all(const At& at);
     /// A task of weight `weight` that is attached there queues in `g`, or leaves that queue.
@@ -134,6 +136,7 @@ class GroupQueues {
     void tell(uint16_t g, Cell& x, Ns now);
     void settle(uint16_t g, const At& at, bool reweigh);
     void weigh(Cell& x, uint16_t g, Above up);
+    void reweigh(Cell& x, uint16_t g, Above up);
 
     std::vector<TaskGroup> groups_;
     size_t n_cpus_;

@@ -110,6 +110,11 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         t.util_est = static_cast<int32_t>(t.pelt.util);
         attach(t, x.cpu);
     }
+    if (groups_.any()) {
+        std::vector<GroupQueues::At> all;
+        for (uint16_t c = 0; c < cpus_.size(); ++c) all.push_back(at(Cpu(c)));
+        groups_.begin(all);
+    }
     for (uint16_t c = 0; c < cpus_.size(); ++c) update_blocked(Cpu(c));
 }
 

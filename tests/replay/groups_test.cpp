@@ -76,6 +76,21 @@ TEST(GroupQueues, AnEntityTakesOverTheUtilisationOfAGroupThatStoodStill) {
     EXPECT_NEAR(root.util_avg, 900, 5);
 }
 
+TEST(GroupQueues, EntitiesBeginWithTheWeightOfTheLoadThatIsThere) {
+    GroupQueues groups({{}, {.parent = 0, .shares = 1024}, {.parent = 1, .shares = 256}}, 2);
+    QueuePelt root[2];
+    int64_t weight[2] = {0, 0};
+    int32_t entities[2] = {0, 0};
+    std::vector<GroupQueues::At> at;
+    for (const Cpu c : {k0, k1}) at.push_back({c, {root[c.v], weight[c.v], entities[c.v]}, 10 * kMs, 10 * kMs});
+    for (const GroupQueues::At& there : at) groups.attach(2, there, averages(512, 100), 1024);
+    groups.begin(at);
+    for (const Cpu c : {k0, k1}) {
+        EXPECT_EQ(groups.queue(1, c).load_avg, 64);  // half of 256, for half of the time
+        EXPECT_EQ(root[c.v].load_avg, 256);  // half of 1024 likewise
+    }
+}
+
 class Groups : public testing::Test {
   protected:
     /// Tasks 4 and 5 are of group 1, task 6 of group 2 below it, task 7 of the root group.

@@ -189,6 +189,8 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
+                if (!guesses_.empty())
+                    started(TaskId(b.sw.next_task[i]), c, machine_.is_idle_task(TaskId(b.sw.prev_task[i])));
                 if (const TaskId in(b.sw.next_task[i]); !idle && !table_.allowed(in).mask.test(c))
                     strayed_[in.v] = true;
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
@@ -298,6 +300,24 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     if (seen.flips && flips_seen_[w.curr.v]) bits |= kFlips;
     if (seen.has_idle_cores && same_llc) bits |= kHasIdleCores;
     return bits;
+}
+
+/// A wakee that starts straight from idle on the CPU that was chosen found it idle, so placement ended before it set
+/// recent_used_cpu; one that had to wait, or was pulled away, did not.
+void OpenLoop::started(TaskId p, Cpu c, bool from_idle) {
+    for (size_t i = 0; i < guesses_.size(); ++i) {
+        const RecentGuess g = guesses_[i];
+        if (g.p != p) continue;
+        const bool kept = from_idle && g.chosen == c;
+        for (Instance& in : instances_) {
+            if (!in.own) continue;
+            PolicyState::Task& own = in.policy->memory().task(p);
+            own.recent = kept ? g.before.recent : g.prev;
+            own.has_recent = !kept || g.before.has_recent;
+        }
+        guesses_.erase(guesses_.begin() + static_cast<std::ptrdiff_t>(i));
+        return;
+    }
 }
 
 void OpenLoop::take(const Shape& s) {
@@ -433,7 +453,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
-                in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
+                std::erase_if(guesses_, [&](const RecentGuess& g) { return g.p == p; });
+                if (in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_))
+                    guesses_.push_back({p, chosen, w.prev, own_task_});
                 asked_prev = (dec.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }

@@ -302,22 +302,20 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     return bits;
 }
 
-/// A wakee that starts straight from idle on the CPU that was chosen found it idle, so placement ended before it set
-/// recent_used_cpu; one that had to wait, or was pulled away, did not.
+/// A CPU that is still idle until somebody starts there was found idle, so placement ended before it set recent_used_cpu;
+/// one where the wakee had to wait for others was not.
 void OpenLoop::started(TaskId p, Cpu c, bool from_idle) {
-    for (size_t i = 0; i < guesses_.size(); ++i) {
-        const RecentGuess g = guesses_[i];
-        if (g.p != p) continue;
-        const bool kept = from_idle && g.chosen == c;
+    std::erase_if(guesses_, [&](RecentGuess& g) {
+        g.was_idle = g.was_idle || (from_idle && g.chosen == c);
+        if (g.p != p) return false;
         for (Instance& in : instances_) {
             if (!in.own) continue;
             PolicyState::Task& own = in.policy->memory().task(p);
-            own.recent = kept ? g.before.recent : g.prev;
-            own.has_recent = !kept || g.before.has_recent;
+            own.recent = g.was_idle ? g.before.recent : g.prev;
+            own.has_recent = !g.was_idle || g.before.has_recent;
         }
-        guesses_.erase(guesses_.begin() + static_cast<std::ptrdiff_t>(i));
-        return;
-    }
+        return true;
+    });
 }
 
 void OpenLoop::take(const Shape& s) {
@@ -455,7 +453,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (own) {
                 std::erase_if(guesses_, [&](const RecentGuess& g) { return g.p == p; });
                 if (in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_))
-                    guesses_.push_back({p, chosen, w.prev, own_task_});
+                    guesses_.push_back({p, chosen, w.prev, own_task_, false});
                 asked_prev = (dec.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }

@@ -247,6 +247,7 @@ class OpenLoop {
         TaskId p;
         Cpu chosen, prev;
         PolicyState::Task before;
+        bool was_idle;  ///< `chosen`, after it
     };
     void started(TaskId p, Cpu c, bool from_idle);
 

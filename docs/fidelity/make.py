@@ -213,8 +213,20 @@ def blind_targets(recordings: list[Measured]) -> Tables:
         holds = NOTHING if failed is None else f"{NO}: {', '.join(failed)}" if failed else YES
         held = held_by(found) if failed else ""
         best = num(probed.fidelity[AUTO]["skill"]) if probed else NOTHING
-        rows.append([f"`{found.name}`", num(mine["skill"]), name, best, pct(ratio), holds, aimed, held])
-    names = ["recording", "skill from events", "probed", "its skill", "share", "≥ 90 % holds", "aim"]
+        span = targets.skill_interval(mine)
+        known = [num(mine["skill"]), f"{mine['moved']:,}", f"{span[0]:.2f} to {span[1]:.2f}" if span else NOTHING]
+        rows.append([f"`{found.name}`", *known, name, best, pct(ratio), holds, aimed, held])
+    names = [
+        "recording",
+        "skill from events",
+        "moved wakeups",
+        "95 % interval",
+        "probed",
+        "its skill",
+        "share",
+        "≥ 90 % holds",
+        "aim",
+    ]
     return table([*names, "misses that the probed input turns"], rows)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -44,6 +45,23 @@ def with_probes(fidelity: dict[str, Any]) -> list[str]:
         return failed + (["misses"] if share is not None and share > QUIET_MISSES else [])
     limits = (("skill", "skill", SKILL), ("moved_agreement", "recall", MOVED), ("moved_precision", "precision", MOVED))
     return failed + [word for key, word, limit in limits if fidelity[key] is None or fidelity[key] < limit]
+
+
+def skill_interval(fidelity: dict[str, Any]) -> tuple[float, float] | None:
+    """95 % interval of the skill, which is 1 - misses / moved wakeups. None without moved wakeups.
+
+    Wilson's, for the share of the misses in both counts together, as if wakeups missed independently of each other.
+    """
+    moved: int = fidelity["moved"]
+    if not moved:
+        return None
+    misses: int = round((1 - fidelity["agreement"]) * fidelity["decisions"])
+    n = misses + moved
+    share, z = misses / n, 1.96
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (1 - s / (1 - s) for s in (middle + half, middle - half))
+    return low, high
 
 
 def workload(found: Measured) -> str:

@@ -193,6 +193,8 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 const Cpu c(b.sw.cpu[i]);
                 const bool idle = machine_.is_idle_task(TaskId(b.sw.next_task[i]));
                 segment_[c.v] = ends_[i];
+                if (!guesses_.empty())
+                    started(TaskId(b.sw.next_task[i]), c, machine_.is_idle_task(TaskId(b.sw.prev_task[i])));
                 if (const TaskId in(b.sw.next_task[i]); !idle && !table_.allowed(in).mask.test(c))
                     strayed_[in.v] = true;
                 if (!irq_.empty()) irq_.idle(c, idle, b.sw.ts[i]);
@@ -304,6 +306,22 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     return bits;
 }
 
+/// A CPU that is still idle until somebody starts there was found idle, so placement ended before it set recent_used_cpu;
+/// one where the wakee had to wait for others was not.
+void OpenLoop::started(TaskId p, Cpu c, bool from_idle) {
+    std::erase_if(guesses_, [&](RecentGuess& g) {
+        g.was_idle = g.was_idle || (from_idle && g.chosen == c);
+        if (g.p != p) return false;
+        for (Instance& in : instances_) {
+            if (!in.own) continue;
+            PolicyState::Task& own = in.policy->memory().task(p);
+            own.recent = g.was_idle ? g.before.recent : g.prev;
+            own.has_recent = !g.was_idle || g.before.has_recent;
+        }
+        return true;
+    });
+}
+
 void OpenLoop::take(const Shape& s) {
     CpuMask out = s.gone;
     for (int i = 0; i < topo_.words; ++i) out.w[i] |= s.inactive.w[i];
@@ -348,6 +366,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
             machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);
         }
+        if (kind == Kind::exec) machine_.move_running(p, w.prev);  // before learn(): it was there when the probe looked
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (!irq_.empty()) irq_.advance(ts);
         const bool inferred_mask = d.allowed && !null(d.allowed_null);
@@ -370,7 +389,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;
         w.migration_cost = opt_.migration_cost;
         const bool slow = kind != Kind::wake || topo_.balance_wake;
-        if (kind == Kind::exec) machine_.move_running(p, w.prev);
         if (slow || topo_.asym || opt_.log_inputs) {
             const Machine::TaskUtil u = machine_.task_util(machine_.task(p), w.prev);
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
@@ -437,7 +455,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
-                in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_);
+                std::erase_if(guesses_, [&](const RecentGuess& g) { return g.p == p; });
+                if (in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_))
+                    guesses_.push_back({p, chosen, w.prev, own_task_, false});
                 asked_prev = (dec.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }

@@ -33,8 +33,6 @@ void GroupQueues::accrue(uint16_t g, const At& at) {
     if (p.gone_load != 0) {
         x.news = true;
         x.arrived -= p.gone_runnable / 1024.0;
-        x.arrived_util -= p.gone_util;
-        x.arrived_runnable -= p.gone_runnable;
         x.decayed = true;
     }
     const Ns edge = p.edge;
@@ -45,10 +43,14 @@ void GroupQueues::accrue(uint16_t g, const At& at) {
     if (now <= x.at) return;
     const double keep = pelt_decay(now - x.at);
     x.runnable = x.runnable * keep + (x.queued ? 1 - keep : 0);
+    x.util = x.util * keep + (x.runs ? 1024 * (1 - keep) : 0);
+    x.tasks_waiting = x.tasks_waiting * keep + (x.queued ? 1024 * x.tasks * (1 - keep) : 0);
     x.at = now;
     if (now < x.edge) return;
     x.edge = now + kPeltPeriod - (now - x.edge) % kPeltPeriod;
     x.load_avg = static_cast<int64_t>(static_cast<double>(x.share) * x.runnable);
+    x.util_avg = static_cast<int32_t>(x.util);
+    x.runnable_avg = static_cast<int32_t>(x.tasks_waiting);
 }
 
 /// From the top, since a queue has to be up to date before what is on it changes.
@@ -68,9 +70,13 @@ void GroupQueues::tell(uint16_t g, Cell& x, Ns now) {
     x.told_at = now;
 }
 
-/// calc_group_shares and reweight_entity. An entity without anything below keeps its weight.
+/// update_cfs_group: an entity without anything below keeps its weight.
 void GroupQueues::weigh(Cell& x, uint16_t g, Above up) {
-    if (x.weight == 0) return;
+    if (x.weight != 0) reweigh(x, g, up);
+}
+
+/// calc_group_shares and reweight_entity.
+void GroupQueues::reweigh(Cell& x, uint16_t g, Above up) {
     const int64_t load = std::max(x.weight, x.pelt.load_avg);
     const int64_t all = total_[g] - x.told + load;
     const int64_t shares = groups_[g].shares;
@@ -88,8 +94,13 @@ void GroupQueues::weigh(Cell& x, uint16_t g, Above up) {
 void GroupQueues::settle(uint16_t g, const At& at, bool reweigh) {
     Cell& x = cell(g, at.cpu);
     const Above up = above(g, at);
-    tell(g, x, at.now);
+    const uint16_t parent = groups_[g].parent;
     if (x.news) {
+        // The entity's own averages, which went on while the group was throttled, become those of the group's queue.
+        const int32_t by_util = x.pelt.util_avg - std::exchange(x.util_avg, x.pelt.util_avg);
+        const int32_t by_runnable = x.pelt.runnable_avg - std::exchange(x.runnable_avg, x.pelt.runnable_avg);
+        if (by_util != 0) x.util = x.util_avg;
+        if (by_runnable != 0) x.tasks_waiting = x.runnable_avg;
         double runnable = x.runnable;
         if (x.arrived > 0) {
             runnable = std::min(1.0, runnable + x.arrived);
@@ -97,28 +108,28 @@ void GroupQueues::settle(uint16_t g, const At& at, bool reweigh) {
             const double rest = x.weight > 0 ? x.pelt.load / static_cast<double>(x.weight) : 0;
             runnable = std::min(runnable, rest);
         }
-        if (x.arrived != 0) runnable = std::max(runnable, x.pelt.util / 1024);  // of several tasks it may be above 1
+        if (x.arrived != 0) runnable = std::max(runnable, x.util / 1024);  // of several tasks it may be above 1
         const auto share = static_cast<double>(x.share);
         const auto load_avg = static_cast<int64_t>(share * runnable);
-        up.pelt.shift(share * (runnable - x.runnable), load_avg - x.load_avg, x.arrived_util, x.arrived_runnable);
+        up.pelt.shift(share * (runnable - x.runnable), load_avg - x.load_avg, by_util, by_runnable);
         x.runnable = runnable;
         x.load_avg = load_avg;
-        if (const uint16_t parent = groups_[g].parent) {
+        if (parent != 0) {
             Cell& p = cell(parent, at.cpu);
             p.news = p.decayed = true;
             p.arrived += x.arrived;
-            p.arrived_util += x.arrived_util;
-            p.arrived_runnable += x.arrived_runnable;
         }
         x.news = false;
         x.arrived = 0;
-        x.arrived_util = x.arrived_runnable = 0;
     }
+    if (parent != 0) tell(parent, cell(parent, at.cpu), at.now);  // before what weighing changes
     if (reweigh) weigh(x, g, up);
 }
 
 void GroupQueues::update(uint16_t g, const At& at, bool reweigh) {
+    if (g == 0) return;
     accrue_chain(g, at);
+    tell(g, cell(g, at.cpu), at.now);
     for (; g != 0; g = groups_[g].parent) settle(g, at, reweigh);
 }
 
@@ -126,12 +137,31 @@ void GroupQueues::tick(const At& at) { update(running_[at.cpu.v], at, true); }
 
 void GroupQueues::update_all(const At& at) {
     for (size_t g = 1; g < groups_.size(); ++g) accrue(static_cast<uint16_t>(g), at);
-    for (size_t g = groups_.size(); --g > 0;) settle(static_cast<uint16_t>(g), at, false);
+    for (size_t g = groups_.size(); --g > 0;) {
+        tell(static_cast<uint16_t>(g), cell(static_cast<uint16_t>(g), at.cpu), at.now);
+        settle(static_cast<uint16_t>(g), at, false);
+    }
+}
+
+void GroupQueues::begin(const std::vector<At>& at) {
+    for (size_t k = groups_.size(); --k > 0;) {
+        const auto g = static_cast<uint16_t>(k);
+        for (const At& there : at) {
+            accrue_chain(g, there);
+            Cell& x = cell(g, there.cpu);
+            total_[g] += x.pelt.load_avg - std::exchange(x.told, x.pelt.load_avg);
+        }
+        for (const At& there : at) {
+            settle(g, there, false);
+            reweigh(cell(g, there.cpu), g, above(g, there));
+        }
+    }
 }
 
 void GroupQueues::enqueue(uint16_t g, const At& at, int64_t weight) {
     accrue_chain(g, at);
     Cell& own = cell(g, at.cpu);
+    tell(g, own, at.now);
     own.weight += weight;
     own.entities += 1;
     for (; g != 0; g = groups_[g].parent) {
@@ -147,9 +177,15 @@ void GroupQueues::enqueue(uint16_t g, const At& at, int64_t weight) {
     }
 }
 
-void GroupQueues::dequeue(uint16_t g, const At& at, int64_t weight) {
+void GroupQueues::dequeue(uint16_t g, const At& at, int64_t weight, const Pelt* taken) {
     accrue_chain(g, at);
     Cell& own = cell(g, at.cpu);
+    if (taken) {  // before the group is weighed
+        own.pelt.detach(*taken);
+        own.news = own.changed = true;
+        own.arrived -= taken->load_avg / static_cast<double>(std::max<int64_t>(weight, 1));
+    }
+    tell(g, own, at.now);
     own.weight -= weight;
     own.entities -= 1;
     for (; g != 0; g = groups_[g].parent) {
@@ -171,19 +207,6 @@ void GroupQueues::attach(uint16_t g, const At& at, const Pelt& p, int64_t weight
     x.pelt.attach(p);
     x.news = x.changed = true;
     x.arrived += static_cast<double>(p.load_avg) / static_cast<double>(std::max<int64_t>(weight, 1));
-    x.arrived_util += p.util_avg;
-    x.arrived_runnable += p.runnable_avg;
-}
-
-void GroupQueues::detach(uint16_t g, const At& at, const Pelt& p) {
-    accrue_chain(g, at);
-    Cell& x = cell(g, at.cpu);
-    x.pelt.detach(p);
-    x.news = x.changed = true;
-    x.arrived -= p.runnable_avg / 1024.0;
-    x.arrived_util -= p.util_avg;
-    x.arrived_runnable -= p.runnable_avg;
-    for (; g != 0; g = groups_[g].parent) settle(g, at, false);
 }
 
 void GroupQueues::run(uint16_t g, const At& at) {
@@ -191,12 +214,20 @@ void GroupQueues::run(uint16_t g, const At& at) {
     if (last == 0 && g == 0) return;
     accrue_chain(last, at);
     accrue_chain(g, at);
-    for (uint16_t x = last; x != 0; x = groups_[x].parent)
-        cell(x, at.cpu).runs = cell(x, at.cpu).decayed = false;  // put_prev_entity tells nothing
-    for (uint16_t x = g; x != 0; x = groups_[x].parent) {
-        cell(x, at.cpu).runs = true;
-        tell(x, cell(x, at.cpu), at.now);
-    }
+    // Where both are below one group, nothing changes above its queue (pick_next_task_fair).
+    uint16_t both = g;
+    while (!within(last, both)) both = groups_[both].parent;
+    auto up_to_it = [&](uint16_t from, auto touch) {
+        for (uint16_t x = from; x != 0; x = groups_[x].parent) {
+            touch(x, cell(x, at.cpu));
+            if (x == both) break;
+        }
+    };
+    up_to_it(last, [](uint16_t, Cell& x) { x.runs = x.decayed = false; });  // put_prev_entity tells nothing
+    up_to_it(g, [&](uint16_t k, Cell& x) {
+        x.runs = true;
+        tell(k, x, at.now);
+    });
     running_[at.cpu.v] = g;
 }
 

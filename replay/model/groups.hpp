@@ -57,14 +57,16 @@ class GroupQueues {
     void update(uint16_t g, const At& at, bool reweigh);
     /// A tick of a busy CPU: the same for the group of the running task.
     void tick(const At& at);
+    /// Before the first event, `at` of all CPUs: the entities get the weights that the attached tasks would have left them.
+    void begin(const std::vector<At>& at);
     /// All groups there: what the balancer does.
     void update_all(const At& at);
     /// A task of weight `weight` that is attached there queues in `g`, or leaves that queue.
     void enqueue(uint16_t g, const At& at, int64_t weight);
-    void dequeue(uint16_t g, const At& at, int64_t weight);
-    /// A task brings its averages along, or takes them away, at once or at the next update of a queue.
+    /// `taken`: averages of a task that moves to another CPU while it is queued.
+    void dequeue(uint16_t g, const At& at, int64_t weight, const Pelt* taken = nullptr);
+    /// A task brings its averages along, or takes them away at the next update of the queue.
     void attach(uint16_t g, const At& at, const Pelt& p, int64_t weight);
-    void detach(uint16_t g, const At& at, const Pelt& p);
     void detach_later(uint16_t g, Cpu c, const Pelt& p) { queue(g, c).detach_later(p); }
     /// The CPU runs a task of `g` from now on; 0: none, or one of the root group.
     void run(uint16_t g, const At& at);
@@ -105,10 +107,11 @@ class GroupQueues {
         int64_t share = 2;  // what it weighs
         double runnable = 0;  // share of the time that it was queued, as an average
         int64_t load_avg = 0;  // share * runnable, as of its last period
+        double util = 0, tasks_waiting = 0;  // 1024 while the group runs, and for each of its tasks there
+        int32_t util_avg = 0, runnable_avg = 0;  // the same, as of its last period
         Ns at = 0, edge = 0;  // on the clock of the queue above
         // What came and went since the entity last told the queue above.
         double arrived = 0;
-        int32_t arrived_util = 0, arrived_runnable = 0;
         bool news = false;
         // Its part of the group's load on all CPUs.
         int64_t told = 0;
@@ -133,6 +136,7 @@ class GroupQueues {
     void tell(uint16_t g, Cell& x, Ns now);
     void settle(uint16_t g, const At& at, bool reweigh);
     void weigh(Cell& x, uint16_t g, Above up);
+    void reweigh(Cell& x, uint16_t g, Above up);
 
     std::vector<TaskGroup> groups_;
     size_t n_cpus_;

@@ -102,7 +102,7 @@ void Machine::estimate(Task& t, bool counts) {
     if (std::exchange(t.estimated, counts) != counts) cpus_[t.cpu.v].util_est += counts ? t.util_est : -t.util_est;
 }
 
-void Machine::uncount(Task& t) {
+void Machine::uncount(Task& t, bool moves) {
     estimate(t, false);
     if (!t.counted) return;
     const Cpu c = t.cpu;
@@ -112,7 +112,7 @@ void Machine::uncount(Task& t) {
         accrue(c);
         accrue(t, t.state == State::running);
         if (t.group) {
-            groups_.dequeue(t.group, at(c), t.weight);
+            groups_.dequeue(t.group, at(c), t.weight, moves ? &t.pelt : nullptr);
         } else {
             const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
             double& waiting = cpus_[c.v].pelt.waiting;
@@ -162,8 +162,8 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     if (t.state == State::queued || t.state == State::throttled) unlink(id, t);
     thaw(t);
     drop_pending(t);
-    moved_queued_ = t.counted;
-    uncount(t);
+    moved_queued_ = t.counted && t.cpu != c;
+    uncount(t, moved_queued_);
     const bool throttled = t.group && (groups_.stopped(t.group, c) || starved(t.group, c));
     if (throttled) {
         t.cpu = c;
@@ -235,6 +235,12 @@ void Machine::catch_up(Cpu c) {
     now_ = now;
 }
 
+/// Groups learn of the load on all CPUs at every tick.
+void Machine::tick_all() {
+    next_tick_ = now_ - (now_ - tick_phase_) % tick_ + tick_;
+    for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c));
+}
+
 /// Its nice value changed: its averages follow at once (reweight_task).
 void Machine::reweigh(Task& t, int32_t weight) {
     const double before = t.pelt.load;
@@ -261,12 +267,7 @@ void Machine::attach(Task& t, Cpu c) {
     if (!t.is_attached) {
         // nothing to take it from
     } else if (moved_queued_) {
-        if (t.group) {
-            accrue(t.attached);
-            groups_.detach(t.group, at(t.attached), t.pelt);
-        } else {
-            cpus_[t.attached.v].pelt.detach(t.pelt);
-        }
+        if (!t.group) cpus_[t.attached.v].pelt.detach(t.pelt);  // else dequeue() has taken it off
         publish(t.attached);
     } else {  // a sleeper decays as far as its old CPU's averages did; what that leaves out of an idle time comes after (6.0+)
         catch_up(t.attached);
@@ -308,7 +309,7 @@ void Machine::move_running(TaskId p, Cpu c) {
         from.fair -= 1, to.fair += 1;
         from.util_est -= t.util_est, to.util_est += t.util_est;
         if (t.group) {
-            groups_.dequeue(t.group, at(t.cpu), t.weight), groups_.detach(t.group, at(t.cpu), t.pelt);
+            groups_.dequeue(t.group, at(t.cpu), t.weight, &t.pelt);
             groups_.attach(t.group, at(c), t.pelt, t.weight), groups_.enqueue(t.group, at(c), t.weight);
         } else {
             view_.cfs_nr[t.cpu.v] -= 1, view_.cfs_nr[c.v] += 1;
@@ -442,6 +443,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     grow(prev);
     grow(next);
     if (now_ >= next_period_) periods();
+    if (now_ >= next_tick_) tick_all();
     accrue(c);
     if (cpu.curr_known && cpu.curr != prev) {
         resync(c, ts);
@@ -614,6 +616,7 @@ void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
 void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     view_.now = now_ = ts;
     if (now_ >= next_period_) periods();
+    if (now_ >= next_tick_) tick_all();
     if (!waits_.empty()) look_for_held();
     catch_up(prev);
     catch_up(waker);
@@ -623,15 +626,16 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
 
 void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                     std::optional<int32_t> nr_idle_scan) {
+    // What is recorded is as of the last period; what came since then stays.
     if (load) {
         Pelt& own = tasks_[p.v].pelt;
+        own.load = std::max(0.0, own.load + static_cast<double>(*load - own.load_avg));
         own.load_avg = static_cast<int32_t>(*load);
-        own.load = static_cast<double>(*load);
     }
     if (rq_load) {
         QueuePelt& own = queue(tasks_[p.v], prev);
+        own.load = std::max(0.0, own.load + static_cast<double>(*rq_load - own.load_avg));
         own.load_avg = *rq_load;
-        own.load = static_cast<double>(*rq_load);
         publish(prev);
     }
     if (nr_idle_scan) {

@@ -230,7 +230,8 @@ class Machine {
     }
     void set_prio(Task& t, int prio);
     void count(TaskId id, Task& t, Cpu c);
-    void uncount(Task& t);
+    /// `moves`: and leaves at once for the run queue of another CPU.
+    void uncount(Task& t, bool moves = false);
     void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
@@ -245,6 +246,7 @@ class Machine {
     void accrue(Cpu c);
     void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
     void catch_up(Cpu c);
+    void tick_all();
     void update_blocked(Cpu c);
     void balance(Cpu c, bool is_idle, Ns jiffy);
     void balance_idle(Cpu by);
@@ -310,6 +312,7 @@ class Machine {
         int n = 0;
     } pull_;  ///< the latest one: tasks that a balance takes off another CPU
     Ns pull_time(Cpu orig, Cpu by, Ns ts);
+    Ns next_tick_ = std::numeric_limits<Ns>::max();  ///< of all CPUs; with groups only
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     Ns began_ = 0;  ///< when the recording did
     bool guessed_ = false;  ///< averages of older tasks: guess()

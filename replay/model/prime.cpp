@@ -110,6 +110,11 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         t.util_est = static_cast<int32_t>(t.pelt.util);
         attach(t, x.cpu);
     }
+    if (groups_.any()) {
+        std::vector<GroupQueues::At> all;
+        for (uint16_t c = 0; c < cpus_.size(); ++c) all.push_back(at(Cpu(c)));
+        groups_.begin(all);
+    }
     for (uint16_t c = 0; c < cpus_.size(); ++c) update_blocked(Cpu(c));
 }
 
@@ -141,6 +146,7 @@ void Machine::prime(const Batch& b, const EventOrder& order,
         if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
     for (CpuState& c : cpus_) c.clock = c.pelt.at = now_, c.clock_at = now_;
     began_ = now_;
+    if (groups_.any()) next_tick_ = now_;
     balances_ = b.balance.n > 0;
     guess(b, order, running);
     order.walk([&](Event e, size_t i) {

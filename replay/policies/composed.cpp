@@ -138,19 +138,20 @@ void Composed::fork(TaskId parent, TaskId child, Cpu cpu) {
     state.buddy(child) = buddy;
 }
 
-void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made,
+bool Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made,
                       const PolicyState::Task& before, const std::vector<uint8_t>& hic) {
-    if (w.kind != Kind::wake || !made.class_called || made.cpu == recorded) return;
+    if (w.kind != Kind::wake || !made.class_called || made.cpu == recorded) return false;
     // An idle waker or prev CPU came out of the early exits X1 and X2, anything else from X4 or later. What looks busy was
     // idle a moment before or after, where X4 has an idle CPU to take: only an early exit keeps a wakeup from that.
-    const bool early =
-        (recorded == w.waker || recorded == w.prev) && (v.avail.test(recorded) || made.branch == Branch::x4);
+    const bool could = recorded == w.waker || recorded == w.prev, idle = v.avail.test(recorded);
+    const bool early = could && (idle || made.branch == Branch::x4);
+    const bool guessed = c_.recent_reached && could && !idle;
     if (c_.recent_reached) {
         PolicyState::Task& p = state.task(w.p);
         p.recent = early ? before.recent : w.prev;
         p.has_recent = !early || before.has_recent;
     }
-    if (!c_.idle_cores || !topo_.smt_active) return;
+    if (!c_.idle_cores || !topo_.smt_active) return guessed;
     // A whole idle core was found, or none was looked for: the flag stays. Else the search that failed cleared it.
     state.hic = hic;
     const CpuMask& smt = topo_.smt[recorded.v];
@@ -159,7 +160,7 @@ void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
     const bool recent = before.has_recent && recorded == before.recent && v.avail.test(recorded);
     const uint16_t llc = topo_.llc[recorded.v].v;
     const bool found = recorded != w.waker && recorded != w.prev;  // so there was a search, whatever nr_idle_scan says
-    if (early || recent || core_idle) return;
+    if (early || recent || core_idle) return guessed;
     // A target that is busy although prev has an idle sibling: that was not looked for, because the flag was set.
     bool sibling = false;
     if (!found && !w.curr_kthread && topo_.share_cache(w.prev, recorded))
@@ -169,6 +170,7 @@ void Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
         state.hic[llc] = 1;
     else if (found || v.nr_idle_scan[llc] != 0)
         state.hic[llc] = 0;
+    return guessed;
 }
 
 PolicyEntry composed_entry(PolicyInfo info, Compose compose) {

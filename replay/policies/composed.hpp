@@ -45,7 +45,7 @@ class Composed final : public Policy {
     }
     bool energy_aware() const override { return c_.energy_aware; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
-    void follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,
+    bool follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,
                 const std::vector<uint8_t>& hic) override;
 
     /// select-idle-sibling alone, without the core's check.

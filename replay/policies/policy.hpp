@@ -147,8 +147,11 @@ class Policy {
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// The recorded kernel's own column learns what its kernel did of `w`, so that its state is that kernel's and not that of
     /// its own misses. `before`: recent_used_cpu and has_idle_cores as of the decision. `made`: its own decision.
-    virtual void follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
-                        const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {}
+    /// Whether recent_used_cpu of the wakee became prev may then be a guess: true.
+    virtual bool follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
+                        const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {
+        return false;
+    }
     /// Before the first decision: wakee_flips of the tasks that were there before the recording began.
     /// The private state that decides: that of the base where a policy asks another one's steps.
     virtual PolicyState& memory() { return state; }

@@ -144,11 +144,12 @@ def synthetic() -> list[Any]:
     fork = {"kind": "fork", "decisions": 8, "agreed": 6, "prev_agreed": 2, "llc_agreed": 8, "llc_prev_agreed": 4}
     kinds = {"wake": wake | {"llc_prev_agreed": 900}, "fork": fork}
     fidelity = {
-        "policy": "linux-6.12", "agreement": 0.97, "prev_agreement": 0.7, "skill": 0.9, "moved_agreement": 0.93,
+        "policy": "linux-6.12", "decisions": 1000, "moved": 300, "agreement": 0.97, "prev_agreement": 0.7, "skill": 0.9,
+        "moved_agreement": 0.93,
         "moved_precision": 0.91, "llc_skill": 0.7, "inputs_assumed_pct": {"any": 12.5}, "kinds": kinds,
     }  # fmt: skip
     worse = fidelity | {"agreement": 0.91, "skill": 0.7}
-    quiet = fidelity | {"agreement": 0.98, "prev_agreement": 0.95, "skill": 0.6}
+    quiet = fidelity | {"moved": 50, "agreement": 0.98, "prev_agreement": 0.95, "skill": 0.6}
     budget = {
         "decisions": 1000, "misses": 30, "proven": 0, "possible": 20, "unexplained": 10, "equivalent": 3,
         "open_order": 4, "order_agreement": 0.974, "order_answers": 1.01, "causes": [cause("idle", 0, 20)],
@@ -244,6 +245,17 @@ def test_targets_with_probes(
         "moved_precision": precision,
     }  # fmt: skip
     assert targets.with_probes(fidelity) == failed
+
+
+@pytest.mark.parametrize(("misses", "moved"), [(2, 6), (0, 12), (9, 8), (495, 4062)])
+def test_interval_of_a_skill(misses: int, moved: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    fidelity = {"decisions": 20_606, "agreement": 1 - misses / 20_606, "moved": moved}
+    share = stats.binomtest(misses, misses + moved).proportion_ci(0.95, "wilson")
+    low, high = targets.skill_interval(fidelity)
+    assert (low, high) == tuple(pytest.approx(1 - s / (1 - s), abs=1e-3) for s in (share.high, share.low))
+    assert low < 1 - misses / moved <= high
+    assert targets.skill_interval(fidelity | {"moved": 0}) is None
 
 
 def recording(name: str, workload: str, topology: str, kernel: str, probed: bool) -> Any:

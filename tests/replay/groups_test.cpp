@@ -32,6 +32,65 @@ TEST(GroupQueues, AnEntityOfBusyTasksCountsMoreThanItsWeight) {
     EXPECT_EQ(root.load_avg, 2000);  // runnable is at least their utilisation, together (update_tg_cfs_load)
 }
 
+Pelt averages(int32_t load, int32_t util) {
+    Pelt p;
+    p.load_avg = load, p.util_avg = p.runnable_avg = util;
+    return p;
+}
+
+TEST(GroupQueues, ATaskThatMovesIsTakenOffBeforeItsGroupIsWeighed) {
+    GroupQueues groups({{}, {.parent = 0, .shares = 1024}}, 2);
+    QueuePelt root[2];
+    int64_t weight[2] = {0, 0};
+    int32_t entities[2] = {0, 0};
+    for (const Cpu c : {k1, k0})
+        for (int i = 0; i < 2; ++i) {
+            const GroupQueues::At at{
+                c, {root[c.v], weight[c.v], entities[c.v]}, (10 + 2 * i) * kMs, (10 + 2 * i) * kMs};
+            groups.attach(1, at, averages(1024, 500), 1024);
+            groups.enqueue(1, at, 1024);
+        }
+    EXPECT_EQ(weight[0], 512);  // half of the load is there
+    const Pelt leaves = averages(1024, 500);
+    groups.dequeue(1, {k0, {root[0], weight[0], entities[0]}, 12 * kMs, 12 * kMs}, 1024, &leaves);
+    EXPECT_EQ(weight[0], 341);  // a third
+}
+
+TEST(GroupQueues, AnEntityTakesOverTheUtilisationOfAGroupThatStoodStill) {
+    GroupQueues groups({{}, {.parent = 0}}, 1);
+    QueuePelt root;
+    int64_t weight = 0;
+    int32_t entities = 0;
+    auto at = [&](Ns now) {
+        root.accrue(now, static_cast<double>(weight), entities, false);
+        return GroupQueues::At{k0, {root, weight, entities}, now, now};
+    };
+    groups.attach(1, at(10 * kMs), averages(1024, 800), 1024);
+    groups.enqueue(1, at(10 * kMs), 1024);
+    groups.dequeue(1, at(10 * kMs), 1024);
+    groups.stop(1, k0, 10 * kMs);
+    EXPECT_LT((at(210 * kMs), root.util_avg), 20);
+    groups.start(1, k0, 210 * kMs, false);
+    groups.attach(1, at(210 * kMs), averages(1024, 100), 1024);
+    groups.enqueue(1, at(210 * kMs), 1024);
+    EXPECT_NEAR(root.util_avg, 900, 5);
+}
+
+TEST(GroupQueues, EntitiesBeginWithTheWeightOfTheLoadThatIsThere) {
+    GroupQueues groups({{}, {.parent = 0, .shares = 1024}, {.parent = 1, .shares = 256}}, 2);
+    QueuePelt root[2];
+    int64_t weight[2] = {0, 0};
+    int32_t entities[2] = {0, 0};
+    std::vector<GroupQueues::At> at;
+    for (const Cpu c : {k0, k1}) at.push_back({c, {root[c.v], weight[c.v], entities[c.v]}, 10 * kMs, 10 * kMs});
+    for (const GroupQueues::At& there : at) groups.attach(2, there, averages(512, 100), 1024);
+    groups.begin(at);
+    for (const Cpu c : {k0, k1}) {
+        EXPECT_EQ(groups.queue(1, c).load_avg, 64);  // half of 256, for half of the time
+        EXPECT_EQ(root[c.v].load_avg, 256);  // half of 1024 likewise
+    }
+}
+
 class Groups : public testing::Test {
   protected:
     /// Tasks 4 and 5 are of group 1, task 6 of group 2 below it, task 7 of the root group.

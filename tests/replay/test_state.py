@@ -169,3 +169,31 @@ def test_every_column_places_forks_and_execs(policy: str) -> None:
     assert _engine.BRANCHES[fork["branch"]] == "SLOW"
     assert execed["cpu"] in (0, 3)
     assert fork["inputs_assumed"] & (1 << INPUTS.index("load"))
+
+
+def recent_after(*, stays_idle: bool) -> int:
+    """recent_used_cpu of task 8 after it was placed on its busy previous CPU 2, which it had come to from CPU 1."""
+    w = World(4, 12)
+    w.runs(1000, 2, 2, 10, "R").runs(1100, 0, 0, 9, "R").runs(1200, 1, 8, 11)
+    w.waking(10_000, 0, 8, 1, curr=9).migrate(10_100, 0, 8, 1, 2, curr=9).wakeup(10_200, 0, 8, 2)
+    w.runs(20_000, 2, 10, 8, "R").runs(30_000, 2, 8, 10)
+    w.waking(40_000, 0, 8, 2, curr=9)
+    if stays_idle:
+        w.runs(40_300, 2, 10, 2).wakeup(40_600, 0, 8, 2).runs(41_000, 2, 2, 8, "S")
+    else:
+        w.wakeup(40_600, 0, 8, 2).runs(41_000, 2, 10, 8, "R")
+    w.runs(50_000, 2, 8, 2).waking(60_000, 0, 8, 2, curr=9).wakeup(60_200, 0, 8, 2)
+    decisions = w.decisions()
+    options = {
+        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "log_inputs": True,
+    }  # fmt: skip
+    engine = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, options, [], [], [])
+    engine.run(decisions.batches[0], None, decisions.parts[0])
+    known, logged = engine.ledger(0)["known"][0], engine.inputs()
+    assert not known[1], "the column took an idle CPU"
+    return int(logged["recent_cpu"][2])
+
+
+def test_how_a_wakee_starts_tells_whether_its_recent_cpu_was_set() -> None:
+    assert recent_after(stays_idle=False) == 2
+    assert recent_after(stays_idle=True) == 1

@@ -19,6 +19,8 @@ from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers
 from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, nothing, scan_values
 
+Array = npt.NDArray[Any]
+
 DECISION_COLUMNS = (
     "event_id", "ts_ns", "kind", "class", "task", "waker_task", "waker_cpu", "irq_ctx", "prio", "prev_cpu",
     "chosen_cpu", "latency_ns", "low_confidence",
@@ -29,6 +31,12 @@ DEFAULT_HZ = 250
 
 _MIN_RANGE = 100
 """Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
+
+_ON_CPU_NS = 5_000
+"""A task that was switched out so shortly before it is woken may still be on its CPU (policies.md C3.6a)."""
+
+_SEARCH = 0.9
+"""When the search for a CPU is over, in parts of the time until its result is recorded (sched_migrate_task)."""
 
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
@@ -109,9 +117,25 @@ def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
     return [[int(n) for n in latency.get(str(cpu), ())] for cpu in range(n_cpus)]
 
 
+def _left(recording: Recording, k: int, task: Array, event: Array) -> Array:
+    """When each task was last switched out in that part, before the event; far in the past where it was not."""
+    switch = recording.read_part("switch", k, ("id", "ts_ns", "prev_task"))
+    key, ts = (with_null(switch["prev_task"])[0].astype(np.int64) << 40) + switch["id"], switch["ts_ns"]
+    found: Array = np.full(len(task), np.iinfo(np.int64).min)
+    if not len(key):
+        return found
+    order = np.argsort(key)
+    at = np.searchsorted(key, (task << 40) + event, sorter=order) - 1
+    last = order[at]
+    here = (at >= 0) & (key[last] >> 40 == task)
+    found[here] = np.asarray(ts)[last[here]]
+    return found
+
+
 def _settle(recording: Recording, n_cpus: int) -> list[int]:
-    """Time from sched_waking to sched_migrate_task of the same placement, ns, by the waker's CPU: the median of those
-    that moved, on CPUs of its capacity or, where these are few, on all."""
+    """Time that a search takes from sched_waking on, ns, by the waker's CPU: _SEARCH of the median time until
+    sched_migrate_task of the same placement, on CPUs of its capacity or, where these moved few, on all. Without those
+    that waited for the wakee to leave its CPU."""
     cause = ENUMS["migrate_cause"].index("wake")
     before = {name: np.empty(0, np.int64) for name in ("cpu", "id", "task", "ts_ns")}
     took = [np.empty((2, 0), np.int64)]
@@ -130,8 +154,10 @@ def _settle(recording: Recording, n_cpus: int) -> list[int]:
             continue
         of = {name: with_null(migrate[name])[0][moved].astype(np.int64) for name in before}
         at = np.searchsorted((cpu << 48) + event, (of["cpu"] << 48) + of["id"]) - 1  # events are in order of their ids
+        began = waking["ts_ns"][at]
         same = (at >= 0) & (cpu[at] == of["cpu"]) & (waking["task"][at] == of["task"])
-        took.append(np.stack([of["cpu"], of["ts_ns"] - waking["ts_ns"][at]])[:, same])
+        same &= _left(recording, k, of["task"], of["id"]) < began - _ON_CPU_NS
+        took.append(np.stack([of["cpu"], of["ts_ns"] - began])[:, same])
     on, found = np.concatenate(took, axis=1)
     if not len(found):
         return [0] * n_cpus
@@ -142,7 +168,7 @@ def _settle(recording: Recording, n_cpus: int) -> list[int]:
         same = of_cpu[on] == value
         if same.sum() >= _MIN_RANGE:
             out[of_cpu == value] = int(np.median(found[same]))
-    return [int(ns) for ns in out]
+    return [int(ns * _SEARCH) for ns in out]
 
 
 class Loop:

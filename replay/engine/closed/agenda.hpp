@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What will happen in a simulated window, in order. Most of it (interrupts, reservations, recorded moves) is known before
-// the window begins: that is sorted once, and only what the window itself brings about goes through a heap, which so
-// stays as small as the machine.
+// the window begins: that is sorted once for all arms, and only what the window itself brings about goes through a heap,
+// which so stays as small as the machine.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,9 @@ namespace rewake::closed {
 template <class Event>
 class Agenda {
   public:
+    /// `planned`: what is known beforehand, in order; stays where it is.
+    explicit Agenda(const std::vector<Event>& planned) : planned_(planned) {}
     void push(const Event& e) {
-        if (!begun_) return planned_.push_back(e);
         size_t hole = later_.size();
         later_.push_back(e);
         for (const auto key = e.key(); hole > 0;) {
@@ -26,13 +27,8 @@ class Agenda {
         }
         later_[hole] = e;
     }
-    /// All that is known beforehand has been pushed.
-    void begin() {
-        std::sort(planned_.begin(), planned_.end(), [](const Event& a, const Event& b) { return a.key() < b.key(); });
-        begun_ = true;
-    }
     bool empty() const { return next_ == planned_.size() && later_.empty(); }
-    /// Not of an empty one. After begin().
+    /// Not of an empty one.
     const Event& top() const { return from_plan() ? planned_[next_] : later_.front(); }
     void pop() {
         if (from_plan())
@@ -68,10 +64,9 @@ class Agenda {
         later_[hole] = last;
     }
 
-    std::vector<Event> planned_;
+    const std::vector<Event>& planned_;
     size_t next_ = 0;
     std::vector<Event> later_;  ///< a heap
-    bool begun_ = false;
 };
 
 }  // namespace rewake::closed

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -146,14 +147,21 @@ void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (!arms_.empty() && !arms_.front().options.pinned) expect_answers(script, arms_.front().options.serves);
+    if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
     const size_t first = results_.size();
     results_.resize(first + arms_.size());
+    // Most arms begin alike.
+    std::map<std::pair<bool, Balance>, std::vector<Happening>> plans;
+    const auto like = [](const SimOptions& o) { return std::pair(o.absolute_timers, o.balance); };
+    for (const Arm& arm : arms_)
+        if (auto [plan, is_new] = plans.try_emplace(like(arm.options)); is_new)
+            plan->second = planned(script, arm.options);
     std::atomic<size_t> next{0};
     auto work = [&] {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
-            Simulation one(topo_, table_, script, w.at, options.fifo ? w.fifo : w.queues, arm.policy.get(),
+            Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues, arm.policy.get(),
                            costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
         }
@@ -295,16 +303,18 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
         const Cpu c(b.sw.cpu[i]);
         bool near = false, far = false;
-        for (int k = 0; k < topo_.n_cpus && !near; ++k) {
-            const Cpu other(static_cast<uint16_t>(k));
-            if (other == c || fair_.size(other) < 2) continue;
-            for (TaskId t : fair_.queue(other)) {
-                if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
-                if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
-                (topo_.share_cache(other, c) ? near : far) = true;
-                break;
-            }
-        }
+        for_each_cpu(
+            topo_.words, [&](int k) { return fair_.crowded().w[k]; },
+            [&](Cpu other) {
+                if (other == c || fair_.size(other) < 2) return false;
+                for (TaskId t : fair_.queue(other)) {
+                    if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
+                    if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
+                    (topo_.share_cache(other, c) ? near : far) = true;
+                    break;
+                }
+                return near;
+            });
         if (near)
             ++survey_.left_llc;
         else if (far)

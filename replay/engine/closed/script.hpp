@@ -99,6 +99,7 @@ struct Script {
     Ns from = 0, measured = 0, to = 0;  ///< simulated from `from`, counted from `measured` until `to`
     std::vector<TaskScript> tasks;
     std::vector<uint32_t> of;  ///< by TaskId: index into `tasks`; kNone: none
+    std::vector<bool> shared;  ///< by TaskId: several tasks wake it, and whichever comes first ends its sleep
     std::vector<Stim> stims;
     std::vector<Move> moves;
     std::vector<Reservation> reservations;

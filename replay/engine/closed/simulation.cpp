@@ -15,10 +15,43 @@ constexpr Ns kMs = 1'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
 constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
+constexpr uint64_t kPlanned = uint64_t{1} << 40;  ///< number of the first planned event: behind those that begin() pushes
+
+// Work in a time and time for work, at so much a nanosecond. Most CPUs have the capacity of 1024, for which numbers below 2^53
+// come out the same without floating point.
+int64_t work_in(Ns ran, double speed) {
+    if (speed == 1024 && ran < Ns{1} << 43) return ran * 1024;
+    return static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed));
+}
+Ns time_for(int64_t work, double speed) {
+    if (speed == 1024 && work >= 0 && work < int64_t{1} << 53) return (work + 1023) / 1024;
+    return static_cast<Ns>(std::ceil(static_cast<double>(work) / speed));
+}
 }  // namespace
 
-Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
-                       const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options)
+std::vector<Happening> planned(const Script& script, const SimOptions& options) {
+    using What = Happening::What;
+    std::vector<Happening> out;
+    const auto push = [&](Ns at, What what, uint32_t a) { out.push_back({at, kPlanned + out.size(), a, what}); };
+    for (uint32_t i = 0; i < script.stims.size(); ++i) {
+        const Stim& s = script.stims[i];
+        const bool timed = s.source == Stim::Source::relative && !options.absolute_timers;
+        if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
+    }
+    for (uint32_t i = 0; i < script.reservations.size(); ++i) {
+        push(script.reservations[i].from, What::reserve, i);
+        push(script.reservations[i].to, What::release, i);
+    }
+    if (options.balance == Balance::forced)
+        for (uint32_t i = 0; i < script.moves.size(); ++i)
+            if (script.moves[i].stim == kNone) push(script.moves[i].ts, What::move, i);
+    std::ranges::sort(out, {}, &Happening::key);
+    return out;
+}
+
+Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script,
+                       const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues,
+                       Policy* policy, const Costs& costs, const SimOptions& options)
     : topo_(topo),
       table_(table),
       script_(script),
@@ -28,6 +61,8 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       costs_(costs),
       opt_(options),
       any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
+      events_(planned),
+      after_planned_(kPlanned + planned.size()),
       now_(script.from),
       tasks_(table.tasks.size()),
       cpus_(static_cast<size_t>(topo.n_cpus)),
@@ -49,6 +84,7 @@ void Simulation::begin() {
         Task& t = tasks_[i];
         const TaskId id(static_cast<uint32_t>(i));
         t.script = script_.script(id);
+        t.shared = i < script_.shared.size() && script_.shared[i];
         t.free = table_.allowed(id).n >= table_.masks[0].n;
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;
@@ -74,7 +110,6 @@ void Simulation::begin() {
             default: break;
         }
     }
-    find_shared();
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];
@@ -106,29 +141,17 @@ void Simulation::begin() {
     }
     for (size_t i = 0; i < cpus_.size(); ++i)
         if (const Cpu c(static_cast<uint16_t>(i)); is_idle(c) && fair_.size(c) > 0) request(c, now_);
-    for (uint32_t i = 0; i < script_.stims.size(); ++i) {
-        const Stim& s = script_.stims[i];
-        const bool timed = s.source == Stim::Source::relative && !opt_.absolute_timers;
-        if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
-    }
-    for (uint32_t i = 0; i < script_.reservations.size(); ++i) {
-        push(script_.reservations[i].from, What::reserve, i);
-        push(script_.reservations[i].to, What::release, i);
-    }
-    if (opt_.balance == Balance::forced)
-        for (uint32_t i = 0; i < script_.moves.size(); ++i)
-            if (script_.moves[i].stim == kNone) push(script_.moves[i].ts, What::move, i);
+    seq_ = after_planned_;
     const Ns period = 1'000'000'000 / opt_.hz;
     const Ns into = (now_ - opt_.tick_at) % period;
     push(now_ - into + period, What::tick, 0);
-    events_.begin();
 }
 
 WindowResult Simulation::run() {
     begin();
     const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
     while (!events_.empty()) {
-        const Event e = events_.top();
+        const Happening e = events_.top();
         if (e.at >= script_.to && (open_ == 0 || e.at > limit)) break;
         events_.pop();
         if (e.at < now_) ++out_.broken;
@@ -213,7 +236,7 @@ void Simulation::settle(Cpu c) {
     const Ns ran = now_ - std::exchange(cpu.since, now_);
     if (ran <= 0 || idle(cpu.curr) || cpu.reserved || cpu.leaving) return;
     Task& t = tasks_[cpu.curr.v];
-    const int64_t done = std::min(t.left, static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed(c))));
+    const int64_t done = std::min(t.left, work_in(ran, speed(c)));
     t.left -= done;
     out_.work += done;
     if (counted()) out_.cpu_time += ran;
@@ -224,7 +247,15 @@ void Simulation::plan(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const Task& t = tasks_[cpu.curr.v];
     cpu.plan = seq_;
-    push(now_ + static_cast<Ns>(std::ceil(static_cast<double>(t.left) / speed(c))), What::action, c.v);
+    push(now_ + time_for(t.left, speed(c)), What::action, c.v);
+    // What act() will look at by then.
+    if (t.pos >= t.script->ops.size()) return;
+    const Op* op = &t.script->ops[t.pos];
+    __builtin_prefetch(op + 1);
+    if (op->arg >= script_.stims.size()) return;
+    __builtin_prefetch(&script_.stims[op->arg]);
+    __builtin_prefetch(&script_.stims[op->arg].luck);
+    __builtin_prefetch(&fired_at_[op->arg]);
 }
 
 /// `c` became idle or busy: its siblings run at another speed from now on.

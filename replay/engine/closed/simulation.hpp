@@ -90,6 +90,8 @@ class Serving {
 /// Clients ask before they sleep, where the recording shows it or not, and sleep after they asked, where it shows that or not (the
 /// answer was there already): splits the work of the ops accordingly.
 void expect_answers(Script& script, const std::vector<bool>& serves);
+/// Who is woken by several tasks reads what they send: it does not wait for one of them.
+void find_shared(Script& script, const std::vector<bool>& serves);
 
 /// One simulated wakeup inside the counted part of a window.
 struct Woken {
@@ -125,27 +127,35 @@ struct WindowResult {
     std::vector<Woken> woken;
 };
 
+/// Something that happens in a window.
+struct Happening {
+    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
+    Ns at;
+    uint64_t seq;
+    uint32_t a;
+    What what;
+    /// Orders by time; at one time releases come first, else what was pushed first.
+    unsigned __int128 key() const {
+        const uint64_t time = static_cast<uint64_t>(at) ^ uint64_t{1} << 63;
+        const uint64_t order = seq | static_cast<uint64_t>(what != What::release) << 63;
+        return static_cast<unsigned __int128>(time) << 64 | order;
+    }
+};
+
+/// What a script brings from outside, in order, for arms of these options.
+std::vector<Happening> planned(const Script& script, const SimOptions& options);
+
 class Simulation {
   public:
     /// `policy`: nullptr where `options.pinned`. Its private state goes on from window to window.
-    Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
-               const FairQueues& queues, Policy* policy, const Costs& costs, const SimOptions& options);
+    /// `planned`: of this script and these options.
+    Simulation(const Topology& topo, const TaskTable& table, const Script& script,
+               const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues, Policy* policy,
+               const Costs& costs, const SimOptions& options);
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
-    struct Event {
-        Ns at;
-        uint64_t seq;
-        uint32_t a;
-        What what;
-        /// Orders by time; at one time releases come first, else what was pushed first.
-        unsigned __int128 key() const {
-            const uint64_t time = static_cast<uint64_t>(at) ^ uint64_t{1} << 63;
-            const uint64_t order = seq | static_cast<uint64_t>(what != What::release) << 63;
-            return static_cast<unsigned __int128>(time) << 64 | order;
-        }
-    };
+    using What = Happening::What;
     struct Token {
         Ns at = 0;
         TaskId curr{};
@@ -175,7 +185,7 @@ class Simulation {
         Ns woken_at = 0, queued_at = 0, exit = 0;
         size_t sample = kNoSample;
         bool free = true;  ///< may run anywhere
-        bool shared = false;  ///< several tasks wake it, and whichever comes first ends its sleep
+        bool shared = false;  ///< Script::shared
         std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         uint32_t client_of = kNone;  ///< server that has not answered it yet
         bool answered = false;  ///< before it slept
@@ -235,7 +245,6 @@ class Simulation {
     bool awaits(const Task& t, TaskId server) const;
     void enlist(TaskId server, Cpu from, TaskId client);
     void give(TaskId client, Cpu from, TaskId server);
-    void find_shared();
     bool takes_any(const Task& t, uint32_t stim) const;
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void reserve(uint32_t r);
@@ -245,7 +254,7 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
-    TaskId pull(Cpu to, int domain, bool newidle, bool hot);
+    TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
     TaskId to_pull(Cpu c, bool sure);
     bool new_idle(Cpu c);
     void periodic();
@@ -266,7 +275,8 @@ class Simulation {
     SimOptions opt_;
     bool any_serves_;
     WindowResult out_;
-    Agenda<Event> events_;
+    Agenda<Happening> events_;
+    uint64_t after_planned_;  ///< number of the first event that is pushed after those
     uint64_t seq_ = 1;
     Ns now_ = 0;
     std::vector<Task> tasks_;

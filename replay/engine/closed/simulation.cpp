@@ -110,6 +110,8 @@ void Simulation::begin() {
         if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
     }
     for (uint32_t i = 0; i < script_.reservations.size(); ++i) {
+        if (script_.reservations[i].woken < script_.reservations[i].from)
+            push(script_.reservations[i].woken, What::expect, i);
         push(script_.reservations[i].from, What::reserve, i);
         push(script_.reservations[i].to, What::release, i);
     }
@@ -152,6 +154,7 @@ WindowResult Simulation::run() {
                 if (s.source == Stim::Source::relative) serve_timers(waker);
                 break;
             }
+            case What::expect: expect(e.a); break;
             case What::reserve: reserve(e.a); break;
             case What::release: release(e.a); break;
             case What::move: forced_move(e.a); break;
@@ -638,6 +641,12 @@ void Simulation::arrive(TaskId id) {
         request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
     else
         time_slice(c);
+}
+
+/// A task of a higher class is woken: its CPU is not idle any more.
+void Simulation::expect(uint32_t index) {
+    const Reservation& r = script_.reservations[index];
+    if (machine_.task(r.task).state != Machine::State::running) machine_.on_waking(r.task, r.prio, true, r.cpu);
 }
 
 void Simulation::reserve(uint32_t index) {

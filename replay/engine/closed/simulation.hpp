@@ -133,7 +133,7 @@ class Simulation {
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
+    enum class What : uint8_t { release, expect, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
     struct Event {
         Ns at;
         What what;
@@ -238,6 +238,7 @@ class Simulation {
     void find_shared();
     bool takes_any(const Task& t, uint32_t stim) const;
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
+    void expect(uint32_t r);
     void reserve(uint32_t r);
     void release(uint32_t r);
     void set_timer(Cpu c, uint32_t stim);

@@ -283,7 +283,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
     if (e == Event::migrate) {
         if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
         const bool near = topo_.share_cache(Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]));
-        ++(near ? survey_.pulled_llc : survey_.pulled_beyond);
+        ++survey_.pulled[near ? 0 : 1][idle_class(machine_.view().avg_idle[b.migrate.dest_cpu[i]])];
     } else if (e == Event::idle) {
         if (b.idle.state_null && b.idle.state_null[i]) return;
         const uint32_t state = std::min(b.idle.state[i], 63u);
@@ -305,10 +305,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
                 break;
             }
         }
-        if (near)
-            ++survey_.left_llc;
-        else if (far)
-            ++survey_.left_beyond;
+        if (near || far) ++survey_.left[near ? 0 : 1][idle_class(machine_.view().avg_idle[c.v])];
     }
 }
 

@@ -4,6 +4,9 @@
 // View of a policy is the same as in the open loop.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,10 +31,16 @@ enum class Balance : uint8_t {
     forced,  ///< the recorded migrations, when they were
 };
 
-/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have.
-struct PullRate {
-    double llc = 1, beyond = 1;
-};
+inline constexpr size_t kIdleClasses = 20;
+/// Binary logarithm of rq::avg_idle, which is at most 1 ms.
+inline size_t idle_class(int64_t avg_idle) {
+    const auto ns = static_cast<uint64_t>(std::max<int64_t>(avg_idle, 1));
+    return std::min(kIdleClasses, static_cast<size_t>(std::bit_width(ns))) - 1;
+}
+/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have: from the LLC and
+/// from beyond, by how long such a CPU is idle on average. The kernel weighs that against what a balance costs
+/// (newidle_balance(), 6.1).
+using PullRate = std::array<std::array<double, kIdleClasses>, 2>;
 
 struct SimOptions {
     bool pinned = false;  ///< every wakeup goes where it went in the recording
@@ -54,7 +63,7 @@ struct SimOptions {
     Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
     double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
-    PullRate pulls;
+    PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -133,7 +142,20 @@ class Simulation {
     WindowResult run();
 
   private:
-    enum class What : uint8_t { release, expect, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
+    enum class What : uint8_t {
+        release,
+        expect,
+        reserve,
+        action,
+        resched,
+        arrive,
+        outside,
+        move,
+        tick,
+        slice,
+        pull,
+        leave
+    };
     struct Event {
         Ns at;
         What what;

@@ -40,6 +40,9 @@ ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
 
+ON_CPU = 5_000
+"""A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
+
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
 
@@ -63,37 +66,45 @@ WITH far AS (
         d.decision_id,
         d.ts_ns,
         d.kind,
-        d.class,
         d.waker_cpu = d.chosen_cpu AS same_cpu,
         coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
         coalesce(d.irq_ctx = 0, true) AS in_task,
         d.chosen_idle,
-        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END
-            + CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
+        CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
             + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
         s.prev_task < {cpus} AS from_idle,
-        s.prev_state < 2 AS preempted
+        s.prev_state < 2 AS preempted,
+        d.chosen_cpu = d.prev_cpu AS stayed,
+        d.task,
+        s.ts_ns AS ran_ns
     FROM decision d
     JOIN cpu w ON w.cpu = d.waker_cpu
     JOIN cpu c ON c.cpu = d.chosen_cpu
     JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
     WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
         AND d.ran_cpu = d.chosen_cpu
+),
+
+slept AS (
+    SELECT far.*, stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu
+    FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
+        ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
 )
 
 SELECT
     decision_id,
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, target, queue_ns, run_ns,
-    chosen_idle AND from_idle AND kind = 0 AND class <> {on_cpu} AS is_idle,
-    NOT chosen_idle AND kind = 0 AND class <> {on_cpu} AS is_busy,
-    from_idle AND kind = 0 AND class = {on_cpu} AS is_on_cpu,
+    in_task, CASE WHEN on_cpu THEN target ELSE state + target END AS target, queue_ns, run_ns,
+    chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
+    NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
+    from_idle AND kind = 0 AND on_cpu AS is_on_cpu,
     NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
     kind = 1 AND from_idle AS is_fork
-FROM far ORDER BY ts_ns, queue_ns, run_ns
+FROM slept ORDER BY ts_ns, queue_ns, run_ns
 """
 
 
@@ -133,7 +144,7 @@ FEWEST_WAKEUPS = 100
 PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
 
-FEWEST_RACES = 20
+FEWEST_RACES = FEWEST_PULLS = 20
 
 
 _PULLS = """
@@ -233,6 +244,17 @@ def _tunables(recording: Recording) -> dict[str, int]:
     return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()}
 
 
+def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
+    """How often a CPU that goes idle pulls, by scope and class of its average idle time; where a class was seen too
+    rarely, as often as all of its scope."""
+    out = []
+    for taken, not_taken in zip(np.asarray(pulled), np.asarray(left), strict=True):
+        chances = taken + not_taken
+        overall = taken.sum() / chances.sum() if chances.any() else 1.0
+        out.append(np.where(chances >= FEWEST_PULLS, taken / np.maximum(chances, 1), overall).tolist())
+    return out
+
+
 def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
     """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
     luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
@@ -307,7 +329,7 @@ class Simulator:
                 _COSTS.format(
                     cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
                     limit=PREEMPT_LIMIT,
-                    on_cpu=ENUMS["decision_class"].index("maybe_on_cpu"),
+                    on_cpu=ON_CPU,
                 )
             )
             rows = found.fetchnumpy()
@@ -417,24 +439,21 @@ class Simulator:
     def arm_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of an arm of this recording."""
         s, found = self.settings, self.survey
-        rates = {}
-        for scope in ("llc", "beyond"):
-            taken, left = found[f"pulled_{scope}"], found[f"left_{scope}"]
-            rates[f"pull_{scope}"] = taken / (taken + left) if taken + left else 1.0
         features = self.recording.manifest.get("features") or {}
         base: dict[str, Any] = {
             "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
             "absolute_timers": s.timers == "absolute", "major": self.options["major"],
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
-            "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1], "hidden": self.hidden,
+            "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1],
+            "pulls": _pull_rates(found["pulled"], found["left"]), "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip
         base |= self.unseen_for
         base["serves"] = found["servers"]
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
-        return base | rates | more
+        return base | more
 
     def run(
         self,

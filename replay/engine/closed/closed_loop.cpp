@@ -112,7 +112,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     break;
                 default: break;
             }
-        survey(b, e, i);
+        if (arms_.empty()) survey(b, e, i);
         machine_.apply(b, e, i);
         follow(b, e, i);
         for (auto& w : open_) w->builder.on_time(ts, machine_.view().nr);
@@ -161,8 +161,8 @@ void ClosedLoop::simulate(Open& w) {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
-            Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues, arm.policy.get(),
-                           costs_[plan_[w.window].costs], options);
+            Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
+                           arm.policy.get(), costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
         }
     };
@@ -291,7 +291,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
     if (e == Event::migrate) {
         if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
         const bool near = topo_.share_cache(Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]));
-        ++(near ? survey_.pulled_llc : survey_.pulled_beyond);
+        ++survey_.pulled[near ? 0 : 1][idle_class(machine_.view().avg_idle[b.migrate.dest_cpu[i]])];
     } else if (e == Event::idle) {
         if (b.idle.state_null && b.idle.state_null[i]) return;
         const uint32_t state = std::min(b.idle.state[i], 63u);
@@ -315,10 +315,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
                 }
                 return near;
             });
-        if (near)
-            ++survey_.left_llc;
-        else if (far)
-            ++survey_.left_beyond;
+        if (near || far) ++survey_.left[near ? 0 : 1][idle_class(machine_.view().avg_idle[c.v])];
     }
 }
 

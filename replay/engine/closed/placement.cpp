@@ -169,7 +169,8 @@ TaskId Simulation::to_pull(Cpu c, bool sure) {
             continue;
         }
         if (opt_.balance == Balance::recorded_rate && !sure) {
-            const double rate = topo_.share_cache(tasks_[id.v].cpu, c) ? opt_.pulls.llc : opt_.pulls.beyond;
+            const size_t scope = topo_.share_cache(tasks_[id.v].cpu, c) ? 0 : 1;
+            const double rate = opt_.pulls[scope][idle_class(machine_.view().avg_idle[c.v])];
             if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
         }
         return id;

@@ -77,6 +77,7 @@ struct Move {
 
 /// Time that a task of a higher class had of a CPU: it is not re-run.
 struct Reservation {
+    Ns woken = 0;  ///< from then on the CPU has something to run; at most `from`
     Ns from = 0, to = 0;
     Cpu cpu{};
     TaskId task{};
@@ -160,6 +161,7 @@ class ScriptBuilder {
         uint32_t last = kNone;  ///< wakeup that ended its last sleep
         uint32_t early = kNone;  ///< wakeup that came before the task had left its CPU
         Ns asleep_at = 0;
+        Ns woken_at = -1;  ///< of a higher class: since it last ran
         int64_t done = 0;  ///< since the last action
     };
     TaskState& state(TaskId t, int prio);

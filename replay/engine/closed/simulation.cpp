@@ -11,11 +11,9 @@ namespace {
 /// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
-constexpr Ns kMs = 1'000'000;
 constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
 constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
 constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
-constexpr uint64_t kPlanned = uint64_t{1} << 40;  ///< number of the first planned event: behind those that begin() pushes
 
 // Work in a time and time for work, at so much a nanosecond. Most CPUs have the capacity of 1024, for which numbers below 2^53
 // come out the same without floating point.
@@ -28,26 +26,6 @@ Ns time_for(int64_t work, double speed) {
     return static_cast<Ns>(std::ceil(static_cast<double>(work) / speed));
 }
 }  // namespace
-
-std::vector<Happening> planned(const Script& script, const SimOptions& options) {
-    using What = Happening::What;
-    std::vector<Happening> out;
-    const auto push = [&](Ns at, What what, uint32_t a) { out.push_back({at, kPlanned + out.size(), a, what}); };
-    for (uint32_t i = 0; i < script.stims.size(); ++i) {
-        const Stim& s = script.stims[i];
-        const bool timed = s.source == Stim::Source::relative && !options.absolute_timers;
-        if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
-    }
-    for (uint32_t i = 0; i < script.reservations.size(); ++i) {
-        push(script.reservations[i].from, What::reserve, i);
-        push(script.reservations[i].to, What::release, i);
-    }
-    if (options.balance == Balance::forced)
-        for (uint32_t i = 0; i < script.moves.size(); ++i)
-            if (script.moves[i].stim == kNone) push(script.moves[i].ts, What::move, i);
-    std::ranges::sort(out, {}, &Happening::key);
-    return out;
-}
 
 Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script,
                        const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues,
@@ -62,7 +40,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       opt_(options),
       any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
       events_(planned),
-      after_planned_(kPlanned + planned.size()),
+      after_planned_(Happening::kPlanned + planned.size()),
       now_(script.from),
       tasks_(table.tasks.size()),
       cpus_(static_cast<size_t>(topo.n_cpus)),
@@ -77,90 +55,20 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
     out_.to = script.to;
 }
 
-/// The machine as recorded: who runs, who waits; what comes from outside.
-void Simulation::begin() {
-    resync_before_ = machine_.counts().resync;
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-        Task& t = tasks_[i];
-        const TaskId id(static_cast<uint32_t>(i));
-        t.script = script_.script(id);
-        t.shared = i < script_.shared.size() && script_.shared[i];
-        t.free = table_.allowed(id).n >= table_.masks[0].n;
-        const Machine::Task* known = machine_.known(id);
-        if (known) t.cpu = known->cpu, t.prio = known->prio;
-        const bool there =
-            known && t.script && (known->state == Machine::State::queued || known->state == Machine::State::running);
-        if (fair_.queued(id) && !there) fair_.dequeue(id, false);
-        if (!t.script) continue;
-        if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
-        t.waits_for = t.script->first;
-        t.asleep_at = now_;
-        if (serves(id)) t.step = t.script->step();
-        if (!known || idle(id)) continue;
-        switch (known->state) {
-            case Machine::State::queued:
-                t.state = Task::State::queued;
-                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved, now_);
-                wait_begins(t);
-                break;
-            case Machine::State::waking:
-                t.state = Task::State::waking;
-                push(now_, What::arrive, id.v);
-                break;
-            default: break;
-        }
-    }
-    for (size_t i = 0; i < cpus_.size(); ++i) {
-        const Cpu c(static_cast<uint16_t>(i));
-        CpuState& cpu = cpus_[i];
-        cpu.curr = TaskId(static_cast<uint32_t>(i));
-        cpu.since = now_;
-        for (int level : topo_.stack[i]) {
-            const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
-            cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
-        }
-        const std::optional<TaskId> curr = machine_.curr(c);
-        if (!curr || idle(*curr)) continue;
-        cpu.curr = *curr;
-        Task& t = tasks_[curr->v];
-        if (!t.script) continue;  // of a higher class: its reservation begins now
-        t.state = Task::State::running;
-        t.cpu = c;
-        if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
-            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
-            fair_.start(c, *curr, now_);
-        }
-        plan(c);
-    }
-    for (Task& t : tasks_) {
-        if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) continue;
-        const TaskId server = script_.stims[t.waits_for].curr;
-        if (!serves(server)) continue;
-        t.client_of = server.v;
-        clients_[server.v].push_back(t.script->id);
-    }
-    for (size_t i = 0; i < cpus_.size(); ++i)
-        if (const Cpu c(static_cast<uint16_t>(i)); is_idle(c) && fair_.size(c) > 0) request(c, now_);
-    seq_ = after_planned_;
-    const Ns period = 1'000'000'000 / opt_.hz;
-    const Ns into = (now_ - opt_.tick_at) % period;
-    push(now_ - into + period, What::tick, 0);
-}
-
 WindowResult Simulation::run() {
     begin();
     const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
     while (!events_.empty()) {
-        const Happening e = events_.top();
+        const Happening e = events_.pop();
+        const uint64_t number = e.seq();
         if (e.at >= script_.to && (open_ == 0 || e.at > limit)) break;
-        events_.pop();
         if (e.at < now_) ++out_.broken;
         now_ = e.at;
         ++out_.events;
         const Cpu c(static_cast<uint16_t>(e.a));
         switch (e.what) {
             case What::action:
-                if (cpus_[c.v].plan == e.seq) act(c);
+                if (cpus_[c.v].plan == number) act(c);
                 break;
             case What::resched:
                 if (cpus_[c.v].resched == e.at) resched(c);
@@ -177,6 +85,7 @@ WindowResult Simulation::run() {
                 if (s.source == Stim::Source::relative) serve_timers(waker);
                 break;
             }
+            case What::expect: expect(e.a); break;
             case What::reserve: reserve(e.a); break;
             case What::release: release(e.a); break;
             case What::move: forced_move(e.a); break;
@@ -190,7 +99,7 @@ WindowResult Simulation::run() {
                 }
                 break;
             case What::pull:
-                if (cpus_[c.v].leave != e.seq || !cpus_[c.v].leaving) break;
+                if (cpus_[c.v].leave != number || !cpus_[c.v].leaving) break;
                 if (fair_.size(c) == 0) {
                     if (const TaskId id = to_pull(c, true); id.v != kNone) {
                         relocate(id, c);
@@ -201,10 +110,10 @@ WindowResult Simulation::run() {
                 push(now_ + opt_.pulled, What::leave, c.v);
                 break;
             case What::leave:
-                if (cpus_[c.v].leave == e.seq && cpus_[c.v].leaving) leave(c);
+                if (cpus_[c.v].leave == number && cpus_[c.v].leaving) leave(c);
                 break;
             case What::slice:
-                if (cpus_[c.v].slice == e.seq) ticked(c);
+                if (cpus_[c.v].slice == number) ticked(c);
                 break;
         }
         watch();
@@ -616,12 +525,13 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still = opt_.pinned ? s.cls == DecisionClass::maybe_on_cpu : on_cpu || now_ - t.asleep_at < kOnCpu;
+    const bool still = on_cpu || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    t.target = target_of(state == kNone ? 0 : state + 1, topo_.cap_orig[chosen.v], chosen != prev);
+    const bool known = state != kNone && path != Path::on_cpu;  // what it is about to enter does not matter
+    t.target = target_of(known ? state + 1 : 0, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
@@ -670,6 +580,12 @@ void Simulation::arrive(TaskId id) {
         request(c, now_ + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
     else
         time_slice(c);
+}
+
+/// A task of a higher class is woken: its CPU is not idle any more.
+void Simulation::expect(uint32_t index) {
+    const Reservation& r = script_.reservations[index];
+    if (machine_.task(r.task).state != Machine::State::running) machine_.on_waking(r.task, r.prio, true, r.cpu);
 }
 
 void Simulation::reserve(uint32_t index) {

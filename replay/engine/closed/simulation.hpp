@@ -4,6 +4,9 @@
 // View of a policy is the same as in the open loop.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,10 +31,16 @@ enum class Balance : uint8_t {
     forced,  ///< the recorded migrations, when they were
 };
 
-/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have.
-struct PullRate {
-    double llc = 1, beyond = 1;
-};
+inline constexpr size_t kIdleClasses = 20;
+/// Binary logarithm of rq::avg_idle, which is at most 1 ms.
+inline size_t idle_class(int64_t avg_idle) {
+    const auto ns = static_cast<uint64_t>(std::max<int64_t>(avg_idle, 1));
+    return std::min(kIdleClasses, static_cast<size_t>(std::bit_width(ns))) - 1;
+}
+/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have: from the LLC and
+/// from beyond, by how long such a CPU is idle on average. The kernel weighs that against what a balance costs
+/// (newidle_balance(), 6.1).
+using PullRate = std::array<std::array<double, kIdleClasses>, 2>;
 
 struct SimOptions {
     bool pinned = false;  ///< every wakeup goes where it went in the recording
@@ -54,7 +63,7 @@ struct SimOptions {
     Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
     double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
-    PullRate pulls;
+    PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -129,17 +138,31 @@ struct WindowResult {
 
 /// Something that happens in a window.
 struct Happening {
-    enum class What : uint8_t { release, reserve, action, resched, arrive, outside, move, tick, slice, pull, leave };
+    enum class What : uint8_t {
+        release,
+        expect,
+        reserve,
+        action,
+        resched,
+        arrive,
+        outside,
+        move,
+        tick,
+        slice,
+        pull,
+        leave
+    };
+    static constexpr uint64_t kLater = uint64_t{1} << 63;
+    static constexpr uint64_t kPlanned = uint64_t{1}
+                                         << 40;  ///< number of the first planned one: begin() pushes some before
     Ns at;
-    uint64_t seq;
+    uint64_t order;  ///< order_of()
     uint32_t a;
     What what;
-    /// Orders by time; at one time releases come first, else what was pushed first.
-    unsigned __int128 key() const {
-        const uint64_t time = static_cast<uint64_t>(at) ^ uint64_t{1} << 63;
-        const uint64_t order = seq | static_cast<uint64_t>(what != What::release) << 63;
-        return static_cast<unsigned __int128>(time) << 64 | order;
-    }
+    /// Of what happens at one time releases come first, else what was pushed first.
+    static uint64_t order_of(uint64_t seq, What what) { return what == What::release ? seq : seq | kLater; }
+    uint64_t seq() const { return order & ~kLater; }
+    __int128 key() const { return static_cast<__int128>(at) << 64 | order; }
 };
 
 /// What a script brings from outside, in order, for arms of these options.
@@ -213,7 +236,7 @@ class Simulation {
         uint64_t leave = 0;  ///< number of the event that goes on with it
     };
 
-    void push(Ns at, What what, uint32_t a) { events_.push({at, seq_++, a, what}); }
+    void push(Ns at, What what, uint32_t a) { events_.push({at, Happening::order_of(seq_++, what), a, what}); }
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
@@ -247,6 +270,7 @@ class Simulation {
     void give(TaskId client, Cpu from, TaskId server);
     bool takes_any(const Task& t, uint32_t stim) const;
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
+    void expect(uint32_t r);
     void reserve(uint32_t r);
     void release(uint32_t r);
     void set_timer(Cpu c, uint32_t stim);

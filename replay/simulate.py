@@ -147,7 +147,7 @@ FEWEST_WAKEUPS = 100
 PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
 
-FEWEST_RACES = 20
+FEWEST_RACES = FEWEST_PULLS = 20
 
 LONG_HANDLER = 20_000
 """No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
@@ -270,6 +270,17 @@ def _tunables(recording: Recording) -> dict[str, int]:
     }  # fmt: skip
     found = {ours: sysctl.get(f"debug.sched.{theirs}") for ours, theirs in names.items()}
     return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()}
+
+
+def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
+    """How often a CPU that goes idle pulls, by scope and class of its average idle time; where a class was seen too
+    rarely, as often as all of its scope."""
+    out = []
+    for taken, not_taken in zip(np.asarray(pulled), np.asarray(left), strict=True):
+        chances = taken + not_taken
+        overall = taken.sum() / chances.sum() if chances.any() else 1.0
+        out.append(np.where(chances >= FEWEST_PULLS, taken / np.maximum(chances, 1), overall).tolist())
+    return out
 
 
 def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
@@ -478,24 +489,21 @@ class Simulator:
     def arm_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of an arm of this recording."""
         s, found = self.settings, self.survey
-        rates = {}
-        for scope in ("llc", "beyond"):
-            taken, left = found[f"pulled_{scope}"], found[f"left_{scope}"]
-            rates[f"pull_{scope}"] = taken / (taken + left) if taken + left else 1.0
         features = self.recording.manifest.get("features") or {}
         base: dict[str, Any] = {
             "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
             "absolute_timers": s.timers == "absolute", "major": self.options["major"],
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
-            "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1], "hidden": self.hidden,
+            "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1],
+            "pulls": _pull_rates(found["pulled"], found["left"]), "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip
         base |= self.unseen_for
         base["serves"] = found["servers"]
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
-        return base | rates | more
+        return base | more
 
     def run(
         self,

@@ -2,6 +2,7 @@
 // Binding of the closed loop: parts of a recording in, simulated windows out.
 #include "replay/engine/closed/closed_loop.hpp"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -53,8 +54,8 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "hole_ns", o.hole);
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
-    take(d, "pull_llc", o.pulls.llc);
-    take(d, "pull_beyond", o.pulls.beyond);
+    for (auto& scope : o.pulls) scope.fill(1);
+    take(d, "pulls", o.pulls);
     if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));
     if (d.contains("idle_state")) o.idle_state = nb::cast<uint32_t>(d["idle_state"]);
     if (!(o.smt > 0 && o.smt <= 1) || o.move_factor < 0 || o.scan_ns < 0 || o.unseen < 0)
@@ -200,8 +201,7 @@ class PyClosedLoop {
     nb::dict survey() const {
         const Survey& s = loop_.survey();
         nb::dict d;
-        d["pulled_llc"] = s.pulled_llc, d["pulled_beyond"] = s.pulled_beyond;
-        d["left_llc"] = s.left_llc, d["left_beyond"] = s.left_beyond;
+        d["pulled"] = s.pulled, d["left"] = s.left;
         d["idle_states"] = s.idle_states;
         d["servers"] = loop_.servers();
         d["picks"] = s.picks, d["picks_right"] = s.picks_right;

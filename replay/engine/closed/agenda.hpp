@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What will happen in a simulated window, in order. Most of it (interrupts, reservations, recorded moves) is known before
-// the window begins: that is sorted once, and only what the window itself brings about goes through a heap, which so
-// stays as small as the machine.
+// the window begins: that is sorted once for all arms, and only what the window itself brings about goes through a heap,
+// which so stays as small as the machine.
 #pragma once
 
 #include <algorithm>
@@ -14,64 +14,66 @@ namespace rewake::closed {
 template <class Event>
 class Agenda {
   public:
+    /// `planned`: what is known beforehand, in order; stays where it is.
+    explicit Agenda(const std::vector<Event>& planned) : planned_(planned) {}
     void push(const Event& e) {
-        if (!begun_) return planned_.push_back(e);
-        size_t hole = later_.size();
-        later_.push_back(e);
-        for (const auto key = e.key(); hole > 0;) {
-            const size_t parent = (hole - 1) / kWays;
-            if (later_[parent].key() < key) break;
-            later_[hole] = later_[parent];
-            hole = parent;
+        if (hole_) {  // most of what is pushed comes soon: it stays near the top
+            hole_ = false;
+            return sink(e);
         }
-        later_[hole] = e;
+        size_t at = later_.size();
+        later_.push_back(e);
+        while (at > 0) {
+            const size_t parent = (at - 1) / kWays;
+            if (later_[parent].key() < e.key()) break;
+            later_[at] = later_[parent];
+            at = parent;
+        }
+        later_[at] = e;
     }
-    /// All that is known beforehand has been pushed.
-    void begin() {
-        std::sort(planned_.begin(), planned_.end(), [](const Event& a, const Event& b) { return a.key() < b.key(); });
-        begun_ = true;
-    }
-    bool empty() const { return next_ == planned_.size() && later_.empty(); }
-    /// Not of an empty one. After begin().
-    const Event& top() const { return from_plan() ? planned_[next_] : later_.front(); }
-    void pop() {
-        if (from_plan())
-            ++next_;
-        else
-            pop_later();
+    bool empty() const { return next_ == planned_.size() && later_.size() == size_t{hole_}; }
+    /// The next one, which is taken off. Not of an empty one.
+    Event pop() {
+        if (hole_) close();
+        if (next_ < planned_.size() && (later_.empty() || planned_[next_].key() < later_.front().key()))
+            return planned_[next_++];
+        hole_ = true;
+        return later_.front();
     }
 
   private:
-    static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap, and they share a line or two
-    bool from_plan() const {
-        return next_ < planned_.size() && (later_.empty() || planned_[next_].key() < later_.front().key());
-    }
-    void pop_later() {
+    static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
+    void close() {
+        hole_ = false;
         const Event last = later_.back();
-        const auto key = last.key();
         later_.pop_back();
+        if (!later_.empty()) sink(last);
+    }
+    /// Puts `e` at the top, or below it.
+    void sink(const Event& e) {
+        Event* const of = later_.data();
         const size_t n = later_.size();
-        if (n == 0) return;
-        size_t hole = 0;
-        for (size_t first; (first = hole * kWays + 1) < n;) {
+        const auto key = e.key();
+        size_t at = 0;
+        for (size_t first; (first = at * kWays + 1) < n;) {
             size_t least = first;
-            auto its = later_[first].key();
+            auto its = of[first].key();
             for (size_t i = first + 1, end = std::min(first + kWays, n); i < end; ++i) {
-                const auto other = later_[i].key();
+                const auto other = of[i].key();
                 least = other < its ? i : least;
                 its = other < its ? other : its;
             }
             if (key < its) break;
-            later_[hole] = later_[least];
-            hole = least;
+            of[at] = of[least];
+            at = least;
         }
-        later_[hole] = last;
+        of[at] = e;
     }
 
-    std::vector<Event> planned_;
+    const std::vector<Event>& planned_;
     size_t next_ = 0;
     std::vector<Event> later_;  ///< a heap
-    bool begun_ = false;
+    bool hole_ = false;  ///< its first was taken off
 };
 
 }  // namespace rewake::closed

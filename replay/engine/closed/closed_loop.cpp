@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -115,7 +116,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     break;
                 default: break;
             }
-        survey(b, e, i);
+        if (arms_.empty()) survey(b, e, i);
         if (!irq_.empty()) follow_interrupts(b, e, i);
         machine_.apply(b, e, i);
         follow(b, e, i);
@@ -151,15 +152,22 @@ void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (!arms_.empty() && !arms_.front().options.pinned) expect_answers(script, arms_.front().options.serves);
+    if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
     const size_t first = results_.size();
     results_.resize(first + arms_.size());
+    // Most arms begin alike.
+    std::map<std::pair<bool, Balance>, std::vector<Happening>> plans;
+    const auto like = [](const SimOptions& o) { return std::pair(o.absolute_timers, o.balance); };
+    for (const Arm& arm : arms_)
+        if (auto [plan, is_new] = plans.try_emplace(like(arm.options)); is_new)
+            plan->second = planned(script, arm.options);
     std::atomic<size_t> next{0};
     auto work = [&] {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
-            Simulation one(topo_, table_, script, w.at, options.fifo ? w.fifo : w.queues, w.irq, arm.policy.get(),
-                           costs_[plan_[w.window].costs], options);
+            Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
+                           w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
         }
     };
@@ -296,7 +304,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
     if (e == Event::migrate) {
         if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
         const bool near = topo_.share_cache(Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]));
-        ++(near ? survey_.pulled_llc : survey_.pulled_beyond);
+        ++survey_.pulled[near ? 0 : 1][idle_class(machine_.view().avg_idle[b.migrate.dest_cpu[i]])];
     } else if (e == Event::idle) {
         if (b.idle.state_null && b.idle.state_null[i]) return;
         const uint32_t state = std::min(b.idle.state[i], 63u);
@@ -308,20 +316,19 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
         const Cpu c(b.sw.cpu[i]);
         bool near = false, far = false;
-        for (int k = 0; k < topo_.n_cpus && !near; ++k) {
-            const Cpu other(static_cast<uint16_t>(k));
-            if (other == c || fair_.size(other) < 2) continue;
-            for (TaskId t : fair_.queue(other)) {
-                if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
-                if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
-                (topo_.share_cache(other, c) ? near : far) = true;
-                break;
-            }
-        }
-        if (near)
-            ++survey_.left_llc;
-        else if (far)
-            ++survey_.left_beyond;
+        for_each_cpu(
+            topo_.words, [&](int k) { return fair_.crowded().w[k]; },
+            [&](Cpu other) {
+                if (other == c || fair_.size(other) < 2) return false;
+                for (TaskId t : fair_.queue(other)) {
+                    if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
+                    if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
+                    (topo_.share_cache(other, c) ? near : far) = true;
+                    break;
+                }
+                return near;
+            });
+        if (near || far) ++survey_.left[near ? 0 : 1][idle_class(machine_.view().avg_idle[c.v])];
     }
 }
 

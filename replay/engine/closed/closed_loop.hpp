@@ -28,8 +28,9 @@ struct Arm {
 
 /// What only the recording can tell the simulation, over all events so far.
 struct Survey {
-    int64_t pulled_llc = 0, pulled_beyond = 0;  ///< new-idle migrations
-    int64_t left_llc = 0, left_beyond = 0;  ///< CPUs that went idle although a task waited that they might have pulled
+    using Pulls = std::array<std::array<int64_t, kIdleClasses>, 2>;  ///< by scope and class, as PullRate
+    Pulls pulled{};  ///< new-idle migrations
+    Pulls left{};  ///< CPUs that went idle although a task waited that they might have pulled
     std::vector<int64_t> idle_states;  ///< entries by cpuidle state
     // The fair class alone, on the recorded queues: whom it takes when a task sleeps and several wait, and whether a wakeup
     // onto a busy CPU takes it; recorded against modelled.
@@ -53,6 +54,7 @@ class ClosedLoop {
     void finish();
     /// Results so far, in order of the windows and then of the arms; forgets them.
     std::vector<Result> take() { return std::exchange(results_, {}); }
+    /// Without arms only: there is nothing else to do then.
     const Survey& survey() const { return survey_; }
     std::vector<bool> servers() const { return serving_.servers(); }
     /// FairQueues::leads at this point, and what to begin with.

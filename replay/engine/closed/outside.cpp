@@ -39,6 +39,12 @@ void Simulation::interrupt(uint32_t index) {
     if (!idle(cpu.curr) && !cpu.reserved && !cpu.leaving) plan(x.cpu);
 }
 
+/// A task of a higher class is woken: its CPU is not idle any more.
+void Simulation::expect(uint32_t index) {
+    const Reservation& r = script_.reservations[index];
+    if (machine_.task(r.task).state != Machine::State::running) machine_.on_waking(r.task, r.prio, true, r.cpu);
+}
+
 void Simulation::reserve(uint32_t index) {
     const Reservation& r = script_.reservations[index];
     CpuState& cpu = cpus_[r.cpu.v];

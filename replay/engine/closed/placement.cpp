@@ -145,14 +145,14 @@ bool Simulation::held(const Task& t, Cpu to) const {
 }
 
 /// A task that `to` may take from the busiest queue of the domain; kNone: there is none.
-/// `hot`: one that ran there a moment ago, too.
-TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot) {
+/// `hot`: one that ran there a moment ago, too; `but`: not of these CPUs, nullptr: of all.
+TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but) {
     const Domain& d = topo_.domains[static_cast<size_t>(domain)];
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
     if (machine_.view().nr[to.v] == 0) most = 1;
     for_each_cpu(
-        topo_.words, [&](int i) { return d.span.w[i] & fair_.crowded().w[i]; },
+        topo_.words, [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & (but ? ~but->w[i] : ~uint64_t{0}); },
         [&](Cpu c) {
             if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
             for (TaskId id : fair_.queue(c)) {
@@ -173,14 +173,20 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot) {
 TaskId Simulation::to_pull(Cpu c, bool sure) {
     const TaskId none(kNone);
     if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return none;
+    if (!fair_.crowded().any(topo_.words)) return none;
+    const CpuMask* searched = nullptr;  // in vain: each level holds those below it
     for (int level : topo_.stack[c.v]) {
         const Domain& d = topo_.domains[static_cast<size_t>(level)];
         if (!d.load_balance) continue;
         if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return none;
-        const TaskId id = pull(c, level, true, false);
-        if (id.v == kNone) continue;
+        const TaskId id = pull(c, level, true, false, searched);
+        if (id.v == kNone) {
+            searched = &d.span;
+            continue;
+        }
         if (opt_.balance == Balance::recorded_rate && !sure) {
-            const double rate = topo_.share_cache(tasks_[id.v].cpu, c) ? opt_.pulls.llc : opt_.pulls.beyond;
+            const size_t scope = topo_.share_cache(tasks_[id.v].cpu, c) ? 0 : 1;
+            const double rate = opt_.pulls[scope][idle_class(machine_.view().avg_idle[c.v])];
             if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
         }
         return id;

@@ -145,7 +145,9 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         const Ns began = cpu.since;
         account(c, ts);
         if (!s.fair) {
-            if (ts > began && cpu.curr == prev) script_.reservations.push_back({began, ts, c, prev, sw.prev_prio[i]});
+            const Ns woken = std::exchange(s.woken_at, -1);
+            if (ts > began && cpu.curr == prev)
+                script_.reservations.push_back({woken < 0 ? began : woken, began, ts, c, prev, sw.prev_prio[i]});
         } else if (is_dead(sw.prev_state[i])) {
             act(prev, Op::Kind::exit, kNone);
         } else if (!still_runnable(sw.prev_state[i])) {
@@ -170,7 +172,10 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
 void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     if (o.kind == Kind::exec) return;  // the task runs on
     TaskState& s = state(o.p, o.prio);
-    if (!s.fair) return;
+    if (!s.fair) {
+        s.woken_at = ts;
+        return;
+    }
     Stim stim;
     stim.p = o.p;
     stim.curr = o.curr;

@@ -78,6 +78,7 @@ struct Move {
 
 /// Time that a task of a higher class had of a CPU: it is not re-run.
 struct Reservation {
+    Ns woken = 0;  ///< from then on the CPU has something to run; at most `from`
     Ns from = 0, to = 0;
     Cpu cpu{};
     TaskId task{};
@@ -100,6 +101,7 @@ struct Script {
     Ns from = 0, measured = 0, to = 0;  ///< simulated from `from`, counted from `measured` until `to`
     std::vector<TaskScript> tasks;
     std::vector<uint32_t> of;  ///< by TaskId: index into `tasks`; kNone: none
+    std::vector<bool> shared;  ///< by TaskId: several tasks wake it, and whichever comes first ends its sleep
     std::vector<Stim> stims;
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
@@ -161,6 +163,7 @@ class ScriptBuilder {
         uint32_t last = kNone;  ///< wakeup that ended its last sleep
         uint32_t early = kNone;  ///< wakeup that came before the task had left its CPU
         Ns asleep_at = 0;
+        Ns woken_at = -1;  ///< of a higher class: since it last ran
         int64_t done = 0;  ///< since the last action
     };
     TaskState& state(TaskId t, int prio);

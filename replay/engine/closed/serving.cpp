@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Who answers whom: as inferred from the recording (class Serving), what that adds to the scripts, and how it goes.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
@@ -137,6 +138,23 @@ void expect_answers(Script& script, const std::vector<bool>& serves) {
         if (!is_server(t)) t.ops = Client(script, serves, t).with_requests(lead);
 }
 
+void find_shared(Script& script, const std::vector<bool>& serves) {
+    static constexpr size_t kSeveral = 3;
+    const auto is_server = [&](TaskId t) { return t.v < serves.size() && serves[t.v]; };
+    std::vector<std::array<uint32_t, kSeveral>> wakers(script.of.size());
+    std::vector<uint8_t> seen(script.of.size());
+    script.shared.assign(script.of.size(), false);
+    for (const Stim& s : script.stims) {
+        if (s.p.v >= script.of.size() || seen[s.p.v] == kSeveral) continue;
+        if (!s.ends || s.source != Stim::Source::task || s.kind != Kind::wake || is_server(s.p) || is_server(s.curr))
+            continue;
+        uint8_t& n = seen[s.p.v];
+        if (std::count(wakers[s.p.v].begin(), wakers[s.p.v].begin() + n, s.curr.v)) continue;
+        wakers[s.p.v][n++] = s.curr.v;
+        script.shared[s.p.v] = n == kSeveral;
+    }
+}
+
 bool Simulation::open(uint32_t stim, TaskId sleeper) const {
     if (!any_serves_ || stim == kNone) return false;
     const Stim& s = script_.stims[stim];
@@ -194,19 +212,6 @@ void Simulation::answer(const Stim& s, Cpu waker) {
     if (t.client_of == kNone && about_to_sleep(t, index, waker, s.curr)) return;
     if (!serves(s.curr) || clients_[s.curr.v].empty()) return;
     give(t.client_of == s.curr.v ? s.p : clients_[s.curr.v].front(), waker, s.curr);
-}
-
-/// Who is woken by several tasks reads what they send: it does not wait for one of them.
-void Simulation::find_shared() {
-    static constexpr size_t kSeveral = 3;
-    std::vector<std::vector<uint32_t>> wakers(tasks_.size());
-    for (const Stim& s : script_.stims) {
-        std::vector<uint32_t>& seen = wakers[s.p.v];
-        if (!s.ends || s.source != Stim::Source::task || s.kind != Kind::wake || serves(s.p) || serves(s.curr))
-            continue;
-        if (seen.size() < kSeveral && !std::ranges::count(seen, s.curr.v)) seen.push_back(s.curr.v);
-    }
-    for (size_t i = 0; i < tasks_.size(); ++i) tasks_[i].shared = wakers[i].size() >= kSeveral;
 }
 
 /// The sleep that `stim` ends would be ended by any other such wakeup, too.

@@ -11,12 +11,21 @@ namespace {
 /// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
-constexpr Ns kMs = 1'000'000;
+// Work in a time and time for work, at so much a nanosecond. Most CPUs have the capacity of 1024, for which numbers below 2^53
+// come out the same without floating point.
+int64_t work_in(Ns ran, double speed) {
+    if (speed == 1024 && ran < Ns{1} << 43) return ran * 1024;
+    return static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed));
+}
+Ns time_for(int64_t work, double speed) {
+    if (speed == 1024 && work >= 0 && work < int64_t{1} << 53) return (work + 1023) / 1024;
+    return static_cast<Ns>(std::ceil(static_cast<double>(work) / speed));
+}
 }  // namespace
 
-Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
-                       const FairQueues& queues, const IrqTicks& irq, Policy* policy, const Costs& costs,
-                       const SimOptions& options)
+Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script,
+                       const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues,
+                       const IrqTicks& irq, Policy* policy, const Costs& costs, const SimOptions& options)
     : topo_(topo),
       table_(table),
       script_(script),
@@ -26,6 +35,8 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       costs_(costs),
       opt_(options),
       any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
+      events_(planned),
+      after_planned_(Happening::kPlanned + planned.size()),
       now_(script.from),
       tasks_(table.tasks.size()),
       cpus_(static_cast<size_t>(topo.n_cpus)),
@@ -45,106 +56,20 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
     out_.to = script.to;
 }
 
-/// The machine as recorded: who runs, who waits; what comes from outside.
-void Simulation::begin() {
-    resync_before_ = machine_.counts().resync;
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-        Task& t = tasks_[i];
-        const TaskId id(static_cast<uint32_t>(i));
-        t.script = script_.script(id);
-        t.free = table_.allowed(id).n >= table_.masks[0].n;
-        const Machine::Task* known = machine_.known(id);
-        if (known) t.cpu = known->cpu, t.prio = known->prio;
-        const bool there =
-            known && t.script && (known->state == Machine::State::queued || known->state == Machine::State::running);
-        if (fair_.queued(id) && !there) fair_.dequeue(id, false);
-        if (!t.script) continue;
-        if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
-        t.waits_for = t.script->first;
-        t.asleep_at = now_;
-        if (serves(id)) t.step = t.script->step();
-        if (!known || idle(id)) continue;
-        switch (known->state) {
-            case Machine::State::queued:
-                t.state = Task::State::queued;
-                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved, now_);
-                wait_begins(t);
-                break;
-            case Machine::State::waking:
-                t.state = Task::State::waking;
-                push(now_, What::arrive, id.v);
-                break;
-            default: break;
-        }
-    }
-    for (const Stim& s : script_.stims)
-        if (s.hint) tasks_[s.p.v].hint = s.hint;
-    find_shared();
-    for (size_t i = 0; i < cpus_.size(); ++i) {
-        const Cpu c(static_cast<uint16_t>(i));
-        CpuState& cpu = cpus_[i];
-        cpu.curr = TaskId(static_cast<uint32_t>(i));
-        cpu.since = now_;
-        for (int level : topo_.stack[i]) {
-            const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
-            cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
-        }
-        const std::optional<TaskId> curr = machine_.curr(c);
-        if (!curr || idle(*curr)) continue;
-        cpu.curr = *curr;
-        Task& t = tasks_[curr->v];
-        if (!t.script) continue;  // of a higher class: its reservation begins now
-        t.state = Task::State::running;
-        t.cpu = c;
-        if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
-            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
-            fair_.start(c, *curr, now_);
-        }
-        plan(c);
-    }
-    for (Task& t : tasks_) {
-        if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) continue;
-        const TaskId server = script_.stims[t.waits_for].curr;
-        if (!serves(server)) continue;
-        t.client_of = server.v;
-        clients_[server.v].push_back(t.script->id);
-    }
-    for (size_t i = 0; i < cpus_.size(); ++i)
-        if (const Cpu c(static_cast<uint16_t>(i)); is_idle(c) && fair_.size(c) > 0) request(c, now_);
-    for (uint32_t i = 0; i < script_.stims.size(); ++i) {
-        const Stim& s = script_.stims[i];
-        const bool timed = s.source == Stim::Source::relative && !opt_.absolute_timers;
-        if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
-    }
-    for (uint32_t i = 0; i < script_.reservations.size(); ++i) {
-        push(script_.reservations[i].from, What::reserve, i);
-        push(script_.reservations[i].to, What::release, i);
-    }
-    for (uint32_t i = 0; i < script_.interrupts.size(); ++i)
-        push(std::max(now_, script_.interrupts[i].from), What::irq, i);
-    if (opt_.balance == Balance::forced)
-        for (uint32_t i = 0; i < script_.moves.size(); ++i)
-            if (script_.moves[i].stim == kNone) push(script_.moves[i].ts, What::move, i);
-    const Ns period = 1'000'000'000 / opt_.hz;
-    const Ns into = (now_ - opt_.tick_at) % period;
-    push(now_ - into + period, What::tick, 0);
-    events_.begin();
-}
-
 WindowResult Simulation::run() {
     begin();
     const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
     while (!events_.empty()) {
-        const Event e = events_.top();
+        const Happening e = events_.pop();
+        const uint64_t number = e.seq();
         if (e.at >= script_.to && (open_ == 0 || e.at > limit)) break;
-        events_.pop();
         if (e.at < now_) ++out_.broken;
         now_ = e.at;
         ++out_.events;
         const Cpu c(static_cast<uint16_t>(e.a));
         switch (e.what) {
             case What::action:
-                if (cpus_[c.v].plan == e.seq) act(c);
+                if (cpus_[c.v].plan == number) act(c);
                 break;
             case What::resched:
                 if (cpus_[c.v].resched == e.at) resched(c);
@@ -167,6 +92,7 @@ WindowResult Simulation::run() {
             }
             case What::irq: interrupt(e.a); break;
             case What::irq_over: irq_->irq(script_.interrupts[e.a].cpu, false, now_); break;
+            case What::expect: expect(e.a); break;
             case What::reserve: reserve(e.a); break;
             case What::release: release(e.a); break;
             case What::move: forced_move(e.a); break;
@@ -180,7 +106,7 @@ WindowResult Simulation::run() {
                 }
                 break;
             case What::pull:
-                if (cpus_[c.v].leave != e.seq || !cpus_[c.v].leaving) break;
+                if (cpus_[c.v].leave != number || !cpus_[c.v].leaving) break;
                 if (fair_.size(c) == 0) {
                     if (const TaskId id = to_pull(c, true); id.v != kNone) {
                         relocate(id, c);
@@ -191,10 +117,10 @@ WindowResult Simulation::run() {
                 push(now_ + opt_.pulled, What::leave, c.v);
                 break;
             case What::leave:
-                if (cpus_[c.v].leave == e.seq && cpus_[c.v].leaving) leave(c);
+                if (cpus_[c.v].leave == number && cpus_[c.v].leaving) leave(c);
                 break;
             case What::slice:
-                if (cpus_[c.v].slice == e.seq) ticked(c);
+                if (cpus_[c.v].slice == number) ticked(c);
                 break;
         }
         watch();
@@ -227,7 +153,7 @@ void Simulation::settle(Cpu c) {
     const Ns ran = now_ - std::exchange(cpu.since, now_);
     if (idle(cpu.curr) || cpu.reserved || cpu.leaving) return;
     Task& t = tasks_[cpu.curr.v];
-    const int64_t done = std::min(t.left, static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed(c))));
+    const int64_t done = std::min(t.left, work_in(ran, speed(c)));
     t.left -= done;
     out_.work += done;
     if (counted()) out_.cpu_time += ran;
@@ -238,8 +164,15 @@ void Simulation::plan(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const Task& t = tasks_[cpu.curr.v];
     cpu.plan = seq_;
-    const Ns from = std::max(now_, cpu.since);
-    push(from + static_cast<Ns>(std::ceil(static_cast<double>(t.left) / speed(c))), What::action, c.v);
+    push(std::max(now_, cpu.since) + time_for(t.left, speed(c)), What::action, c.v);
+    // What act() will look at by then.
+    if (t.pos >= t.script->ops.size()) return;
+    const Op* op = &t.script->ops[t.pos];
+    __builtin_prefetch(op + 1);
+    if (op->arg >= script_.stims.size()) return;
+    __builtin_prefetch(&script_.stims[op->arg]);
+    __builtin_prefetch(&script_.stims[op->arg].luck);
+    __builtin_prefetch(&fired_at_[op->arg]);
 }
 
 /// `c` became idle or busy: its siblings run at another speed from now on.

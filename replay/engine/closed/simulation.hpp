@@ -4,6 +4,9 @@
 // View of a policy is the same as in the open loop.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,10 +32,16 @@ enum class Balance : uint8_t {
     forced,  ///< the recorded migrations, when they were
 };
 
-/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have.
-struct PullRate {
-    double llc = 1, beyond = 1;
-};
+inline constexpr size_t kIdleClasses = 20;
+/// Binary logarithm of rq::avg_idle, which is at most 1 ms.
+inline size_t idle_class(int64_t avg_idle) {
+    const auto ns = static_cast<uint64_t>(std::max<int64_t>(avg_idle, 1));
+    return std::min(kIdleClasses, static_cast<size_t>(std::bit_width(ns))) - 1;
+}
+/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have: from the LLC and
+/// from beyond, by how long such a CPU is idle on average. The kernel weighs that against what a balance costs
+/// (newidle_balance(), 6.1).
+using PullRate = std::array<std::array<double, kIdleClasses>, 2>;
 
 struct SimOptions {
     bool pinned = false;  ///< every wakeup goes where it went in the recording
@@ -55,7 +64,7 @@ struct SimOptions {
     Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
     double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
-    PullRate pulls;
+    PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -91,6 +100,8 @@ class Serving {
 /// Clients ask before they sleep, where the recording shows it or not, and sleep after they asked, where it shows that or not (the
 /// answer was there already): splits the work of the ops accordingly.
 void expect_answers(Script& script, const std::vector<bool>& serves);
+/// Who is woken by several tasks reads what they send: it does not wait for one of them.
+void find_shared(Script& script, const std::vector<bool>& serves);
 
 /// One simulated wakeup inside the counted part of a window.
 struct Woken {
@@ -126,18 +137,11 @@ struct WindowResult {
     std::vector<Woken> woken;
 };
 
-class Simulation {
-  public:
-    /// `policy`: nullptr where `options.pinned`. Its private state goes on from window to window. `irq`: the load of
-    /// interrupts so far, with an estimate for the policy if it reads one.
-    Simulation(const Topology& topo, const TaskTable& table, const Script& script, const Machine& at,
-               const FairQueues& queues, const IrqTicks& irq, Policy* policy, const Costs& costs,
-               const SimOptions& options);
-    WindowResult run();
-
-  private:
+/// Something that happens in a window.
+struct Happening {
     enum class What : uint8_t {
         release,
+        expect,
         reserve,
         action,
         resched,
@@ -151,18 +155,34 @@ class Simulation {
         irq,
         irq_over
     };
-    struct Event {
-        Ns at;
-        uint64_t seq;
-        uint32_t a;
-        What what;
-        /// Orders by time; at one time releases come first, else what was pushed first.
-        unsigned __int128 key() const {
-            const uint64_t time = static_cast<uint64_t>(at) ^ uint64_t{1} << 63;
-            const uint64_t order = seq | static_cast<uint64_t>(what != What::release) << 63;
-            return static_cast<unsigned __int128>(time) << 64 | order;
-        }
-    };
+    static constexpr uint64_t kLater = uint64_t{1} << 63;
+    static constexpr uint64_t kPlanned = uint64_t{1}
+                                         << 40;  ///< number of the first planned one: begin() pushes some before
+    Ns at;
+    uint64_t order;  ///< order_of()
+    uint32_t a;
+    What what;
+    /// Of what happens at one time releases come first, else what was pushed first.
+    static uint64_t order_of(uint64_t seq, What what) { return what == What::release ? seq : seq | kLater; }
+    uint64_t seq() const { return order & ~kLater; }
+    __int128 key() const { return static_cast<__int128>(at) << 64 | order; }
+};
+
+/// What a script brings from outside, in order, for arms of these options.
+std::vector<Happening> planned(const Script& script, const SimOptions& options);
+
+class Simulation {
+  public:
+    /// `policy`: nullptr where `options.pinned`. Its private state goes on from window to window. `irq`: the load of
+    /// interrupts so far, with an estimate for the policy if it reads one.
+    /// `planned`: of this script and these options.
+    Simulation(const Topology& topo, const TaskTable& table, const Script& script,
+               const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues, const IrqTicks& irq,
+               Policy* policy, const Costs& costs, const SimOptions& options);
+    WindowResult run();
+
+  private:
+    using What = Happening::What;
     struct Token {
         Ns at = 0;
         TaskId curr{};
@@ -194,7 +214,7 @@ class Simulation {
         Ns woken_at = 0, queued_at = 0, exit = 0;
         size_t sample = kNoSample;
         bool free = true;  ///< may run anywhere
-        bool shared = false;  ///< several tasks wake it, and whichever comes first ends its sleep
+        bool shared = false;  ///< Script::shared
         std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         uint32_t client_of = kNone;  ///< server that has not answered it yet
         bool answered = false;  ///< before it slept
@@ -226,7 +246,7 @@ class Simulation {
         uint64_t leave = 0;  ///< number of the event that goes on with it
     };
 
-    void push(Ns at, What what, uint32_t a) { events_.push({at, seq_++, a, what}); }
+    void push(Ns at, What what, uint32_t a) { events_.push({at, Happening::order_of(seq_++, what), a, what}); }
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
@@ -258,10 +278,10 @@ class Simulation {
     bool awaits(const Task& t, TaskId server) const;
     void enlist(TaskId server, Cpu from, TaskId client);
     void give(TaskId client, Cpu from, TaskId server);
-    void find_shared();
     bool takes_any(const Task& t, uint32_t stim) const;
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void interrupt(uint32_t index);
+    void expect(uint32_t r);
     void reserve(uint32_t r);
     void release(uint32_t r);
     void set_timer(Cpu c, uint32_t stim);
@@ -269,7 +289,7 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
-    TaskId pull(Cpu to, int domain, bool newidle, bool hot);
+    TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
     TaskId to_pull(Cpu c, bool sure);
     bool held(const Task& t, Cpu to) const;
     bool new_idle(Cpu c);
@@ -292,7 +312,8 @@ class Simulation {
     SimOptions opt_;
     bool any_serves_;
     WindowResult out_;
-    Agenda<Event> events_;
+    Agenda<Happening> events_;
+    uint64_t after_planned_;  ///< number of the first event that is pushed after those
     uint64_t seq_ = 1;
     Ns now_ = 0;
     std::vector<Task> tasks_;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// How a window begins: on the recorded machine, with what comes from outside.
+#include <algorithm>
+
+#include "replay/engine/closed/simulation.hpp"
+
+namespace rewake::closed {
+
+namespace {
+constexpr Ns kMs = 1'000'000;
+}
+
+std::vector<Happening> planned(const Script& script, const SimOptions& options) {
+    using What = Happening::What;
+    std::vector<Happening> out;
+    const auto push = [&](Ns at, What what, uint32_t a) {
+        out.push_back({at, Happening::order_of(Happening::kPlanned + out.size(), what), a, what});
+    };
+    for (uint32_t i = 0; i < script.stims.size(); ++i) {
+        const Stim& s = script.stims[i];
+        const bool timed = s.source == Stim::Source::relative && !options.absolute_timers;
+        if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
+    }
+    for (uint32_t i = 0; i < script.reservations.size(); ++i) {
+        if (script.reservations[i].woken < script.reservations[i].from)
+            push(script.reservations[i].woken, What::expect, i);
+        push(script.reservations[i].from, What::reserve, i);
+        push(script.reservations[i].to, What::release, i);
+    }
+    for (uint32_t i = 0; i < script.interrupts.size(); ++i)
+        push(std::max(script.from, script.interrupts[i].from), What::irq, i);
+    if (options.balance == Balance::forced)
+        for (uint32_t i = 0; i < script.moves.size(); ++i)
+            if (script.moves[i].stim == kNone) push(script.moves[i].ts, What::move, i);
+    std::ranges::sort(out, {}, &Happening::key);
+    return out;
+}
+
+/// The machine as recorded: who runs, who waits; what comes from outside.
+void Simulation::begin() {
+    resync_before_ = machine_.counts().resync;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+        Task& t = tasks_[i];
+        const TaskId id(static_cast<uint32_t>(i));
+        t.script = script_.script(id);
+        t.shared = i < script_.shared.size() && script_.shared[i];
+        t.free = table_.allowed(id).n >= table_.masks[0].n;
+        const Machine::Task* known = machine_.known(id);
+        if (known) t.cpu = known->cpu, t.prio = known->prio;
+        const bool there =
+            known && t.script && (known->state == Machine::State::queued || known->state == Machine::State::running);
+        if (fair_.queued(id) && !there) fair_.dequeue(id, false);
+        if (!t.script) continue;
+        if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
+        t.waits_for = t.script->first;
+        t.asleep_at = now_;
+        if (serves(id)) t.step = t.script->step();
+        if (!known || idle(id)) continue;
+        switch (known->state) {
+            case Machine::State::queued:
+                t.state = Task::State::queued;
+                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved, now_);
+                wait_begins(t);
+                break;
+            case Machine::State::waking:
+                t.state = Task::State::waking;
+                push(now_, What::arrive, id.v);
+                break;
+            default: break;
+        }
+    }
+    for (const Stim& s : script_.stims)
+        if (s.hint) tasks_[s.p.v].hint = s.hint;
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        CpuState& cpu = cpus_[i];
+        cpu.curr = TaskId(static_cast<uint32_t>(i));
+        cpu.since = now_;
+        for (int level : topo_.stack[i]) {
+            const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
+            cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
+        }
+        const std::optional<TaskId> curr = machine_.curr(c);
+        if (!curr || idle(*curr)) continue;
+        cpu.curr = *curr;
+        Task& t = tasks_[curr->v];
+        if (!t.script) continue;  // of a higher class: its reservation begins now
+        t.state = Task::State::running;
+        t.cpu = c;
+        if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
+            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
+            fair_.start(c, *curr, now_);
+        }
+        plan(c);
+    }
+    for (Task& t : tasks_) {
+        if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) continue;
+        const TaskId server = script_.stims[t.waits_for].curr;
+        if (!serves(server)) continue;
+        t.client_of = server.v;
+        clients_[server.v].push_back(t.script->id);
+    }
+    for (size_t i = 0; i < cpus_.size(); ++i)
+        if (const Cpu c(static_cast<uint16_t>(i)); is_idle(c) && fair_.size(c) > 0) request(c, now_);
+    seq_ = after_planned_;
+    const Ns period = 1'000'000'000 / opt_.hz;
+    const Ns into = (now_ - opt_.tick_at) % period;
+    push(now_ - into + period, What::tick, 0);
+}
+
+}  // namespace rewake::closed

@@ -266,6 +266,8 @@ void Simulation::act(Cpu c) {
         if (over && serves(id) && t.script->work() > 0) {  // its cycles are all alike: from the beginning
             t.pos = 0;
             t.left = t.script->ops.front().work;
+            if (op.kind == Op::Kind::block && clients_[id.v].empty())
+                if (const uint32_t stim = any_request(*t.script); stim != kNone) return sleep(c, stim, kSleeps);
             continue;
         }
         switch (op.kind) {

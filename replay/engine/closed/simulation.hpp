@@ -253,6 +253,7 @@ class Simulation {
     bool serves(TaskId t) const { return t.v < opt_.serves.size() && opt_.serves[t.v]; }
     /// The sleep that `stim` ends is ended by any wakeup of its kind.
     bool open(uint32_t stim, TaskId sleeper) const;
+    uint32_t any_request(const TaskScript& server) const;
     void answer(const Stim& s, Cpu waker);
     bool awaits(const Task& t, TaskId server) const;
     void enlist(TaskId server, Cpu from, TaskId client);

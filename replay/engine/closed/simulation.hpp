@@ -65,6 +65,7 @@ struct SimOptions {
     uint64_t seed = 0;
     PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
+    std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
 

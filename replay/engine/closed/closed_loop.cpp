@@ -136,12 +136,14 @@ void ClosedLoop::reach(Ns ts) {
             open_.pop_front();
         }
     };
+    static const std::vector<bool> kNobody;
+    const std::vector<bool>& asks = arms_.empty() ? kNobody : arms_.front().options.asks;
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
         open_.push_back(std::make_unique<Open>(
             Open{next_, machine_, fair_, fifo_, irq_,
-                 ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon)}));
+                 ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks)}));
         open_.back()->at.rebind();
         ++next_;
     }

@@ -9,7 +9,7 @@ namespace rewake::closed {
 
 void Simulation::set_timer(Cpu c, uint32_t stim) {
     const Ns due = now_ + script_.stims[stim].delay;
-    timers_[c.v].push_back({due, stim});
+    if (!script_.stims[stim].device) timers_[c.v].push_back({due, stim});
     push(due, What::outside, stim);
 }
 

@@ -34,8 +34,13 @@ int64_t TaskScript::step() const {
 }
 
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts,
-                             const Machine& at, Ns from, Ns measured, Ns to, Ns horizon)
-    : topo_(topo), table_(table), interrupts_(interrupts), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)) {
+                             const Machine& at, Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks)
+    : topo_(topo),
+      table_(table),
+      interrupts_(interrupts),
+      horizon_(horizon),
+      cpus_(static_cast<size_t>(topo.n_cpus)),
+      asks_(asks) {
     script_.from = from, script_.measured = measured, script_.to = to;
     script_.interrupts = interrupts.between(from, horizon);
     const size_t n = table.tasks.size();
@@ -114,7 +119,12 @@ void ScriptBuilder::returns(TaskId t, Cpu c, Ns ts, int prio) {
         s.early = kNone;
         return;
     }
-    if (s.ended_by == kNone && s.early != kNone) wake(t, s.early);
+    if (s.ended_by == kNone && s.early != kNone) {
+        Stim& early = script_.stims[s.early];
+        if (asks(t) && early.source == Stim::Source::absolute && !early.in_task)
+            early.source = Stim::Source::relative, early.device = true;  // at once
+        wake(t, s.early);
+    }
     if (s.ended_by == kNone) {
         Stim stim;
         stim.p = t;
@@ -205,6 +215,10 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
         const Ns before = std::exchange(cpu.timer_woke, ts);
         stim.joined = before >= 0;
         if (stim.joined) timer_steps_.push_back(ts - before);
+    } else if (!o.in_task && asks(o.p) && s.asleep && !s.is_first) {
+        stim.source = Stim::Source::relative;
+        stim.delay = ts - s.asleep_at;
+        stim.device = true;
     }
     script_.stims.push_back(stim);
     if (!s.asleep) {
@@ -246,7 +260,7 @@ void ScriptBuilder::join_timers() {
     if (timer_steps_.empty()) return;
     script_.timer_step = middle(timer_steps_);
     std::vector<std::vector<int64_t>> alone(tasks_.size());
-    auto timed = [](const Stim& s) { return s.source == Stim::Source::relative; };
+    auto timed = [](const Stim& s) { return s.source == Stim::Source::relative && !s.device; };
     for (const Stim& s : script_.stims)
         if (timed(s) && !s.joined) alone[s.p.v].push_back(s.delay);
     for (Stim& s : script_.stims) {
@@ -256,8 +270,20 @@ void ScriptBuilder::join_timers() {
     }
 }
 
+/// By majority vote.
+void ScriptBuilder::find_queues() {
+    script_.told_by.assign(cpus_.size(), kNone);
+    std::vector<int64_t> votes(cpus_.size());
+    for (const Stim& s : script_.stims) {
+        if (!s.device) continue;
+        if (votes[s.prev.v] == 0) script_.told_by[s.prev.v] = s.waker.v;
+        votes[s.prev.v] += script_.told_by[s.prev.v] == s.waker.v ? 1 : -1;
+    }
+}
+
 Script ScriptBuilder::finish() {
     join_timers();
+    find_queues();
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);

@@ -45,7 +45,7 @@ struct Stim {
     enum class Source : uint8_t {
         task,  ///< an action of a script
         absolute,  ///< from outside (a device, an RT task): at its recorded time
-        relative,  ///< a timer: at most `delay` after the sleep began
+        relative,  ///< a timer, or a device that does what it was asked to: at most `delay` after the sleep began
         resume,  ///< no event tells it: the task was seen to run again (throttled, or a wakeup was lost)
     };
     TaskId p{}, curr{};
@@ -56,6 +56,7 @@ struct Stim {
     DecisionClass cls = DecisionClass::stayed;
     bool ends = false;  ///< it ended a sleep (or began a task): else it changed nothing, and is left out
     bool in_task = false;
+    bool device = false;  ///< relative, and no timer
     bool joined = false;  ///< a timer that another one's interrupt served, too
     bool chosen_known = false;
     bool sync = false;
@@ -107,6 +108,8 @@ struct Script {
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
+    std::vector<uint32_t>
+        told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
     static constexpr Ns kSample = 1'000'000;
     const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
@@ -130,8 +133,9 @@ struct Opening {
 class ScriptBuilder {
   public:
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
+    /// `asks`: see SimOptions.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
-                  Ns from, Ns measured, Ns to, Ns horizon);
+                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {});
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
@@ -169,12 +173,14 @@ class ScriptBuilder {
     TaskState& state(TaskId t, int prio);
     TaskScript& script(TaskId t);
     void join_timers();
+    void find_queues();
     void account(Cpu c, Ns ts);
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Ns ts);
     void wake(TaskId t, uint32_t stim);
     void returns(TaskId t, Cpu c, Ns ts, int prio);
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+    bool asks(TaskId t) const { return t.v < asks_.size() && asks_[t.v]; }
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -184,6 +190,7 @@ class ScriptBuilder {
     std::vector<CpuState> cpus_;
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
+    std::vector<bool> asks_;
 };
 
 }  // namespace rewake::closed

@@ -427,7 +427,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (own) {
                 if (opt_.log_inputs) {
                     const int64_t queue = machine_.queue_load(p, w.prev);
-                    log_.note(row, machine_.view(), w, in.policy->memory(), queue, certain_.of(p));
+                    log_.note(row, machine_.view(), w, in.policy->memory(), queue, before.pelt.util_avg,
+                              certain_.of(p));
                     if (truth.flips) certain_.see(p, *truth.flips);
                 }
                 if (in.flips && seen.flips) in.flips->know(p, *seen.flips);

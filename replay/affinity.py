@@ -3,8 +3,12 @@
 
 Placement probes count the allowed CPUs. Where that is not the number of the snapshot's mask, the mask is inferred: the
 CPUs on which tasks of that name with that number were placed *earlier*; where these are more than the number, as after
-a second change, those of the task itself since its number changed. Without probes only a task that runs outside its
-mask tells of a change (engine/open_loop.cpp).
+a second change, those of the task itself since its number changed.
+
+Without probes the moves tell: who may no longer use the CPU where it runs or waits is moved at once, by the stopper or
+by the task that made the call (affine_move_task), and such a call for a whole process moves several of its tasks at a
+time. Until the next one its mask is then the CPUs on which its tasks have been placed since, once these have become no
+more for a long while. A task that runs outside its mask tells of a change, too (engine/open_loop.cpp).
 """
 
 from __future__ import annotations
@@ -15,12 +19,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import Recording
+from rewake.forms import ENUMS, Recording
 from rewake.replay.probes import Nullable
 from rewake.replay.recorded import cpus_in, with_null
 
 ENOUGH = 10
 """So many placements for each CPU of a mask show all of it that matters."""
+
+
+AT_A_TIME, WITHIN_NS = 3, 5_000_000
+"""So many tasks of one process that are moved in so short a time were not moved by the balancer."""
 
 
 class Masks(NamedTuple):
@@ -82,4 +90,63 @@ def infer(recording: Recording, truth: Mapping[str, Nullable], names: npt.NDArra
         for said in heard:
             said.add(int(chosen[i]))
     out.lists.extend(numbers)
+    return out
+
+
+def from_moves(recording: Recording, online: int) -> Masks | None:
+    """Masks of processes whose tasks were moved several at a time; None where there were none."""
+    calls = _calls(recording)
+    if not calls:
+        return None
+    decision = recording.read("decision", ("ts_ns", "task", "chosen_cpu"))
+    ts, task = np.asarray(decision["ts_ns"]), np.asarray(decision["task"])
+    chosen, no_cpu = with_null(decision["chosen_cpu"])
+    process = _processes(recording)[task]
+    out = Masks([], np.zeros(len(task), np.uint32), np.ones(len(task), np.bool_))
+    numbers: dict[str, int] = {}
+    for mine, times in calls.items():
+        ends = [*times[1:], np.iinfo(np.int64).max]
+        for begin, end in zip(times, ends, strict=True):
+            cpus: set[int] = set()
+            since = 0
+            for i in np.flatnonzero((process == mine) & ~no_cpu & (ts > begin) & (ts <= end)).tolist():
+                if len(cpus) < online and since >= ENOUGH * len(cpus) > 0:
+                    text = ",".join(map(str, sorted(cpus)))
+                    out.of[i], out.none[i] = numbers.setdefault(text, len(numbers)), False
+                since = since + 1 if int(chosen[i]) in cpus else 0
+                cpus.add(int(chosen[i]))
+    out.lists.extend(numbers)
+    return out
+
+
+def _calls(recording: Recording) -> dict[int, list[int]]:
+    """By process, when several of its tasks were moved at a time."""
+    rows = recording.read("migrate", ("ts_ns", "task", "cause"))
+    cause, unknown = with_null(rows["cause"])
+    names = ENUMS["migrate_cause"]
+    forced = np.flatnonzero(np.isin(cause, [names.index("active"), names.index("unknown")]) & ~unknown)
+    ts, task = np.asarray(rows["ts_ns"])[forced], np.asarray(rows["task"])[forced]
+    process = _processes(recording)[task]
+    out: dict[int, list[int]] = {}
+    for mine in np.unique(process).tolist():
+        here = np.flatnonzero(process == mine)
+        for k in here.tolist():
+            moved = task[here[(ts[here] <= ts[k]) & (ts[here] > ts[k] - WITHIN_NS)]]
+            if len(np.unique(moved)) < AT_A_TIME:
+                continue
+            times = out.setdefault(mine, [])
+            if times and ts[k] - times[-1] < WITHIN_NS:
+                times[-1] = int(ts[k])  # still the same call
+            else:
+                times.append(int(ts[k]))
+    return out
+
+
+def _processes(recording: Recording) -> npt.NDArray[np.int64]:
+    """By task: what its process is called; a number below 0 where none is known."""
+    table = recording.read("task", ("task_id", "tgid"))
+    ids = np.asarray(table["task_id"])
+    tgid, unknown = with_null(table["tgid"])
+    out = -1 - np.arange(int(ids.max(initial=0)) + 1, dtype=np.int64)
+    out[ids[~unknown]] = tgid[~unknown]
     return out

@@ -183,10 +183,12 @@ class Loop:
         self._room = 0
         seen = probes.truth(recording)
         self.truth = seen if use_probes else None
-        self.masks = None
-        if self.truth is not None:
-            online = int(np.asarray(recording.read("cpu", ("cpu",))["cpu"]).size)
-            self.masks = affinity.infer(recording, self.truth, self.names(), online)
+        online = int(np.asarray(recording.read("cpu", ("cpu",))["cpu"]).size)
+        self.masks = (
+            affinity.from_moves(recording, online)
+            if self.truth is None
+            else affinity.infer(recording, self.truth, self.names(), online)
+        )
         more = [] if self.masks is None else self.masks.lists
         self.recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)

@@ -26,8 +26,9 @@ struct InputLog {
         clear(decided, sync, recent_cpu, flips, flips_warm, flips_known, recent_known, util, load, rq_load, nallowed,
               nr_idle_scan, has_idle_cores, rq_nr);
     }
-    /// As `w` is about to be decided. `queue`: load of the queue that the wakee was on, its group's.
-    void note(size_t row, const View& v, const Wakeup& w, PolicyState& s, int64_t queue,
+    /// As `w` is about to be decided. `queue`: load of the queue that the wakee was on, its group's. `raw_util`: of the
+    /// wakee as of its last update, which is what a probe sees before placement.
+    void note(size_t row, const View& v, const Wakeup& w, PolicyState& s, int64_t queue, int32_t raw_util,
               std::optional<uint32_t> certain) {
         const PolicyState::Task& p = s.task(w.p);
         const uint16_t llc = v.topo->llc[w.prev.v].v;
@@ -38,7 +39,7 @@ struct InputLog {
         flips_warm[row] = certain.value_or(0);
         flips_known[row] = certain.has_value();
         recent_known[row] = p.has_recent;
-        util[row] = w.p_util;
+        util[row] = raw_util;
         load[row] = w.p_load_avg;
         rq_load[row] = queue;
         nallowed[row] = w.n_allowed;

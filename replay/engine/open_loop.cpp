@@ -306,10 +306,10 @@ uint32_t OpenLoop::recorded_inputs(const Probed& seen, const Wakeup& w, Cpu pick
     return bits;
 }
 
-/// A CPU that is still idle until somebody starts there was found idle, so placement ended before it set recent_used_cpu;
-/// one where the wakee had to wait for others was not.
+/// A CPU that is still idle until somebody starts there was found idle, so placement ended before it searched or set
+/// recent_used_cpu; one where the wakee had to wait for others was not.
 void OpenLoop::started(TaskId p, Cpu c, bool from_idle) {
-    std::erase_if(guesses_, [&](RecentGuess& g) {
+    std::erase_if(guesses_, [&](ExitGuess& g) {
         g.was_idle = g.was_idle || (from_idle && g.chosen == c);
         if (g.p != p) return false;
         for (Instance& in : instances_) {
@@ -317,6 +317,7 @@ void OpenLoop::started(TaskId p, Cpu c, bool from_idle) {
             PolicyState::Task& own = in.policy->memory().task(p);
             own.recent = g.was_idle ? g.before.recent : g.prev;
             own.has_recent = !g.was_idle || g.before.has_recent;
+            if (g.was_idle && g.cleared) in.policy->memory().hic[topo_.llc[g.chosen.v].v] = 1;
         }
         return true;
     });
@@ -431,7 +432,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (own) {
                 if (opt_.log_inputs) {
                     const int64_t queue = machine_.queue_load(p, w.prev);
-                    log_.note(row, machine_.view(), w, in.policy->memory(), queue, certain_.of(p));
+                    log_.note(row, machine_.view(), w, in.policy->memory(), queue, before.pelt.util_avg,
+                              certain_.of(p));
                     if (truth.flips) certain_.see(p, *truth.flips);
                 }
                 if (in.flips && seen.flips) in.flips->know(p, *seen.flips);
@@ -455,9 +457,12 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
-                std::erase_if(guesses_, [&](const RecentGuess& g) { return g.p == p; });
-                if (in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_))
-                    guesses_.push_back({p, chosen, w.prev, own_task_, false});
+                std::erase_if(guesses_, [&](const ExitGuess& g) { return g.p == p; });
+                if (in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_)) {
+                    const uint16_t llc = topo_.llc[chosen.v].v;
+                    const bool cleared = llc < own_hic_.size() && own_hic_[llc] && !in.policy->memory().hic[llc];
+                    guesses_.push_back({p, chosen, w.prev, own_task_, false, cleared});
+                }
                 asked_prev = (dec.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }

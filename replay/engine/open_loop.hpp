@@ -243,12 +243,13 @@ class OpenLoop {
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.
     uint32_t recorded_inputs(const Probed& seen, const Wakeup& w, Cpu picked, bool own) const;
 
-    /// A placement of which the recorded choice does not tell whether it set recent_used_cpu.
-    struct RecentGuess {
+    /// A placement of which the recorded choice does not tell whether it ended early, or searched and set recent_used_cpu.
+    struct ExitGuess {
         TaskId p;
         Cpu chosen, prev;
         PolicyState::Task before;
         bool was_idle;  ///< `chosen`, after it
+        bool cleared;  ///< has_idle_cores of its LLC was, as if a search had failed
     };
     void started(TaskId p, Cpu c, bool from_idle);
 
@@ -287,7 +288,7 @@ class OpenLoop {
     std::vector<Blame> blames_;
     PolicyState::Task own_task_;  ///< private state of the recorded kernel's policy just before it decides
     std::vector<uint8_t> own_hic_;
-    std::vector<RecentGuess> guesses_;  ///< until the wakee starts
+    std::vector<ExitGuess> guesses_;  ///< until the wakee starts
     static constexpr size_t kNoRow = static_cast<size_t>(-1);
     std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none
     std::vector<Cpu> calling_;  ///< these CPUs, ascending

@@ -138,7 +138,9 @@ void GroupQueues::tick(const At& at) { update(running_[at.cpu.v], at, true); }
 void GroupQueues::update_all(const At& at) {
     for (size_t g = 1; g < groups_.size(); ++g) accrue(static_cast<uint16_t>(g), at);
     for (size_t g = groups_.size(); --g > 0;) {
-        tell(static_cast<uint16_t>(g), cell(static_cast<uint16_t>(g), at.cpu), at.now);
+        Cell& x = cell(static_cast<uint16_t>(g), at.cpu);
+        if (x.decayed && x.stops == 0) emptied(static_cast<uint16_t>(g), at.cpu);
+        tell(static_cast<uint16_t>(g), x, at.now);
         settle(static_cast<uint16_t>(g), at, false);
     }
 }

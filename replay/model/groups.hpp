@@ -53,6 +53,20 @@ class GroupQueues {
         return (x.stops > 0 ? x.stopped_at : root_clock) - x.stopped_for;
     }
 
+    /// The same on an idle CPU as of now, for a task that leaves it: what the group stood still since its queue there was
+    /// last empty passes all the same (migrate_se_pelt_lag, 6.0+).
+    Ns idle_clock(uint16_t g, Cpu c, Ns root_clock) const {
+        const Cell& x = cell(g, c);
+        return x.emptied_stopped ? x.pelt.at : root_clock - x.emptied;
+    }
+    /// The last task of `g` there sleeps or goes elsewhere.
+    void emptied(uint16_t g, Cpu c) {
+        Cell& x = cell(g, c);
+        if (x.entities > 0) return;
+        x.emptied_stopped = x.stops > 0;
+        x.emptied = x.stopped_for;
+    }
+
     /// Brings the queues of `g` and above up to date; `reweigh`: their entities get the weight that is due to them now.
     void update(uint16_t g, const At& at, bool reweigh);
     /// A tick of a busy CPU: the same for the group of the running task.
@@ -122,6 +136,8 @@ class GroupQueues {
         Ns h_load_jiffy = -1;
         int32_t stops = 0;  // limits that hold it
         Ns stopped_at = 0, stopped_for = 0;
+        Ns emptied = 0;  // `stopped_for` when its queue was last empty and not stopped
+        bool emptied_stopped = false;  // or it was
     };
     struct Above {  // the queue that an entity is on
         QueuePelt& pelt;

@@ -113,6 +113,7 @@ void Machine::uncount(Task& t, bool moves) {
         accrue(t, t.state == State::running);
         if (t.group) {
             groups_.dequeue(t.group, at(c), t.weight, moves ? &t.pelt : nullptr);
+            if (t.state != State::throttled) groups_.emptied(t.group, c);
         } else {
             const int64_t left = load(LoadKind::weight)[c.v] -= t.weight;
             double& waiting = cpus_[c.v].pelt.waiting;
@@ -277,7 +278,8 @@ void Machine::attach(Task& t, Cpu c) {
         const bool fresh = t.pelt.fresh;
         t.pelt.accrue(left.at, 0, false);
         left.detach_later(t.pelt);
-        if (idle) t.pelt.accrue(clock(t, t.attached), 0, false);
+        const Ns now = pelt_clock(t.attached);
+        if (idle) t.pelt.accrue(t.group ? groups_.idle_clock(t.group, t.attached, now) : now, 0, false);
         t.pelt.fresh = fresh;
     }
     t.pelt.move(clock(t, c), queue(t, c).edge);

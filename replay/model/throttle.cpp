@@ -14,9 +14,9 @@ constexpr Ns kStarts = 100'000;  // an idle CPU has begun with what was queued t
 
 void Machine::park(TaskId id, Task& t) {
     if (t.state == State::queued || t.state == State::throttled) unlink(id, t);
+    t.state = State::throttled;  // its queue is not empty
     uncount(t);
     estimate(t, !table_.throttles_tasks);
-    t.state = State::throttled;
     link(id, t);
 }
 

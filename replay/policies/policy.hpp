@@ -147,7 +147,7 @@ class Policy {
     virtual void fork(TaskId /*parent*/, TaskId /*child*/, Cpu /*cpu*/) {}
     /// The recorded kernel's own column learns what its kernel did of `w`, so that its state is that kernel's and not that of
     /// its own misses. `before`: recent_used_cpu and has_idle_cores as of the decision. `made`: its own decision.
-    /// Whether recent_used_cpu of the wakee became prev may then be a guess: true.
+    /// Whether placement ended before it set recent_used_cpu may be a guess: true.
     virtual bool follow(const View&, const Wakeup&, Cpu /*recorded*/, const Decision& /*made*/,
                         const PolicyState::Task& /*before*/, const std::vector<uint8_t>& /*hic*/) {
         return false;

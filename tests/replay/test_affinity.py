@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World
 
+from rewake.forms import ENUMS
 from rewake.replay import affinity
 from rewake.replay.affinity import ENOUGH, Masks
 
@@ -65,6 +66,61 @@ def test_no_mask_depends_on_where_its_own_decision_went(rows: list[Decision], da
     i = data.draw(st.integers(0, len(rows) - 1))
     other = [*rows[:i], (*rows[i][:2], data.draw(st.integers(0, 7))), *rows[i + 1 :]]
     assert infer(rows)[: i + 1] == infer(other)[: i + 1]
+
+
+class Moves:
+    """What affinity.from_moves() reads: tasks 0 to 3 are of one process and 4 of none that is known; those in `moved`
+    are moved at time 0, a millisecond apart, by a stopper."""
+
+    def __init__(self, moved: list[int], placed: list[tuple[int, int]]) -> None:
+        active = ENUMS["migrate_cause"].index("active")
+        n, m = len(placed), len(moved)
+        known = np.zeros(5, np.bool_)
+        self.tables: dict[str, dict[str, Any]] = {
+            "migrate": {
+                "ts_ns": 1_000_000 * np.arange(m), "task": np.array(moved, np.uint32),
+                "cause": (np.full(m, active, np.uint8), np.zeros(m, np.bool_)),
+            },
+            "task": {"task_id": np.arange(5, dtype=np.uint32), "tgid": (np.full(5, 70, np.uint32), known)},
+            "decision": {
+                "ts_ns": 100_000_000 + np.arange(n), "task": np.array([t for t, _ in placed], np.uint32),
+                "chosen_cpu": np.array([c for _, c in placed], np.uint16),
+            },
+        }  # fmt: skip
+        known[4] = True
+
+    def read(self, table: str, names: Any = None) -> dict[str, Any]:
+        return self.tables[table]
+
+
+def after_moves(moved: list[int], placed: list[tuple[int, int]]) -> list[str | None]:
+    """The masks of the placements, on a machine with 8 CPUs."""
+    found = affinity.from_moves(Moves(moved, placed), 8)  # type: ignore[arg-type]
+    if found is None:
+        return [None] * len(placed)
+    return [None if none else found.lists[k] for k, none in zip(found.of.tolist(), found.none.tolist(), strict=True)]
+
+
+def test_tasks_of_a_process_that_are_moved_together_have_a_new_mask() -> None:
+    placed = [(k % 4, 2 + k % 3) for k in range(5 * ENOUGH)] + [(4, 2)]
+    learnt = 3 + 3 * ENOUGH
+    found = after_moves([0, 1, 2], placed)
+    assert found == [None] * learnt + ["2,3,4"] * (5 * ENOUGH - learnt) + [None]
+    assert after_moves([0, 1, 1], placed) == after_moves([0, 1, 4], placed) == [None] * len(placed), "two are balanced"
+    assert after_moves([0, 1, 2], [*placed, (0, 7), (0, 2)])[-2:] == ["2,3,4", None], "until one is elsewhere"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7)), min_size=1, max_size=60),
+    st.data(),
+)
+def test_no_mask_after_moves_depends_on_where_its_own_decision_went(
+    rows: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    rows = [*([(0, 1)] * (ENOUGH + 1)), *rows]
+    i = data.draw(st.integers(0, len(rows) - 1))
+    other = [*rows[:i], (rows[i][0], data.draw(st.integers(0, 7))), *rows[i + 1 :]]
+    assert after_moves([0, 1, 2], rows)[: i + 1] == after_moves([0, 1, 2], other)[: i + 1]
 
 
 @pytest.mark.parametrize("strays", [False, True])

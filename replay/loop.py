@@ -14,7 +14,16 @@ from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
 from rewake.replay import affinity, hotplug, plugins, probes
 from rewake.replay.hints import TaskHints
-from rewake.replay.recorded import batch, recorded_machine, rows_of, running, tables, with_next, with_null
+from rewake.replay.recorded import (
+    SCHED_SOFTIRQ,
+    batch,
+    recorded_machine,
+    rows_of,
+    running,
+    tables,
+    with_next,
+    with_null,
+)
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers
 from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, nothing, scan_values
@@ -87,19 +96,22 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
 
 
 def _tick_at(recording: Recording, hz: int) -> int:
-    """When some tick was: the commonest phase of the local timer's interrupts; 0 where none are recorded."""
+    """When some tick was: the commonest phase of the local timer's interrupts or, where none are recorded (they have
+    tracepoints on x86 only), of the SCHED softirqs that ticks raise; 0 without either."""
     if not recording.n_parts:
         return 0
-    irq = recording.read_part("irq", 0, ("ts_ns", "kind", "entry"))
-    ts, kind, entry = irq["ts_ns"], irq["kind"], irq["entry"]
-    assert isinstance(ts, np.ndarray)
-    assert isinstance(kind, np.ndarray)
-    assert isinstance(entry, np.ndarray)
-    timer = ts[(kind == ENUMS["irq_kind"].index("local_timer")) & entry]
-    if not len(timer):
+    irq: Any = recording.read_part("irq", 0, ("ts_ns", "kind", "entry"))
+    found = irq["ts_ns"][(irq["kind"] == ENUMS["irq_kind"].index("local_timer")) & irq["entry"]]
+    unit = 1_000
+    if not len(found):
+        softirq: Any = recording.read_part("softirq", 0, ("ts_ns", "vec", "phase"))
+        entered = softirq["phase"] == ENUMS["softirq_phase"].index("entry")
+        found = softirq["ts_ns"][(softirq["vec"] == SCHED_SOFTIRQ) & entered]
+        unit = 10_000  # some time after the tick, not always the same
+    if not len(found):
         return 0
-    phase, n = np.unique(timer % (1_000_000_000 // hz) // 1000, return_counts=True)
-    return int(phase[n.argmax()]) * 1000
+    phase, n = np.unique(found % (1_000_000_000 // hz) // unit, return_counts=True)
+    return int(phase[n.argmax()]) * unit
 
 
 def _inferred(recording: Recording, topology_known: bool) -> int:

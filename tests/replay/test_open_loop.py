@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from world import World, schedules
 
-from rewake.forms import ENUMS, INPUTS, OUTCOMES
+from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording
 from rewake.replay import _engine
+from rewake.replay.loop import _tick_at
 
 
 def bit(name: str) -> int:
@@ -157,3 +160,29 @@ def test_enumerations_of_the_engine_are_those_of_the_forms() -> None:
     assert {name: list(ENUMS[name]) for name in _engine.ENUMS} == _engine.ENUMS
     assert list(_engine.INPUTS) == list(INPUTS)
     assert list(_engine.OUTCOMES) == list(OUTCOMES)
+
+
+class Ticks:
+    """A recording's interrupts and softirqs."""
+
+    n_parts = 1
+
+    def __init__(self, timer: list[int], sched: list[int]) -> None:
+        self._ts = {"irq": timer, "softirq": sched}
+
+    def read_part(self, table: str, _part: int, _columns: Any) -> dict[str, Any]:
+        ts = np.array(self._ts[table], np.int64)
+        code = {
+            "kind": ENUMS["irq_kind"].index("local_timer"), "entry": True, "vec": 7,
+            "phase": ENUMS["softirq_phase"].index("entry"),
+        }  # fmt: skip
+        return {"ts_ns": ts} | {name: np.full(len(ts), value) for name, value in code.items()}
+
+
+def test_ticks_are_known_by_their_softirqs_where_no_timer_is_recorded() -> None:
+    tick = 4_000_000
+    softirqs = [k * tick + 1_203_000 for k in range(9)] + [k * tick + 700_000 * k for k in range(5)]
+    timers = [k * tick + 1_201_000 for k in range(9)]
+    assert _tick_at(cast(Recording, Ticks(timers, softirqs)), 250) == 1_201_000
+    assert _tick_at(cast(Recording, Ticks([], softirqs)), 250) == 1_200_000
+    assert _tick_at(cast(Recording, Ticks([], [])), 250) == 0

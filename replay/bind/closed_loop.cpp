@@ -54,6 +54,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "hole_ns", o.hole);
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
+    take(d, "asks", o.asks);
     for (auto& scope : o.pulls) scope.fill(1);
     take(d, "pulls", o.pulls);
     if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));

@@ -107,8 +107,8 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     break;
                 }
                 case Event::irq:
-                    if (b.irq.kind && b.irq.kind[i] == kLocalTimer)
-                        w->builder.on_timer(Cpu(b.irq.cpu[i]), b.irq.entry[i]);
+                    if (b.irq.kind)
+                        w->builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
                     break;
                 default: break;
             }
@@ -131,12 +131,14 @@ void ClosedLoop::reach(Ns ts) {
             open_.pop_front();
         }
     };
+    static const std::vector<bool> kNobody;
+    const std::vector<bool>& asks = arms_.empty() ? kNobody : arms_.front().options.asks;
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
-        open_.push_back(
-            std::make_unique<Open>(Open{next_, machine_, fair_, fifo_,
-                                        ScriptBuilder(topo_, table_, machine_, w.from, w.measured, w.to, w.horizon)}));
+        open_.push_back(std::make_unique<Open>(
+            Open{next_, machine_, fair_, fifo_,
+                 ScriptBuilder(topo_, table_, machine_, w.from, w.measured, w.to, w.horizon, asks)}));
         open_.back()->at.rebind();
         ++next_;
     }

@@ -34,8 +34,8 @@ int64_t TaskScript::step() const {
 }
 
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured,
-                             Ns to, Ns horizon)
-    : topo_(topo), table_(table), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)) {
+                             Ns to, Ns horizon, const std::vector<bool>& asks)
+    : topo_(topo), table_(table), horizon_(horizon), cpus_(static_cast<size_t>(topo.n_cpus)), asks_(asks) {
     script_.from = from, script_.measured = measured, script_.to = to;
     const size_t n = table.tasks.size();
     script_.of.assign(n, kNone);
@@ -43,8 +43,10 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
         const std::optional<TaskId> curr = at.curr(cpu);
-        cpus_[c] = {curr.value_or(TaskId(static_cast<uint32_t>(c))), true, false, -1, from,
-                    curr ? at.prio_hint(*curr) : int16_t{120}};
+        cpus_[c].curr = curr.value_or(TaskId(static_cast<uint32_t>(c)));
+        cpus_[c].known = true;
+        cpus_[c].since = from;
+        if (curr) cpus_[c].prio = at.prio_hint(*curr);
     }
     for (size_t i = 0; i < n; ++i) {
         const TaskId t(static_cast<uint32_t>(i));
@@ -113,7 +115,12 @@ void ScriptBuilder::returns(TaskId t, Cpu c, Ns ts, int prio) {
         s.early = kNone;
         return;
     }
-    if (s.ended_by == kNone && s.early != kNone) wake(t, s.early);
+    if (s.ended_by == kNone && s.early != kNone) {
+        Stim& early = script_.stims[s.early];
+        if (asks(t) && early.source == Stim::Source::absolute && !early.in_task)
+            early.source = Stim::Source::relative, early.device = true;  // at once
+        wake(t, s.early);
+    }
     if (s.ended_by == kNone) {
         Stim stim;
         stim.p = t;
@@ -193,7 +200,8 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.chosen = o.chosen;
     const auto index = static_cast<uint32_t>(script_.stims.size());
     CpuState& cpu = cpus_[stim.waker.v];
-    const bool by_task = o.waker_known && o.in_task && !idle(o.curr) && cpu.curr == o.curr;
+    const bool inline_softirq = !o.in_task && !o.hardirq && interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
+    const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);
         stim.source = Stim::Source::task;
@@ -204,6 +212,10 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
         const Ns before = std::exchange(cpu.timer_woke, ts);
         stim.joined = before >= 0;
         if (stim.joined) timer_steps_.push_back(ts - before);
+    } else if (!o.in_task && asks(o.p) && s.asleep && !s.is_first) {
+        stim.source = Stim::Source::relative;
+        stim.delay = ts - s.asleep_at;
+        stim.device = true;
     }
     script_.stims.push_back(stim);
     if (!s.asleep) {
@@ -245,7 +257,7 @@ void ScriptBuilder::join_timers() {
     if (timer_steps_.empty()) return;
     script_.timer_step = middle(timer_steps_);
     std::vector<std::vector<int64_t>> alone(tasks_.size());
-    auto timed = [](const Stim& s) { return s.source == Stim::Source::relative; };
+    auto timed = [](const Stim& s) { return s.source == Stim::Source::relative && !s.device; };
     for (const Stim& s : script_.stims)
         if (timed(s) && !s.joined) alone[s.p.v].push_back(s.delay);
     for (Stim& s : script_.stims) {
@@ -255,8 +267,20 @@ void ScriptBuilder::join_timers() {
     }
 }
 
+/// By majority vote.
+void ScriptBuilder::find_queues() {
+    script_.told_by.assign(cpus_.size(), kNone);
+    std::vector<int64_t> votes(cpus_.size());
+    for (const Stim& s : script_.stims) {
+        if (!s.device) continue;
+        if (votes[s.prev.v] == 0) script_.told_by[s.prev.v] = s.waker.v;
+        votes[s.prev.v] += script_.told_by[s.prev.v] == s.waker.v ? 1 : -1;
+    }
+}
+
 Script ScriptBuilder::finish() {
     join_timers();
+    find_queues();
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);

@@ -44,7 +44,7 @@ struct Stim {
     enum class Source : uint8_t {
         task,  ///< an action of a script
         absolute,  ///< from outside (a device, an RT task): at its recorded time
-        relative,  ///< a timer: at most `delay` after the sleep began
+        relative,  ///< a timer, or a device that does what it was asked to: at most `delay` after the sleep began
         resume,  ///< no event tells it: the task was seen to run again (throttled, or a wakeup was lost)
     };
     TaskId p{}, curr{};
@@ -55,6 +55,7 @@ struct Stim {
     DecisionClass cls = DecisionClass::stayed;
     bool ends = false;  ///< it ended a sleep (or began a task): else it changed nothing, and is left out
     bool in_task = false;
+    bool device = false;  ///< relative, and no timer
     bool joined = false;  ///< a timer that another one's interrupt served, too
     bool chosen_known = false;
     bool sync = false;
@@ -105,6 +106,8 @@ struct Script {
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
+    std::vector<uint32_t>
+        told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
     static constexpr Ns kSample = 1'000'000;
     const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
@@ -127,27 +130,38 @@ struct Opening {
 /// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.
 class ScriptBuilder {
   public:
+    /// A softirq that wakes somebody so soon after an interrupt is its second half; any later, it is run by what is current: a
+    /// packet to a task of the same machine.
+    static constexpr Ns kSecondHalf = 20'000;
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
+    /// `asks`: see SimOptions.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Machine& at, Ns from, Ns measured, Ns to,
-                  Ns horizon);
+                  Ns horizon, const std::vector<bool>& asks = {});
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
     void on_opening(const Opening& o, Ns ts);
     void on_fork(TaskId child);
     void on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause);
-    /// A timer interrupt's handler begins or ends on `c`.
-    void on_timer(Cpu c, bool entry) { cpus_[c.v].in_timer = entry, cpus_[c.v].timer_woke = -1; }
+    /// An interrupt's handler begins or ends on `c`; of a timer: its own.
+    void on_irq(Cpu c, bool entry, bool timer, Ns ts) {
+        CpuState& cpu = cpus_[c.v];
+        interrupts_ = true;
+        cpu.interrupted_at = ts;
+        if (timer) cpu.in_timer = entry, cpu.timer_woke = -1;
+    }
     /// `nr`: runnable tasks of the recorded machine; any time before the next event.
     void on_time(Ns ts, const std::vector<int32_t>& nr);
     Script finish();
 
   private:
+    static constexpr Ns kLongAgo = -1'000'000'000'000;
     struct CpuState {
         TaskId curr{};
         bool known = false;
         bool in_timer = false;
         Ns timer_woke = -1;  ///< when its handler last woke a task
+        Ns interrupted_at = kLongAgo;  ///< when an interrupt last began or ended
         Ns since = 0;
         int16_t prio = 120;
     };
@@ -167,12 +181,14 @@ class ScriptBuilder {
     TaskState& state(TaskId t, int prio);
     TaskScript& script(TaskId t);
     void join_timers();
+    void find_queues();
     void account(Cpu c, Ns ts);
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Ns ts);
     void wake(TaskId t, uint32_t stim);
     void returns(TaskId t, Cpu c, Ns ts, int prio);
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+    bool asks(TaskId t) const { return t.v < asks_.size() && asks_[t.v]; }
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -181,6 +197,8 @@ class ScriptBuilder {
     std::vector<CpuState> cpus_;
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
+    std::vector<bool> asks_;
+    bool interrupts_ = false;  ///< the recording has them
 };
 
 }  // namespace rewake::closed

@@ -161,6 +161,14 @@ bool Simulation::open(uint32_t stim, TaskId sleeper) const {
     return s.source == Stim::Source::task && s.kind == Kind::wake && (serves(sleeper) || serves(s.curr));
 }
 
+/// A wakeup by which a server is asked; kNone: the script has none.
+uint32_t Simulation::any_request(const TaskScript& server) const {
+    if (open(server.first, server.id)) return server.first;
+    for (const Op& op : server.ops)
+        if (op.kind == Op::Kind::block && open(op.arg, server.id)) return op.arg;
+    return kNone;
+}
+
 /// The wakee runs and is so close to its sleep that it is still on its CPU when the waker looks: it sleeps, and is woken.
 bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) {
     if (t.state != Task::State::running || !t.script || t.pos >= t.script->ops.size() || t.race != kNone) return false;

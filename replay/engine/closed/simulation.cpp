@@ -76,13 +76,17 @@ WindowResult Simulation::run() {
             case What::arrive: arrive(TaskId(e.a)); break;
             case What::outside: {
                 const Stim& s = script_.stims[e.a];
-                const bool on_task = s.source != Stim::Source::relative && !idle(s.curr) && s.in_task;
-                // A timer fires where it was set; all else where it was recorded.
-                const Cpu waker = s.source == Stim::Source::relative && s.waker == s.prev ? tasks_[s.p.v].cpu : s.waker;
+                const bool asked = s.source == Stim::Source::relative, timed = asked && !s.device;
                 if (fired_at_[e.a] >= 0) break;  // with another timer
+                // A timer fires where it was set, a device tells where it does what was asked there; all else as recorded.
+                const Cpu at = tasks_[s.p.v].cpu;
+                Cpu waker = timed && s.waker == s.prev ? at : s.waker;
+                if (s.device && at != s.prev && script_.told_by[at.v] != kNone)
+                    waker = Cpu(static_cast<uint16_t>(script_.told_by[at.v]));
                 if (counted()) ++out_.external;
+                const bool on_task = !asked && !idle(s.curr) && s.in_task;
                 fire(e.a, waker, on_task ? s.curr : cpus_[waker.v].curr);
-                if (s.source == Stim::Source::relative) serve_timers(waker);
+                if (timed) serve_timers(waker);
                 break;
             }
             case What::expect: expect(e.a); break;
@@ -205,6 +209,8 @@ void Simulation::act(Cpu c) {
         if (over && serves(id) && t.script->work() > 0) {  // its cycles are all alike: from the beginning
             t.pos = 0;
             t.left = t.script->ops.front().work;
+            if (op.kind == Op::Kind::block && clients_[id.v].empty())
+                if (const uint32_t stim = any_request(*t.script); stim != kNone) return sleep(c, stim, kSleeps);
             continue;
         }
         switch (op.kind) {
@@ -288,7 +294,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
 
 void Simulation::set_timer(Cpu c, uint32_t stim) {
     const Ns due = now_ + script_.stims[stim].delay;
-    timers_[c.v].push_back({due, stim});
+    if (!script_.stims[stim].device) timers_[c.v].push_back({due, stim});
     push(due, What::outside, stim);
 }
 

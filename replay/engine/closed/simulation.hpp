@@ -65,6 +65,7 @@ struct SimOptions {
     uint64_t seed = 0;
     PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
+    std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
 
@@ -264,6 +265,7 @@ class Simulation {
     bool serves(TaskId t) const { return any_serves_ && t.v < opt_.serves.size() && opt_.serves[t.v]; }
     /// The sleep that `stim` ends is ended by any wakeup of its kind.
     bool open(uint32_t stim, TaskId sleeper) const;
+    uint32_t any_request(const TaskScript& server) const;
     void answer(const Stim& s, Cpu waker);
     bool awaits(const Task& t, TaskId server) const;
     void enlist(TaskId server, Cpu from, TaskId client);

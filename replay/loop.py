@@ -312,9 +312,10 @@ class Loop:
                 self._kept[k] = events, decisions
         return (events | tables(recording, k, _IRQ) if irq else events), decisions
 
-    def infer(self, column: PolicySpec, mode: str = "auto") -> Unseen:
-        """What no event carries, from the recorded kernel's column asked under all of it (unseen.py)."""
-        self._room = _KEPT_BYTES  # there will be another pass over the parts
+    def infer(self, column: PolicySpec, mode: str = "auto", *, again: bool = True) -> Unseen:
+        """What no event carries, from the recorded kernel's column asked under all of it (unseen.py). `again`: there will
+        be another pass over the parts, for which some of them stay in memory."""
+        self._room = _KEPT_BYTES if again else 0
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         of: npt.NDArray[np.uint16] = dense.astype(np.uint16)
@@ -339,7 +340,15 @@ class Loop:
             )
         if not found:
             return nothing(0)
-        whole = Asked(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        # Column by column: never all of them twice.
+        columns = [list(column) for column in zip(*found, strict=True)]
+        found.clear()
+        joined = []
+        for column in columns:
+            joined.append(np.concatenate(column))
+            column.clear()
+        whole = Asked(*joined)
+        del joined
         return infer(whole, mode, values, len(llcs), names)
 
     def names(self) -> npt.NDArray[np.int64]:

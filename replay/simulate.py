@@ -346,9 +346,10 @@ class Simulator:
     def __init__(self, recording: Recording, settings: Settings, auto: PolicySpec | None) -> None:
         self.recording, self.settings, self.auto = recording, settings, auto
         self.loop = Loop(recording, settings.seed, use_probes=False)
-        self.unseen: Unseen | None = self.loop.infer(auto) if auto is not None else None
+        unseen = self.loop.infer(auto, again=False) if auto is not None else None
+        self.sync = None if unseen is None else unseen.sync
         major, minor = kernel_version(recording.manifest.get("kernel"))
-        flips = FirstFlips() if self.unseen is None else _first_flips(self.unseen)
+        flips = FirstFlips() if unseen is None else _first_flips(unseen)
         self.first_flips = flips
         features = recording.manifest.get("features") or {}
         self.options = self.loop.options | _tunables(recording) | {
@@ -382,8 +383,8 @@ class Simulator:
             raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
         return int(row[0]), int(row[1])
 
-    def _costs(self) -> list[dict[str, npt.NDArray[Any]]]:
-        """Recorded costs: of all blocks of time, of the even ones and of the odd ones."""
+    def _costs(self) -> dict[str, npt.NDArray[Any]]:
+        """Recorded costs; `odd`: of an odd block of time."""
         con = self.recording.connect(("decision", "switch", "cpu"))
         try:
             found = con.execute(
@@ -400,23 +401,30 @@ class Simulator:
         self._without_handlers(columns)
         decisions = (self.recording.read_part("decision", k, ("event_id",)) for k in range(self.recording.n_parts))
         self.luck = _luck(columns, self.recording.first_decision, sum(len(d["event_id"]) for d in decisions))
-        ts = columns["ts_ns"]
-        at = self._block(ts)
-        out = []
-        for keep in (np.ones(len(ts), np.bool_), at % 2 == 0, at % 2 == 1):
-            parts: list[dict[str, npt.NDArray[Any]]] = []
-            for code, path in enumerate(PATHS):
-                chosen = columns[f"is_{path}"].astype(np.bool_) & keep
-                parts.append({
-                    "path": np.full(int(chosen.sum()), code, np.uint8),
-                    "relation": columns["relation"][chosen].astype(np.uint8),
-                    "in_task": columns["in_task"][chosen].astype(np.bool_),
-                    "target": columns["target"][chosen].astype(np.uint8),
-                    "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
-                    "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
-                })  # fmt: skip
-            out.append({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
-        return out
+        odd = self._block(columns["ts_ns"]) % 2 == 1
+        parts: list[dict[str, npt.NDArray[Any]]] = []
+        for code, path in enumerate(PATHS):
+            chosen = columns[f"is_{path}"].astype(np.bool_)
+            parts.append({
+                "path": np.full(int(chosen.sum()), code, np.uint8),
+                "relation": columns["relation"][chosen].astype(np.uint8),
+                "in_task": columns["in_task"][chosen].astype(np.bool_),
+                "target": columns["target"][chosen].astype(np.uint8),
+                "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
+                "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
+                "odd": odd[chosen],
+            })  # fmt: skip
+        return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+
+    def _costs_for(self, windows: Sequence[Window]) -> list[dict[str, npt.NDArray[Any]]]:
+        """Costs of all blocks of time, of the even ones and of the odd ones; none where no window draws from them."""
+        used = {w.costs for w in windows}
+        odd = self.costs["odd"]
+        kept = (slice(None), ~odd, odd)
+        return [
+            {name: of[kept[k] if k in used else slice(0)] for name, of in self.costs.items() if name != "odd"}
+            for k in range(len(kept))
+        ]
 
     def _interrupts(self) -> _engine.Interrupts:
         con = self.recording.connect(("irq", "loss"))
@@ -510,7 +518,7 @@ class Simulator:
         try:
             return _engine.ClosedLoop(
                 self.loop.recorded, specs, self.settings.seed, self.options, [dict(a.settings) for a in arms], given,
-                self.costs, self.interrupts, self.loop.running, threads,
+                self._costs_for(windows), self.interrupts, self.loop.running, threads,
             )  # fmt: skip
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -523,8 +531,8 @@ class Simulator:
             decisions |= {name: values[first : first + n] for name, values in self.luck.items()}
             if self.settings.sync != "auto":
                 decisions["sync"] = np.full(n, self.settings.sync == "1")
-            elif self.unseen is not None:
-                decisions["sync"] = self.unseen.sync[first : first + n]
+            elif self.sync is not None:
+                decisions["sync"] = self.sync[first : first + n]
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n

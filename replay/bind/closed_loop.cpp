@@ -181,7 +181,7 @@ class PyClosedLoop {
         : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs, windows),
+          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs),
                 interrupts, fair(r, options), read_options(options), known(r, running), threads) {}
 
     void run(const nb::dict& batch, const nb::dict& decisions) {
@@ -271,13 +271,9 @@ class PyClosedLoop {
         for (auto [from, measured, to, horizon, costs] : windows) out.push_back({from, measured, to, horizon, costs});
         return out;
     }
-    /// Those that no window draws from are left empty.
-    static std::vector<Costs> read_all(const std::vector<nb::dict>& costs, const std::vector<Window>& windows) {
-        std::vector<bool> used(costs.size());
-        for (const Window& w : windows)
-            if (std::get<4>(w) < used.size()) used[std::get<4>(w)] = true;
+    static std::vector<Costs> read_all(const std::vector<nb::dict>& costs) {
         std::vector<Costs> out;
-        for (size_t i = 0; i < costs.size(); ++i) out.push_back(used[i] ? read_costs(costs[i]) : Costs({}));
+        for (const nb::dict& d : costs) out.push_back(read_costs(d));
         return out;
     }
     static FairSettings fair(const Recorded& r, const nb::dict& options) {

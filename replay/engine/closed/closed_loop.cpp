@@ -111,8 +111,8 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     break;
                 }
                 case Event::irq:
-                    if (b.irq.kind && b.irq.kind[i] == kLocalTimer)
-                        w->builder.on_timer(Cpu(b.irq.cpu[i]), b.irq.entry[i]);
+                    if (b.irq.kind)
+                        w->builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
                     break;
                 default: break;
             }

@@ -3,8 +3,10 @@
 // modelled; weights are those of the nice values. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -84,8 +86,19 @@ class FairQueues {
     bool hot(TaskId t, Ns now, Ns migration_cost) const {
         return migration_cost < 0 || now - tasks_[t.v].exec_start < migration_cost;
     }
+    /// All that wait on `c` are hot(). Asked again, it looks at nobody until somebody comes, goes, starts or stops there.
+    bool all_hot(Cpu c, Ns now, Ns migration_cost) {
+        Queue& q = cpus_[c.v];
+        if (q.oldest == kUnknown) {
+            q.oldest = std::numeric_limits<Ns>::max();
+            for (TaskId t : q.queue)
+                if (!q.running || t != q.curr) q.oldest = std::min(q.oldest, tasks_[t.v].exec_start);
+        }
+        return migration_cost < 0 || q.oldest == std::numeric_limits<Ns>::max() || now - q.oldest < migration_cost;
+    }
 
   private:
+    static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
     struct Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
         int64_t lead = 0;
@@ -101,12 +114,16 @@ class FairQueues {
         int64_t min_v = 0;
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
+        Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
         bool running = false;
         bool due = false;  ///< what runs has been told to go
     };
-    static constexpr Ns kLongAgo = -1'000'000'000'000'000'000;
     static constexpr TaskId kNobody{0xffffffff};
-    void look(Cpu c) { crowded_.assign(c, cpus_[c.v].queue.size() > (cpus_[c.v].running ? 1u : 0u)); }
+    void look(Cpu c) {
+        Queue& q = cpus_[c.v];
+        crowded_.assign(c, q.queue.size() > (q.running ? 1u : 0u));
+        q.oldest = kUnknown;
+    }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
     int against(const Task& curr, const Task& t) const;

@@ -155,6 +155,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
         topo_.words, [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & (but ? ~but->w[i] : ~uint64_t{0}); },
         [&](Cpu c) {
             if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
+            if (!hot && !topo_.smt[c.v].test(to) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
             for (TaskId id : fair_.queue(c)) {
                 const Task& t = tasks_[id.v];
                 if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;

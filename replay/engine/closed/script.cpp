@@ -49,8 +49,10 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
         const std::optional<TaskId> curr = at.curr(cpu);
-        cpus_[c] = {curr.value_or(TaskId(static_cast<uint32_t>(c))), true, false, -1, from,
-                    curr ? at.prio_hint(*curr) : int16_t{120}};
+        cpus_[c].curr = curr.value_or(TaskId(static_cast<uint32_t>(c)));
+        cpus_[c].known = true;
+        cpus_[c].since = from;
+        if (curr) cpus_[c].prio = at.prio_hint(*curr);
     }
     for (size_t i = 0; i < n; ++i) {
         const TaskId t(static_cast<uint32_t>(i));
@@ -204,7 +206,8 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.chosen = o.chosen;
     const auto index = static_cast<uint32_t>(script_.stims.size());
     CpuState& cpu = cpus_[stim.waker.v];
-    const bool by_task = o.waker_known && o.in_task && !idle(o.curr) && cpu.curr == o.curr;
+    const bool inline_softirq = !o.in_task && !o.hardirq && interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
+    const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);
         stim.source = Stim::Source::task;

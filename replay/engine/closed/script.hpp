@@ -132,6 +132,9 @@ struct Opening {
 /// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.
 class ScriptBuilder {
   public:
+    /// A softirq that wakes somebody so soon after an interrupt is its second half; any later, it is run by what is current: a
+    /// packet to a task of the same machine.
+    static constexpr Ns kSecondHalf = 20'000;
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
     /// `asks`: see SimOptions.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
@@ -142,18 +145,25 @@ class ScriptBuilder {
     void on_opening(const Opening& o, Ns ts);
     void on_fork(TaskId child);
     void on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause);
-    /// A timer interrupt's handler begins or ends on `c`.
-    void on_timer(Cpu c, bool entry) { cpus_[c.v].in_timer = entry, cpus_[c.v].timer_woke = -1; }
+    /// An interrupt's handler begins or ends on `c`; of a timer: its own.
+    void on_irq(Cpu c, bool entry, bool timer, Ns ts) {
+        CpuState& cpu = cpus_[c.v];
+        interrupts_ = true;
+        cpu.interrupted_at = ts;
+        if (timer) cpu.in_timer = entry, cpu.timer_woke = -1;
+    }
     /// `nr`: runnable tasks of the recorded machine; any time before the next event.
     void on_time(Ns ts, const std::vector<int32_t>& nr);
     Script finish();
 
   private:
+    static constexpr Ns kLongAgo = -1'000'000'000'000;
     struct CpuState {
         TaskId curr{};
         bool known = false;
         bool in_timer = false;
         Ns timer_woke = -1;  ///< when its handler last woke a task
+        Ns interrupted_at = kLongAgo;  ///< when an interrupt last began or ended
         Ns since = 0;
         int16_t prio = 120;
     };
@@ -191,6 +201,7 @@ class ScriptBuilder {
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
     std::vector<bool> asks_;
+    bool interrupts_ = false;  ///< the recording has them
 };
 
 }  // namespace rewake::closed

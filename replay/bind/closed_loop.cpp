@@ -181,8 +181,8 @@ class PyClosedLoop {
         : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs),
-                interrupts, fair(r, options), read_options(options), known(r, running), threads) {}
+          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs), interrupts,
+                fair(r, options), read_options(options), known(r, running), threads) {}
 
     void run(const nb::dict& batch, const nb::dict& decisions) {
         const Batch b = read_batch(batch);

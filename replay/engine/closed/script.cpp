@@ -206,7 +206,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.chosen = o.chosen;
     const auto index = static_cast<uint32_t>(script_.stims.size());
     CpuState& cpu = cpus_[stim.waker.v];
-    const bool inline_softirq = !o.in_task && !o.hardirq && interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
+    const bool inline_softirq = !o.in_task && !o.hardirq && saw_interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
     const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);

@@ -148,7 +148,7 @@ class ScriptBuilder {
     /// An interrupt's handler begins or ends on `c`; of a timer: its own.
     void on_irq(Cpu c, bool entry, bool timer, Ns ts) {
         CpuState& cpu = cpus_[c.v];
-        interrupts_ = true;
+        saw_interrupts_ = true;
         cpu.interrupted_at = ts;
         if (timer) cpu.in_timer = entry, cpu.timer_woke = -1;
     }
@@ -201,7 +201,7 @@ class ScriptBuilder {
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
     std::vector<bool> asks_;
-    bool interrupts_ = false;  ///< the recording has them
+    bool saw_interrupts_ = false;  ///< the recording has them
 };
 
 }  // namespace rewake::closed

@@ -634,7 +634,9 @@ void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::option
         own.load = std::max(0.0, own.load + static_cast<double>(*load - own.load_avg));
         own.load_avg = static_cast<int32_t>(*load);
     }
-    if (rq_load) {
+    // It is of the task's own group's queue; of a task whose group is not known it says nothing of the root's.
+    const TaskInfo& info = table_.info(p);
+    if (rq_load && (!groups_.any() || info.has_cgroup || info.kthread)) {
         QueuePelt& own = queue(tasks_[p.v], prev);
         own.load = std::max(0.0, own.load + static_cast<double>(*rq_load - own.load_avg));
         own.load_avg = *rq_load;

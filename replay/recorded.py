@@ -232,7 +232,7 @@ def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, int, i
 def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
     """(CPU, task) at the start of the recording for CPUs whose first switch is not in the first part.
 
-    Of a CPU that never switches only the manifest of a slice knows it.
+    Of a CPU that never switches the manifest of a slice knows it, or what was interrupted there.
     """
     silent = set(range(n_cpus))
     found: list[tuple[int, int]] = []
@@ -248,5 +248,20 @@ def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
         silent -= here
         if not silent:
             break
-    said = source.manifest.get("running_at_start") or ()
-    return found + [(int(cpu), int(task)) for cpu, task in said if cpu in silent]
+    said = {int(cpu): int(task) for cpu, task in source.manifest.get("running_at_start") or () if cpu in silent}
+    return found + list((_interrupted(source, silent - said.keys()) | said).items())
+
+
+def _interrupted(source: Source, silent: set[int]) -> dict[int, int]:
+    """What runs on CPUs that never switch, by what woke others there or was interrupted: one task all the time."""
+    found: dict[int, int] = {}
+    for k in range(source.n_parts):
+        for table in ("waking", "irq", "softirq"):
+            missing = silent - found.keys()
+            if not missing:
+                return found
+            columns = source.read_part(table, k, ("cpu", "curr_task"))
+            cpus, tasks = (with_null(columns[name])[0] for name in ("cpu", "curr_task"))
+            present, first = np.unique(cpus, return_index=True)
+            found |= {int(c): int(tasks[i]) for c, i in zip(present, first, strict=True) if int(c) in missing}
+    return found

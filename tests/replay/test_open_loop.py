@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from world import World, schedules
 from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording
 from rewake.replay import _engine
 from rewake.replay.loop import _tick_at
+from rewake.replay.recorded import running
 
 
 def bit(name: str) -> int:
@@ -186,3 +187,19 @@ def test_ticks_are_known_by_their_softirqs_where_no_timer_is_recorded() -> None:
     assert _tick_at(cast(Recording, Ticks(timers, softirqs)), 250) == 1_201_000
     assert _tick_at(cast(Recording, Ticks([], softirqs)), 250) == 1_200_000
     assert _tick_at(cast(Recording, Ticks([], [])), 250) == 0
+
+
+class Silent:
+    """A recording in which only CPU 0 switches; on CPU 1 a task wakes others, CPU 2 is ticked while idle."""
+
+    n_parts = 2
+    manifest: ClassVar[dict[str, Any]] = {}
+
+    def read_part(self, table: str, part: int, _columns: Any) -> dict[str, Any]:
+        rows = {("switch", 0): (0, 0, 9), ("waking", 1): (1, 7, 0), ("irq", 1): (2, 2, 0)}.get((table, part))
+        columns = zip(("cpu", "curr_task", "prev_task"), rows or (0, 0, 0), strict=True)
+        return {name: np.array([value] if rows else [], np.uint32) for name, value in columns}
+
+
+def test_a_cpu_that_never_switches_runs_what_wakes_others_there() -> None:
+    assert running(cast(Recording, Silent()), 4) == [(1, 7), (2, 2)]

@@ -317,11 +317,7 @@ def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int
     handlers.sort(key=lambda h: h[1:])
     results, _ = simulate(
         world, (0, 0, last, last + 1), "prev", "irq-aware", "oracle-idle", handlers=handlers, move_factor=3.0,
-        scan_ns=50, smt=0.7, serves=[True] * world.n_tasks,
-
-
-        world, (0, 0, last, last + 1), "prev", "waker", "oracle-idle", move_factor=3.0, scan_ns=50, smt=0.7,
-        serves=[True] * world.n_tasks, asks=[True] * world.n_tasks,
+        scan_ns=50, smt=0.7, serves=[True] * world.n_tasks, asks=[True] * world.n_tasks,
     )  # fmt: skip
     assert sum(r["broken"] for r in results) == 0
 

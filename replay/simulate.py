@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
-from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
+from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter
+from rewake.replay import costs
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
@@ -41,15 +42,7 @@ ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
 
-ON_CPU = 5_000
-"""A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
-
-PREEMPT_LIMIT = 200_000
-"""A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
-
 BALANCE = ("model", "recorded-rate", "off", "forced")
-PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
-
 PINNED = "pinned"
 """Name of the arm in which every wakeup goes where it went in the recording."""
 NULL = "fifo"
@@ -61,150 +54,11 @@ _MORE: dict[str, tuple[str, ...] | None] = {
 }
 """Tables that the simulation reads beside those of the model."""
 
-_COSTS = """
-WITH far AS (
-    SELECT
-        d.decision_id,
-        d.ts_ns,
-        d.kind,
-        d.waker_cpu = d.chosen_cpu AS same_cpu,
-        coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
-        coalesce(d.irq_ctx = 0, true) AS in_task,
-        d.chosen_idle,
-        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
-        CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
-            + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
-        d.wakeup_ns AS queue_ns,
-        d.latency_ns - d.wakeup_ns AS run_ns,
-        d.chosen_cpu,
-        d.waker_cpu,
-        s.prev_task < {cpus} AS from_idle,
-        s.prev_state < 2 AS preempted,
-        d.chosen_cpu = d.prev_cpu AS stayed,
-        d.task,
-        s.ts_ns AS ran_ns
-    FROM decision d
-    JOIN cpu w ON w.cpu = d.waker_cpu
-    JOIN cpu c ON c.cpu = d.chosen_cpu
-    JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
-    WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
-        AND d.ran_cpu = d.chosen_cpu
-),
-
-slept AS (
-    SELECT far.*, stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu
-    FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
-        ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
-)
-
-SELECT
-    decision_id,
-    ts_ns,
-    CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, CASE WHEN on_cpu THEN target ELSE state + target END AS target, queue_ns, run_ns, chosen_cpu,
-    waker_cpu,
-    chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
-    NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
-    from_idle AND kind = 0 AND on_cpu AS is_on_cpu,
-    NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
-    kind = 1 AND from_idle AS is_fork
-FROM slept ORDER BY ts_ns, queue_ns, run_ns
-"""
-
-
-_RACES = """
-WITH pairs AS (
-    SELECT
-        ts_ns, waker_cpu, class, chosen_idle,
-        lag(ts_ns) OVER earlier AS first_ns,
-        lag(wakeup_ns) OVER earlier AS queue_ns,
-        lag(waker_cpu) OVER earlier AS first_waker,
-        lag(chosen_idle) OVER earlier AS first_idle
-    FROM decision WHERE kind = 0 AND prio >= 100
-    WINDOW earlier AS (PARTITION BY chosen_cpu ORDER BY ts_ns, decision_id)
-),
-
-races AS (
-    SELECT ts_ns - first_ns AS after, first_ns + queue_ns - ts_ns AS before, waker_cpu <> first_waker AS other
-    FROM pairs
-    WHERE class = {moved} AND NOT chosen_idle AND first_idle AND ts_ns - first_ns <= queue_ns
-)
-
-SELECT
-    count(*),
-    count(*) FILTER (WHERE other AND after < before),
-    avg(after) FILTER (WHERE other AND after < before),
-    count(*) FILTER (WHERE NOT other AND after >= before),
-    quantile_cont(before, 0.95) FILTER (WHERE after >= before)
-FROM races
-"""
-"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker
-looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
-showed neither that it had been told nor a task (seen where one waker sends both)."""
+FEWEST_PULLS = 20
+"""Of a class, before it has a rate of its own."""
 
 FEWEST_WAKEUPS = 100
 """A window with fewer says nothing of how many there should be."""
-
-PULLED = 20_000
-"""A task that runs so soon after it was pulled was waited for, ns."""
-
-FEWEST_RACES = FEWEST_PULLS = 20
-
-LONG_HANDLER = 20_000
-"""No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
-
-_INTERRUPTS = """
-WITH marks AS (
-    SELECT
-        cpu, kind, entry, ts_ns AS from_ns,
-        lead(ts_ns) OVER later AS to_ns,
-        lead(kind) OVER later AS next_kind,
-        lead(entry) OVER later AS next_entry
-    FROM irq WINDOW later AS (PARTITION BY cpu ORDER BY id)
-)
-
-SELECT cpu, from_ns, to_ns
-FROM marks
-WHERE entry AND NOT next_entry AND next_kind = kind
-    AND to_ns - from_ns >= CASE WHEN kind = {device} THEN 0 ELSE {long} END
-    AND NOT EXISTS (
-        SELECT 1 FROM loss WHERE loss.cpu = marks.cpu AND loss.ts_ns BETWEEN marks.from_ns AND marks.to_ns
-    )
-ORDER BY from_ns, to_ns, cpu
-"""
-"""Handlers of devices, and others that last: time of their CPUs that no placement changes. The rest (ticks, reschedule
-interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks."""
-
-
-_PULLS = """
-WITH ends AS (
-    SELECT
-        s.ts_ns,
-        s.cpu,
-        s.prev_task,
-        s.next_task,
-        d.ts_ns AS acted_ns
-    FROM switch AS s ASOF LEFT JOIN (
-        SELECT ts_ns, waker_task, waker_cpu FROM decision WHERE irq_ctx = 0 AND kind = 0
-    ) AS d ON d.waker_task = s.prev_task AND d.waker_cpu = s.cpu AND d.ts_ns <= s.ts_ns
-    WHERE s.prev_state >= 2 AND s.prev_task >= {cpus} AND s.next_task >= {cpus}
-),
-
-told AS (
-    SELECT e.ts_ns - e.acted_ns AS tail, e.ts_ns - m.ts_ns AS after, coalesce(after < {soon}, false) AS pulled
-    FROM ends AS e ASOF LEFT JOIN (SELECT task, dest_cpu, ts_ns FROM migrate WHERE cause = {newidle}) AS m
-        ON m.task = e.next_task AND m.dest_cpu = e.cpu AND m.ts_ns <= e.ts_ns
-)
-
-SELECT
-    median(after) FILTER (WHERE pulled),
-    quantile_cont(tail, 0.25) FILTER (WHERE pulled AND tail < {near}),
-    count(*) FILTER (WHERE pulled AND tail < {near}),
-    quantile_cont(tail, 0.25) FILTER (WHERE NOT pulled AND tail < {near}),
-    count(*) FILTER (WHERE NOT pulled AND tail < {near})
-FROM told
-"""
-"""From the last wakeup that a task gave to its switch-out: with a pull between, and where another task waited."""
 
 
 @dataclass(frozen=True)
@@ -284,25 +138,6 @@ def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) 
     return out
 
 
-def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
-    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
-    luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
-    for path in PATHS:
-        chosen = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_))
-        if not len(chosen):
-            continue
-        into = luck["luck_preempt" if path == "preempt" else "luck"]
-        run = columns["run_ns"][chosen]
-        queue = columns["queue_ns"][chosen] * (path != "preempt")
-        group = columns["relation"][chosen] * 32 + columns["in_task"][chosen] * 16 + columns["target"][chosen]
-        order = np.lexsort((queue, queue + run * (path != "busy"), group))
-        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-        sizes = np.diff(np.append(starts, len(order)))
-        rank = np.arange(len(order)) - np.repeat(starts, sizes)
-        into[columns["decision_id"][chosen[order]] - first] = (rank + 0.5) / np.repeat(sizes, sizes)
-    return luck
-
-
 def _first_flips(unseen: Unseen) -> FirstFlips:
     """wakee_flips of the tasks older than the recording: what most folds of time heard."""
     if unseen.flips is None or not len(unseen.flips):
@@ -334,12 +169,12 @@ class Simulator:
             raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
         self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
-        self.interrupts = self._interrupts()
-        self.costs = self._costs()
-        self.unseen_for = self._unseen()
+        self.interrupts = costs.interrupts(recording)
+        self.costs, self.luck = costs.costs(recording, self.interrupts, lambda ts: self._block(ts) % 2 == 1)
+        self.races, self.unseen_for = costs.races(recording)
         self.woken = self._woken_at()
         self.hidden = 1.0
-        self.pull_ns = self._pull()
+        self.pull_ns = costs.pull(recording)
         self.asks = askers(recording)
         self.survey = self._survey()
 
@@ -353,39 +188,6 @@ class Simulator:
             raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
         return int(row[0]), int(row[1])
 
-    def _costs(self) -> dict[str, npt.NDArray[Any]]:
-        """Recorded costs; `odd`: of an odd block of time."""
-        con = self.recording.connect(("decision", "switch", "cpu"))
-        try:
-            found = con.execute(
-                _COSTS.format(
-                    cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
-                    limit=PREEMPT_LIMIT,
-                    on_cpu=ON_CPU,
-                )
-            )
-            rows = found.fetchnumpy()
-        finally:
-            con.close()
-        columns = {k: np.ma.getdata(v) for k, v in rows.items()}
-        self._without_handlers(columns)
-        decisions = (self.recording.read_part("decision", k, ("event_id",)) for k in range(self.recording.n_parts))
-        self.luck = _luck(columns, self.recording.first_decision, sum(len(d["event_id"]) for d in decisions))
-        odd = self._block(columns["ts_ns"]) % 2 == 1
-        parts: list[dict[str, npt.NDArray[Any]]] = []
-        for code, path in enumerate(PATHS):
-            chosen = columns[f"is_{path}"].astype(np.bool_)
-            parts.append({
-                "path": np.full(int(chosen.sum()), code, np.uint8),
-                "relation": columns["relation"][chosen].astype(np.uint8),
-                "in_task": columns["in_task"][chosen].astype(np.bool_),
-                "target": columns["target"][chosen].astype(np.uint8),
-                "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
-                "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
-                "odd": odd[chosen],
-            })  # fmt: skip
-        return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
-
     def _costs_for(self, windows: Sequence[Window]) -> list[dict[str, npt.NDArray[Any]]]:
         """Costs of all blocks of time, of the even ones and of the odd ones; none where no window draws from them."""
         used = {w.costs for w in windows}
@@ -395,42 +197,6 @@ class Simulator:
             {name: of[kept[k] if k in used else slice(0)] for name, of in self.costs.items() if name != "odd"}
             for k in range(len(kept))
         ]
-
-    def _interrupts(self) -> _engine.Interrupts:
-        con = self.recording.connect(("irq", "loss"))
-        try:
-            device = ENUMS["irq_kind"].index("device")
-            rows = con.execute(_INTERRUPTS.format(device=device, long=LONG_HANDLER)).fetchnumpy()
-        finally:
-            con.close()
-        columns = {k: np.ma.getdata(v) for k, v in rows.items()}
-        return _engine.Interrupts(columns, len(self.recording.read("cpu", ("cpu",))["cpu"]))
-
-    def _without_handlers(self, costs: dict[str, npt.NDArray[Any]]) -> None:
-        """Takes the handlers that the chosen CPU ran meanwhile off its costs: they are simulated by themselves."""
-        cpu, began = costs["chosen_cpu"].astype(np.uint16), costs["ts_ns"].astype(np.int64)
-        queued = began + costs["queue_ns"]
-        ran = queued + costs["run_ns"]
-        there = costs["waker_cpu"] != costs["chosen_cpu"]  # else it is the waker who queues, itself in a handler maybe
-        within = self.interrupts.within
-        costs["queue_ns"] = costs["queue_ns"] - there * within({"cpu": cpu, "from_ns": began, "to_ns": queued})
-        costs["run_ns"] = costs["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
-
-    def _unseen(self) -> dict[str, Any]:
-        """How long a decision is unknown to other CPUs: twice the mean distance of decisions that collided."""
-        con = self.recording.connect(("decision",))
-        try:
-            moved = ENUMS["decision_class"].index("moved")
-            row = con.execute(_RACES.format(moved=moved)).fetchone()
-        finally:
-            con.close()
-        assert row is not None
-        races, early, after, late, before = row
-        self.races = races
-        return {
-            "unseen_ns": round(2 * after) if early >= FEWEST_RACES else 0,
-            "hole_ns": round(before) if late >= FEWEST_RACES else 0,
-        }
 
     def _woken_at(self) -> npt.NDArray[np.int64]:
         """When fair tasks were woken, ascending."""
@@ -442,26 +208,6 @@ class Simulator:
             return np.ma.getdata(rows.fetchnumpy()["ts_ns"]).astype(np.int64)
         finally:
             con.close()
-
-    def _pull(self) -> tuple[int, int]:
-        """What a new-idle pull takes, and its part after the task has changed queues, ns."""
-        con = self.recording.connect(("decision", "switch", "migrate"))
-        try:
-            row = con.execute(
-                _PULLS.format(
-                    newidle=ENUMS["migrate_cause"].index("newidle"),
-                    cpus=len(self.recording.read("cpu", ("cpu",))["cpu"]),
-                    soon=PULLED,
-                    near=30_000,
-                )
-            ).fetchone()
-        finally:
-            con.close()
-        if row is None or row[0] is None:
-            return 0, 0
-        after, with_pull, n_with, without, n_without = row
-        known = n_with >= FEWEST_RACES and n_without >= FEWEST_RACES
-        return (max(round(with_pull - without), round(after)) if known else 2 * round(after)), round(after)
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
@@ -572,7 +318,7 @@ class Simulator:
         """How often decisions are hidden, so that as many collide as in the recording."""
         simulated = sum(r["collided"] for r in found)
         counted = sum(r["to_ns"] - r["from_ns"] for r in found)
-        if simulated >= FEWEST_RACES and self.races >= FEWEST_RACES:
+        if simulated >= costs.FEWEST_RACES and self.races >= costs.FEWEST_RACES:
             recorded = self.races * counted / (self.span[1] - self.span[0])
             self.hidden = min(1.0, self.hidden * recorded / simulated)
 

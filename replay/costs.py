@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the recording says of times that a simulation needs: costs of wakeups, interrupts, pulls, unseen decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import rewake.replay._engine as _engine
+from rewake.forms import ENUMS, Recording
+
+ON_CPU = 5_000
+"""A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
+
+PREEMPT_LIMIT = 200_000
+"""A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
+
+PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
+
+
+_COSTS = """
+WITH far AS (
+    SELECT
+        d.decision_id,
+        d.ts_ns,
+        d.kind,
+        d.waker_cpu = d.chosen_cpu AS same_cpu,
+        coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
+        coalesce(d.irq_ctx = 0, true) AS in_task,
+        d.chosen_idle,
+        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
+        CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+            + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
+        d.wakeup_ns AS queue_ns,
+        d.latency_ns - d.wakeup_ns AS run_ns,
+        d.chosen_cpu,
+        d.waker_cpu,
+        s.prev_task < {cpus} AS from_idle,
+        s.prev_state < 2 AS preempted,
+        d.chosen_cpu = d.prev_cpu AS stayed,
+        d.task,
+        s.ts_ns AS ran_ns
+    FROM decision d
+    JOIN cpu w ON w.cpu = d.waker_cpu
+    JOIN cpu c ON c.cpu = d.chosen_cpu
+    JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
+    WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
+        AND d.ran_cpu = d.chosen_cpu
+),
+
+slept AS (
+    SELECT far.*, stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu
+    FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
+        ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
+)
+
+SELECT
+    decision_id,
+    ts_ns,
+    CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
+    in_task, CASE WHEN on_cpu THEN target ELSE state + target END AS target, queue_ns, run_ns, chosen_cpu,
+    waker_cpu,
+    chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
+    NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
+    from_idle AND kind = 0 AND on_cpu AS is_on_cpu,
+    NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
+    kind = 1 AND from_idle AS is_fork
+FROM slept ORDER BY ts_ns, queue_ns, run_ns
+"""
+
+
+_RACES = """
+WITH pairs AS (
+    SELECT
+        ts_ns, waker_cpu, class, chosen_idle,
+        lag(ts_ns) OVER earlier AS first_ns,
+        lag(wakeup_ns) OVER earlier AS queue_ns,
+        lag(waker_cpu) OVER earlier AS first_waker,
+        lag(chosen_idle) OVER earlier AS first_idle
+    FROM decision WHERE kind = 0 AND prio >= 100
+    WINDOW earlier AS (PARTITION BY chosen_cpu ORDER BY ts_ns, decision_id)
+),
+
+races AS (
+    SELECT ts_ns - first_ns AS after, first_ns + queue_ns - ts_ns AS before, waker_cpu <> first_waker AS other
+    FROM pairs
+    WHERE class = {moved} AND NOT chosen_idle AND first_idle AND ts_ns - first_ns <= queue_ns
+)
+
+SELECT
+    count(*),
+    count(*) FILTER (WHERE other AND after < before),
+    avg(after) FILTER (WHERE other AND after < before),
+    count(*) FILTER (WHERE NOT other AND after >= before),
+    quantile_cont(before, 0.95) FILTER (WHERE after >= before)
+FROM races
+"""
+"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker
+looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
+showed neither that it had been told nor a task (seen where one waker sends both)."""
+
+PULLED = 20_000
+"""A task that runs so soon after it was pulled was waited for, ns."""
+
+FEWEST_RACES = 20
+
+LONG_HANDLER = 20_000
+"""No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
+
+_INTERRUPTS = """
+WITH marks AS (
+    SELECT
+        cpu, kind, entry, ts_ns AS from_ns,
+        lead(ts_ns) OVER later AS to_ns,
+        lead(kind) OVER later AS next_kind,
+        lead(entry) OVER later AS next_entry
+    FROM irq WINDOW later AS (PARTITION BY cpu ORDER BY id)
+)
+
+SELECT cpu, from_ns, to_ns
+FROM marks
+WHERE entry AND NOT next_entry AND next_kind = kind
+    AND to_ns - from_ns >= CASE WHEN kind = {device} THEN 0 ELSE {long} END
+    AND NOT EXISTS (
+        SELECT 1 FROM loss WHERE loss.cpu = marks.cpu AND loss.ts_ns BETWEEN marks.from_ns AND marks.to_ns
+    )
+ORDER BY from_ns, to_ns, cpu
+"""
+"""Handlers of devices, and others that last: time of their CPUs that no placement changes. The rest (ticks, reschedule
+interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks."""
+
+
+_PULLS = """
+WITH ends AS (
+    SELECT
+        s.ts_ns,
+        s.cpu,
+        s.prev_task,
+        s.next_task,
+        d.ts_ns AS acted_ns
+    FROM switch AS s ASOF LEFT JOIN (
+        SELECT ts_ns, waker_task, waker_cpu FROM decision WHERE irq_ctx = 0 AND kind = 0
+    ) AS d ON d.waker_task = s.prev_task AND d.waker_cpu = s.cpu AND d.ts_ns <= s.ts_ns
+    WHERE s.prev_state >= 2 AND s.prev_task >= {cpus} AND s.next_task >= {cpus}
+),
+
+told AS (
+    SELECT e.ts_ns - e.acted_ns AS tail, e.ts_ns - m.ts_ns AS after, coalesce(after < {soon}, false) AS pulled
+    FROM ends AS e ASOF LEFT JOIN (SELECT task, dest_cpu, ts_ns FROM migrate WHERE cause = {newidle}) AS m
+        ON m.task = e.next_task AND m.dest_cpu = e.cpu AND m.ts_ns <= e.ts_ns
+)
+
+SELECT
+    median(after) FILTER (WHERE pulled),
+    quantile_cont(tail, 0.25) FILTER (WHERE pulled AND tail < {near}),
+    count(*) FILTER (WHERE pulled AND tail < {near}),
+    quantile_cont(tail, 0.25) FILTER (WHERE NOT pulled AND tail < {near}),
+    count(*) FILTER (WHERE NOT pulled AND tail < {near})
+FROM told
+"""
+"""From the last wakeup that a task gave to its switch-out: with a pull between, and where another task waited."""
+
+
+def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
+    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
+    luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
+    for path in PATHS:
+        chosen = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_))
+        if not len(chosen):
+            continue
+        into = luck["luck_preempt" if path == "preempt" else "luck"]
+        run = columns["run_ns"][chosen]
+        queue = columns["queue_ns"][chosen] * (path != "preempt")
+        group = columns["relation"][chosen] * 32 + columns["in_task"][chosen] * 16 + columns["target"][chosen]
+        order = np.lexsort((queue, queue + run * (path != "busy"), group))
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        sizes = np.diff(np.append(starts, len(order)))
+        rank = np.arange(len(order)) - np.repeat(starts, sizes)
+        into[columns["decision_id"][chosen[order]] - first] = (rank + 0.5) / np.repeat(sizes, sizes)
+    return luck
+
+
+def _n_cpus(recording: Recording) -> int:
+    return len(recording.read("cpu", ("cpu",))["cpu"])
+
+
+def interrupts(recording: Recording) -> _engine.Interrupts:
+    """Handlers that have their CPU whatever runs there."""
+    con = recording.connect(("irq", "loss"))
+    try:
+        device = ENUMS["irq_kind"].index("device")
+        rows = con.execute(_INTERRUPTS.format(device=device, long=LONG_HANDLER)).fetchnumpy()
+    finally:
+        con.close()
+    return _engine.Interrupts({k: np.ma.getdata(v) for k, v in rows.items()}, _n_cpus(recording))
+
+
+def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: _engine.Interrupts) -> None:
+    """Takes the handlers that the chosen CPU ran meanwhile off the costs: they are simulated by themselves."""
+    cpu, began = columns["chosen_cpu"].astype(np.uint16), columns["ts_ns"].astype(np.int64)
+    queued = began + columns["queue_ns"]
+    ran = queued + columns["run_ns"]
+    there = columns["waker_cpu"] != columns["chosen_cpu"]  # else it is the waker who queues, itself in a handler maybe
+    within = handlers.within
+    columns["queue_ns"] = columns["queue_ns"] - there * within({"cpu": cpu, "from_ns": began, "to_ns": queued})
+    columns["run_ns"] = columns["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
+
+
+def costs(
+    recording: Recording, handlers: _engine.Interrupts, is_odd: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[np.float32]]]:
+    """Recorded costs, `odd` where `is_odd` of their time; and by decision the ranks of its costs among their like."""
+    con = recording.connect(("decision", "switch", "cpu"))
+    try:
+        found = con.execute(_COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU))
+        rows = found.fetchnumpy()
+    finally:
+        con.close()
+    columns = {k: np.ma.getdata(v) for k, v in rows.items()}
+    _without_handlers(columns, handlers)
+    decisions = (recording.read_part("decision", k, ("event_id",)) for k in range(recording.n_parts))
+    luck = _luck(columns, recording.first_decision, sum(len(d["event_id"]) for d in decisions))
+    odd = is_odd(columns["ts_ns"])
+    parts: list[dict[str, npt.NDArray[Any]]] = []
+    for code, path in enumerate(PATHS):
+        chosen = columns[f"is_{path}"].astype(np.bool_)
+        parts.append({
+            "path": np.full(int(chosen.sum()), code, np.uint8),
+            "relation": columns["relation"][chosen].astype(np.uint8),
+            "in_task": columns["in_task"][chosen].astype(np.bool_),
+            "target": columns["target"][chosen].astype(np.uint8),
+            "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
+            "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
+            "odd": odd[chosen],
+        })  # fmt: skip
+    return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}, luck
+
+
+def races(recording: Recording) -> tuple[int, dict[str, int]]:
+    """How many decisions collided; and how long a decision is unknown to other CPUs: twice their mean distance."""
+    con = recording.connect(("decision",))
+    try:
+        row = con.execute(_RACES.format(moved=ENUMS["decision_class"].index("moved"))).fetchone()
+    finally:
+        con.close()
+    assert row is not None
+    number, early, after, late, before = row
+    return number, {
+        "unseen_ns": round(2 * after) if early >= FEWEST_RACES else 0,
+        "hole_ns": round(before) if late >= FEWEST_RACES else 0,
+    }
+
+
+def pull(recording: Recording) -> tuple[int, int]:
+    """What a new-idle pull takes, and its part after the task has changed queues, ns."""
+    con = recording.connect(("decision", "switch", "migrate"))
+    try:
+        newidle = ENUMS["migrate_cause"].index("newidle")
+        asked = _PULLS.format(newidle=newidle, cpus=_n_cpus(recording), soon=PULLED, near=30_000)
+        row = con.execute(asked).fetchone()
+    finally:
+        con.close()
+    if row is None or row[0] is None:
+        return 0, 0
+    after, with_pull, n_with, without, n_without = row
+    known = n_with >= FEWEST_RACES and n_without >= FEWEST_RACES
+    return (max(round(with_pull - without), round(after)) if known else 2 * round(after)), round(after)

@@ -262,8 +262,8 @@ class Loop:
         return (events | tables(recording, k, _IRQ) if irq else events), decisions
 
     def infer(self, column: PolicySpec, mode: str = "auto", *, again: bool = True) -> Unseen:
-        """What no event carries, from the recorded kernel's column asked under all of it (unseen.py). `again`: there will
-        be another pass over the parts, for which some of them stay in memory."""
+        """What no event carries, from the recorded kernel's column asked under all of it (unseen.py). `again`: there
+        will be another pass over the parts, for which some of them stay in memory."""
         self._room = _KEPT_BYTES if again else 0
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)

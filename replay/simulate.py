@@ -13,6 +13,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, RUN_TABLES, Columns, Recording, RunWriter
+from rewake.replay.asking import askers
 from rewake.replay.driver import machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
@@ -178,37 +179,6 @@ FROM told
 """From the last wakeup that a task gave to its switch-out: with a pull between, and where another task waited."""
 
 
-_ASKS = """
-WITH cycles AS (
-    SELECT
-        d.task, d.irq_ctx,
-        o.ts_ns - lag(d.ts_ns) OVER (PARTITION BY d.task ORDER BY d.ts_ns) AS before,
-        d.ts_ns - o.ts_ns AS slept
-    FROM (SELECT task, irq_ctx, ts_ns FROM decision WHERE kind = 0 AND prio >= 100) AS d
-    ASOF JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
-        ON o.prev_task = d.task AND o.ts_ns <= d.ts_ns
-),
-
-outside AS (
-    SELECT *, before > median(before) OVER (PARTITION BY task, irq_ctx) AS late
-    FROM cycles WHERE irq_ctx IN (1, 2) AND before > 0
-),
-
-halves AS (
-    SELECT task, irq_ctx, late, count(*) AS n, median(before) AS before, median(slept) AS slept
-    FROM outside GROUP BY ALL
-)
-
-SELECT a.task FROM halves AS a JOIN halves AS b USING (task, irq_ctx)
-WHERE NOT a.late AND b.late AND a.n + b.n >= {fewest}
-GROUP BY ALL HAVING bool_and(abs(b.slept - a.slept) < (b.before - a.before) / 2)
-"""
-"""Tasks that, where they go to sleep later, are woken from outside as much later: they asked a device. What comes when
-it comes is there the sooner after the sleep began."""
-
-FEWEST_ASKED = 50
-
-
 @dataclass(frozen=True)
 class Settings:
     """What is taken of a machine that the recording does not tell."""
@@ -341,7 +311,7 @@ class Simulator:
         self.woken = self._woken_at()
         self.hidden = 1.0
         self.pull_ns = self._pull()
-        self.asks = self._asks()
+        self.asks = askers(recording)
         self.survey = self._survey()
 
     def _span(self) -> tuple[int, int]:
@@ -422,18 +392,6 @@ class Simulator:
             return np.ma.getdata(rows.fetchnumpy()["ts_ns"]).astype(np.int64)
         finally:
             con.close()
-
-    def _asks(self) -> list[bool]:
-        """By task: devices wake it so long after it asked them to."""
-        con = self.recording.connect(("decision", "switch"))
-        try:
-            found = con.execute(_ASKS.format(fewest=FEWEST_ASKED)).fetchall()
-        finally:
-            con.close()
-        asks = [False] * len(self.recording.read("task", ("task_id",))["task_id"])
-        for (task,) in found:
-            asks[task] = True
-        return asks
 
     def _pull(self) -> tuple[int, int]:
         """What a new-idle pull takes, and its part after the task has changed queues, ns."""

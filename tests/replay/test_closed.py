@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from world import World, schedules
 
 from rewake.replay import _engine
+from rewake.replay.simulate import FEWEST_PULLS, _pull_rates
 
 OPTIONS: dict[str, Any] = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "major": 6, "minor": 1}
 FIXED = {"path": [0, 1, 2, 3, 4], "relation": [0] * 5, "in_task": [True] * 5, "target": [0] * 5,
@@ -80,6 +81,16 @@ def test_waker_policy_stacks_the_pair_and_is_counted() -> None:
     assert waited[0] == 4000, "until task 2 sleeps, 5 us after the wakeup that takes 1 us to arrive"
 
 
+def test_a_server_whose_script_is_over_waits_for_requests() -> None:
+    """Task 3 answers task 2 once and sleeps; it would answer without end if it began anew by itself."""
+    w = World(2, 4).runs(0, 0, 0, 2)
+    w.waking(20_000, 0, 3, 1, 2).wakeup(21_000, 1, 3, 1, curr=1).runs(23_000, 1, 1, 3).runs(25_000, 0, 2, 0)
+    w.waking(43_000, 1, 2, 0, 3).wakeup(44_000, 0, 2, 0).runs(46_000, 0, 0, 2).runs(48_000, 1, 3, 1)
+    w.runs(60_000, 0, 2, 0)
+    (result,), _ = simulate(w, (0, 0, 900_000, 900_000), "prev", serves=[False, False, False, True])
+    assert (result["cpu_ns"], result["broken"]) == (25_000 + 25_000 + 14_000, 0)
+
+
 def test_a_timer_is_kept_relative_to_the_sleep() -> None:
     w = World(1, 3).runs(0, 0, 0, 2).runs(10_000, 0, 2, 0)
     w.add("irq", 59_000, 0, curr_task=0, kind=1, vector=236, entry=True)
@@ -102,6 +113,40 @@ def test_a_timer_interrupt_serves_those_that_may_fire() -> None:
     assert result["woken"]["ts_ns"].tolist() == [60_000, 60_000]
     (absolute,), _ = simulate(w, (0, 0, 110_000, 120_000), "prev", absolute_timers=True)
     assert absolute["woken"]["ts_ns"].tolist() == [60_000, 90_000]
+
+
+def test_what_a_device_was_asked_is_kept_relative_to_the_sleep() -> None:
+    w = World(2, 4).runs(0, 0, 0, 2).runs(10_000, 0, 2, 0)
+    w.waking(30_000, 1, 2, 0, 1, ctx="softirq").wakeup(31_000, 0, 2, 0).runs(33_000, 0, 0, 2).runs(40_000, 0, 2, 0)
+    w.waking(55_000, 1, 2, 0, 1, ctx="softirq").wakeup(56_000, 0, 2, 0).runs(58_000, 0, 0, 2).runs(70_000, 0, 2, 0)
+    window = (0, 0, 80_000, 90_000)
+    _, asked = simulate(w, window, "prev", asks=[False, False, True, False])
+    assert asked["stims"] == [(2, "relative", True, 30_000, 20_000), (2, "relative", True, 55_000, 15_000)]
+    _, other = simulate(w, window, "prev")
+    assert [stim[1] for stim in other["stims"]] == ["absolute"] * 2
+
+
+@pytest.mark.parametrize(("interrupted", "source"), [(5_000, "task"), (25_000, "absolute")])
+def test_a_softirq_long_after_an_interrupt_is_run_by_the_sender(interrupted: int, source: str) -> None:
+    w = World(2, 4).runs(0, 0, 0, 2).runs(0, 1, 3, 1)
+    for ts, entry in ((interrupted - 1000, True), (interrupted, False)):
+        w.add("irq", ts, 0, curr_task=2, kind=0, vector=40, entry=entry)
+    w.waking(30_000, 0, 3, 1, 2, ctx="softirq").wakeup(31_000, 1, 3, 1).runs(33_000, 1, 1, 3).runs(40_000, 0, 2, 0)
+    _, script = simulate(w, (0, 0, 50_000, 60_000), "prev")
+    assert [stim[1] for stim in script["stims"]] == [source]
+
+
+def test_a_cpu_for_which_real_time_was_woken_is_not_idle() -> None:
+    """Task 3 is woken on CPU 1 at 20 us and runs from 40 us on; in between, task 2 looks for an idle CPU."""
+    w = World(2, 4).runs(0, 1, 1, 2).runs(10_000, 1, 2, 1)
+    w.waking(20_000, 1, 3, 1, 1, ctx="hardirq", prio=50).wakeup(21_000, 1, 3, 1, prio=50)
+    w.waking(30_000, 1, 2, 1, 1, ctx="hardirq").wakeup(31_000, 1, 2, 1)
+    w.add("switch", 40_000, 1, prev_task=1, next_task=3, prev_state="R", next_prio=50)
+    w.add("switch", 50_000, 1, prev_task=3, next_task=2, prev_state="S", prev_prio=50)
+    w.runs(60_000, 1, 2, 1)
+    (result,), _ = simulate(w, (0, 0, 70_000, 80_000), "prev")
+    assert result["woken"]["idle_target"].tolist() == [False]
+    assert result["broken"] == 0
 
 
 def test_real_time_is_reserved_and_not_re_run() -> None:
@@ -164,9 +209,16 @@ def test_work_that_is_added_is_accounted_for(world: World) -> None:
     last = int(max(switch["ts_ns"])) + 1_000
     results, _ = simulate(
         world, (0, 0, last, last + 1), "prev", "waker", "oracle-idle", move_factor=3.0, scan_ns=50, smt=0.7,
-        serves=[True] * world.n_tasks,
+        serves=[True] * world.n_tasks, asks=[True] * world.n_tasks,
     )  # fmt: skip
     assert sum(r["broken"] for r in results) == 0
+
+
+def test_pull_rates_are_those_of_the_class_or_else_of_all() -> None:
+    few, many = FEWEST_PULLS - 1, 3 * FEWEST_PULLS
+    assert _pull_rates([[0, many, 1], [0, 0, 0]], [[few, 0, many - 1], [0, 0, 0]]) == [
+        [(many + 1) / (2 * many + few), 1.0, 1 / many], [1.0] * 3,
+    ]  # fmt: skip
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

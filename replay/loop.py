@@ -341,12 +341,12 @@ class Loop:
         if not found:
             return nothing(0)
         # Column by column: never all of them twice.
-        columns = [list(column) for column in zip(*found, strict=True)]
+        parts: list[list[npt.NDArray[Any]]] = [list(values) for values in zip(*found, strict=True)]
         found.clear()
         joined = []
-        for parts in columns:
-            joined.append(np.concatenate(parts))
-            parts.clear()
+        for pieces in parts:
+            joined.append(np.concatenate(pieces))
+            pieces.clear()
         whole = Asked(*joined)
         del joined
         return infer(whole, mode, values, len(llcs), names)

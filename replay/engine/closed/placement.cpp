@@ -25,6 +25,7 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays
     if (stays && s.kind == Kind::wake) return prev;
     const TaskInfo& about = table_.info(s.p);
     const TaskTable::Allowed& allowed = table_.allowed(s.p);
+    machine_.task(curr);  // there from now on: the reference stays
     const Machine::Task& p = machine_.task(s.p);
     machine_.advance(now_, prev, waker);
     if (irq_) irq_->advance(now_);

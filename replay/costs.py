@@ -121,16 +121,17 @@ WITH marks AS (
 )
 
 SELECT cpu, from_ns, to_ns
-FROM marks
+FROM marks, (SELECT coalesce(bool_or(kind = {timer}), false) AS told FROM irq)
 WHERE entry AND NOT next_entry AND next_kind = kind
-    AND to_ns - from_ns >= CASE WHEN kind = {device} THEN 0 ELSE {long} END
+    AND to_ns - from_ns >= CASE WHEN kind = {device} AND told THEN 0 ELSE {long} END
     AND NOT EXISTS (
         SELECT 1 FROM loss WHERE loss.cpu = marks.cpu AND loss.ts_ns BETWEEN marks.from_ns AND marks.to_ns
     )
 ORDER BY from_ns, to_ns, cpu
 """
 """Handlers of devices, and others that last: time of their CPUs that no placement changes. The rest (ticks, reschedule
-interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks."""
+interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks. Without irq_vectors events
+(arm64 has none) timers and reschedule interrupts look like devices: then only what lasts counts."""
 
 
 _PULLS = """
@@ -191,8 +192,8 @@ def interrupts(recording: Recording) -> _engine.Interrupts:
     """Handlers that have their CPU whatever runs there."""
     con = recording.connect(("irq", "loss"))
     try:
-        device = ENUMS["irq_kind"].index("device")
-        rows = con.execute(_INTERRUPTS.format(device=device, long=LONG_HANDLER)).fetchnumpy()
+        device, timer = (ENUMS["irq_kind"].index(kind) for kind in ("device", "local_timer"))
+        rows = con.execute(_INTERRUPTS.format(device=device, timer=timer, long=LONG_HANDLER)).fetchnumpy()
     finally:
         con.close()
     return _engine.Interrupts({k: np.ma.getdata(v) for k, v in rows.items()}, _n_cpus(recording))

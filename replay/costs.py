@@ -130,8 +130,8 @@ WHERE entry AND NOT next_entry AND next_kind = kind
 ORDER BY from_ns, to_ns, cpu
 """
 """Handlers of devices, and others that last: time of their CPUs that no placement changes. The rest (ticks, reschedule
-interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks. Without irq_vectors events
-(arm64 has none) timers and reschedule interrupts look like devices: then only what lasts counts."""
+interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks. Without irq_vectors
+events (arm64 has none) timers and reschedule interrupts look like devices: then only what lasts counts."""
 
 
 _PULLS = """

@@ -16,8 +16,9 @@ constexpr uint32_t kHz = 250;
 constexpr uint64_t kStart = 100'000;
 constexpr TaskId kWaker{50};
 
-/// `kWaker` wakes `p`, as a policy sees it and as the hypotheses follow it.
-void wake(FlipHypotheses& all, PolicyState& s, TaskId p, uint64_t jiffies) {
+/// `kWaker` wakes `p`, as a policy sees it and as `all`, hypotheses or what is certain, follow it.
+template <class Followers>
+void wake(Followers& all, PolicyState& s, TaskId p, uint64_t jiffies) {
     Wakeup w;
     w.curr = kWaker, w.p = p, w.jiffies = jiffies;
     const PolicyState::Task before = s.task(kWaker);
@@ -45,15 +46,6 @@ TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
     EXPECT_EQ(flips(2), 33u);
     wake(all, s, TaskId{2}, kStart + kHz + 1);
     EXPECT_EQ(flips(0), 17u);
-}
-
-/// The same, for what is certain of it.
-void wake(KnownFlips& certain, PolicyState& s, TaskId p, uint64_t jiffies) {
-    Wakeup w;
-    w.curr = kWaker, w.p = p, w.jiffies = jiffies;
-    const PolicyState::Task before = s.task(kWaker);
-    record_wakee(s, kWaker, p, jiffies, kHz);
-    certain.follow(w, before, s.task(kWaker));
 }
 
 TEST(Flips, AreCertainFromOneRecordedValueOn) {

@@ -128,13 +128,31 @@ void Machine::uncount(Task& t, bool moves) {
 }
 
 /// It is on its way to `c`.
-void Machine::expect(Task& t, Cpu c, std::optional<Cpu> by) {
+void Machine::expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by) {
     t.cpu = c;
     t.pending = true;
-    t.listed = !by || lists(*by, c);
-    if (!t.listed) return;
+    if (by && !lists(*by, c)) return;
+    if (const Ns after = by && by->v < listing_.size() ? listing_[by->v] : 0)
+        unlisted_.push_back({id, c, now_ + after});
+    else
+        list(t, c);
+}
+
+/// From now on the others see it in the wake list of `c`.
+void Machine::list(Task& t, Cpu c) {
+    t.listed = true;
     cpus_[c.v].pending += 1;
     refresh(c);
+}
+
+void Machine::list_due() {
+    std::erase_if(unlisted_, [&](const Listing& x) {
+        Task& t = tasks_[x.p.v];
+        if (!t.pending || t.cpu != x.to || t.listed) return true;
+        if (now_ < x.at) return false;
+        list(t, x.to);
+        return true;
+    });
 }
 
 void Machine::drop_pending(Task& t) {
@@ -538,7 +556,7 @@ void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::option
     drop_pending(t);
     uncount(t);
     t.state = State::waking;
-    expect(t, chosen, by);
+    expect(p, t, chosen, by);
     if (!table_.wakeups && !on_cpu) on_wakeup(p, prio, chosen, now_);
 }
 
@@ -578,7 +596,7 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
         case State::waking: {  // part of its own placement
             if (t.cpu == dest) break;
             drop_pending(t);
-            expect(t, dest, by);
+            expect(p, t, dest, by);
             break;
         }
         case State::queued:
@@ -619,6 +637,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     view_.now = now_ = ts;
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
+    if (!unlisted_.empty()) list_due();
     if (!waits_.empty()) look_for_held();
     catch_up(prev);
     catch_up(waker);

@@ -175,6 +175,8 @@ class Machine {
     }
     /// After a copy: the View refers to this machine again.
     void rebind() { view_.slow = &slow_; }
+    /// How long after a placement its wakee is on the wake list of the CPU that it is to go to, by the waker's CPU.
+    void set_listing(std::vector<Ns> after) { listing_ = std::move(after); }
     /// From now on no event tells when the load balancer runs.
     void balances_at_ticks() { balances_ = false; }
     /// An RT or deadline task runs on `c`.
@@ -235,7 +237,9 @@ class Machine {
     void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
-    void expect(Task& t, Cpu c, std::optional<Cpu> by);
+    void expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by);
+    void list(Task& t, Cpu c);
+    void list_due();
     void drop_pending(Task& t);
     bool lists(Cpu by, Cpu c) const;
     void enqueue(TaskId id, Task& t, Cpu c);
@@ -293,6 +297,13 @@ class Machine {
     std::vector<Held> held_;  ///< by limited group and CPU: it is throttled there
     std::vector<Quota> quotas_;  ///< by group; of those with a limit
     Ns next_period_ = std::numeric_limits<Ns>::max();
+    struct Listing {
+        TaskId p;
+        Cpu to{};
+        Ns at = 0;
+    };
+    std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
+    std::vector<Ns> listing_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when
     Ns now_ = 0;  ///< time of the event at hand
     std::vector<int64_t>& load(LoadKind kind) {

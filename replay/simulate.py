@@ -175,6 +175,7 @@ class Simulator:
         self.woken = self._woken_at()
         self.hidden = 1.0
         self.pull_ns = costs.pull(recording)
+        self.waits_ns = costs.waits(recording)
         self.asks = askers(recording)
         self.survey = self._survey()
 
@@ -252,6 +253,7 @@ class Simulator:
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1],
+            "waits_ns": self.waits_ns,
             "pulls": _pull_rates(found["pulled"], found["left"]), "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip
@@ -355,7 +357,7 @@ def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: b
 
 def pinned_arms(simulator: Simulator) -> list[Arm]:
     """Recorded placement and balancing forced; and the null model beside it."""
-    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True)
+    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True, serves=[])
     return [Arm(PINNED, None, forced, "pinned"), Arm(NULL, None, forced | {"fifo": True}, "null")]
 
 

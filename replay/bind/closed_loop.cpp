@@ -52,6 +52,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "pulled_ns", o.pulled);
     take(d, "unseen_ns", o.unseen);
     take(d, "hole_ns", o.hole);
+    take(d, "waits_ns", o.waits);
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);

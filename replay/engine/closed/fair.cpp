@@ -52,8 +52,9 @@ void FairQueues::learn_pick(Cpu c, TaskId id) {
     }
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
-    const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v;
-    if (ahead > 0 && !shift(id, -ahead)) shift(first, ahead);
+    if (first == id) return;
+    const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v + 1;
+    if (!shift(id, -ahead)) shift(first, ahead);
 }
 
 std::vector<int64_t> FairQueues::leads() const {
@@ -202,7 +203,7 @@ void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
     q.queue.push_back(id);
     look(c);
     q.weight += t.weight;
-    if (q.queue.size() + q.late.size() == 1) update_min(q);
+    if (set_.kind == FairSettings::Kind::eevdf && q.queue.size() + q.late.size() == 1) update_min(q);
     charge(c, now);
 }
 

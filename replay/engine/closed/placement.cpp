@@ -128,7 +128,13 @@ void Simulation::forced_move(uint32_t index) {
     if (counted()) ++out_.forced_moves;
     CpuState& cpu = cpus_[m.dest.v];
     if (cpu.reserved) return;
-    if (idle(cpu.curr) || fair_.preempts(m.dest, id, false, false)) request(m.dest, now_);
+    const bool was_idle = idle(cpu.curr);
+    if (!was_idle && !fair_.preempts(m.dest, id, false, false)) return;
+    // Who pulled it was going idle and switches to it when that is over; if it runs here, it is about to sleep, and as a rule
+    // does so by then.
+    if (m.cause == Cause::newidle) return request(m.dest, now_ + (was_idle ? opt_.pulled : 2 * opt_.pulled));
+    const Path path = was_idle ? Path::idle : Path::preempt;
+    request(m.dest, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
 }
 
 /// Whether a hint keeps `t` in its LLC, which has no more tasks than CPUs (seed 5, policies.md B5).

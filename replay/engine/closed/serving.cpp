@@ -8,10 +8,6 @@
 
 namespace rewake::closed {
 
-namespace {
-constexpr Ns kLeaves = 2'000;  // from a task's last look for a reason to stay awake to its switch-out
-}  // namespace
-
 void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
     Task& x = tasks_[t.v];
     if (!std::exchange(x.asleep, false)) return;
@@ -178,6 +174,8 @@ bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) 
     if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))
         return false;
     t.race = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+    t.race_late =
+        !opt_.pinned && t.left > kLeaves * topo_.cap_orig[t.cpu.v];  // it has not begun to: woken as soon as it does
     return true;
 }
 

@@ -200,7 +200,6 @@ void Simulation::act(Cpu c) {
     if (cpu.reserved || cpu.leaving || idle(cpu.curr)) return;
     const TaskId id = cpu.curr;
     settle(c);
-    fair_.charge(c, now_);
     Task& t = tasks_[id.v];
     while (t.left <= 0) {
         if (t.more >= 0) {  // one more answer of the batch
@@ -276,11 +275,13 @@ void Simulation::act(Cpu c) {
 void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const TaskId id = cpus_[c.v].curr;
     Task& t = tasks_[id.v];
+    fair_.charge(c, now_);
     fair_.dequeue(id, prev_state == kSleeps);
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
     t.waits_for = stim;
     t.asleep_at = now_;
     const bool raced = stim != kNone && t.race == stim;
+    if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
     if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, false).v != kNone) {
         cpus_[c.v].leaving = true;
@@ -347,9 +348,14 @@ void Simulation::resched(Cpu c) {
     cpu.resched = -1;
     if (cpu.reserved || cpu.leaving || fair_.size(c) == 0) return;
     if (now_ < cpu.handling) return request(c, cpu.handling);
+    if (now_ < cpu.wakes) return request(c, cpu.wakes + cpu.takes);
     const TaskId prev = cpu.curr;
-    if (idle(prev)) return schedule(c, prev, kRuns);
+    if (idle(prev)) {
+        if (cpu.coming > now_ && cpu.coming <= now_ + opt_.waits) return;  // arrive() asks again
+        return schedule(c, prev, kRuns);
+    }
     settle(c);
+    if (const Task& t = tasks_[prev.v]; falls_asleep(t)) return request(c, now_ + time_for(t.left, speed(c)) + 1);
     fair_.charge(c, now_);
     const TaskId next = fair_.pick(c);
     if (next == prev) return time_slice(c);
@@ -358,6 +364,13 @@ void Simulation::resched(Cpu c) {
     wait_begins(tasks_[prev.v]);
     if (counted()) ++out_.preemptions;
     switch_to(c, prev, kRuns, next);
+}
+
+/// The next thing that `t` does is to sleep, and it is in the kernel for it, which is not preempted there.
+bool Simulation::falls_asleep(const Task& t) const {
+    if (!t.script || t.pos >= t.script->ops.size() || t.left > kLeaves * topo_.cap_orig[t.cpu.v]) return false;
+    const Op::Kind next = t.script->ops[t.pos].kind;
+    return next == Op::Kind::block || next == Op::Kind::exit;
 }
 
 /// `prev` no longer runs on `c`: whoever is next.
@@ -529,23 +542,29 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    const bool known = state != kNone && path != Path::on_cpu;  // what it is about to enter does not matter
-    t.target = target_of(known ? state + 1 : 0, topo_.cap_orig[chosen.v], chosen != prev);
+    const bool raced = since < now_;
+    const uint32_t known = still && chosen == prev ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
+    t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
-    t.by_other = waker != chosen && opt_.queues_wakeups && (idle_target || relation == Relation::cross_llc);
+    const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
+    t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     const Cost cost = cost_of(s, t, path, relation);
     t.exit = cost.run;
+    const Ns queued = now_ + cost.queue;
     if (policy_) {
-        const Ns queued = now_ + cost.queue;
         fresh_.push_back(
             {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});
     }
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
             push(std::max(now_, since + script_.moves[m].ts - s.ts), What::move, m);
-    push(std::max(now_, since + cost.queue), What::arrive, s.p.v);
+    CpuState& there = cpus_[chosen.v];
+    if (t.by_other) there.coming = std::max(there.coming, queued);
+    if (!s.in_task)
+        cpus_[waker.v].wakes = std::max(cpus_[waker.v].wakes, waker == chosen ? queued : now_ + script_.timer_step);
+    push(queued, What::arrive, s.p.v);
 }
 
 /// Until the wakee is on its run queue, and from there on. Where the recorded kernel had another CPU queue its wakeups and the
@@ -575,13 +594,13 @@ void Simulation::arrive(TaskId id) {
     const Ns free = std::max(now_, cpu.handling);
     if (idle(cpu.curr)) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
-        request(c, free + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
-        return;
+        cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
+    } else if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy)) {
+        cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
+    } else {
+        return time_slice(c);
     }
-    if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
-        request(c, free + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
-    else
-        time_slice(c);
+    request(c, free + cpu.takes);
 }
 
 void Simulation::tick() {

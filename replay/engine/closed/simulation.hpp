@@ -25,6 +25,9 @@ namespace rewake::closed {
 /// As the decision builder: so long before and after its switch-out a task may be on_cpu.
 inline constexpr Ns kOnCpu = 5'000;
 
+/// From a task's last look for a reason to stay awake to its switch-out.
+inline constexpr Ns kLeaves = 2'000;
+
 enum class Balance : uint8_t {
     model,  ///< new-idle and periodic balancing by rule
     recorded_rate,  ///< as often as the recorded kernel pulled where it could
@@ -62,6 +65,7 @@ struct SimOptions {
     Ns pulled = 0;  ///< of which after the task has changed queues
     Ns unseen = 0;  ///< so long after a decision other CPUs may not know of it
     Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
+    Ns waits = 0;  ///< a CPU that leaves idle waits for a wakee that will be queued there so soon
     double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
     PullRate pulls{};
@@ -235,6 +239,9 @@ class Simulation {
         Ns since = 0;  ///< work of curr is accounted up to here
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
+        Ns wakes = -1;  ///< an interrupt on it wakes tasks until then
+        Ns takes = 0;  ///< what the switch was to take that was last asked for
+        Ns coming = -1;  ///< another CPU has it queue a wakee then, the last one
         uint64_t plan = 0;  ///< number of the action event that counts
         uint64_t slice = 0;  ///< of the event that ends the slice
         struct Balancing {
@@ -264,6 +271,7 @@ class Simulation {
     void time_slice(Cpu c);
     void ticked(Cpu c);
     void resched(Cpu c);
+    bool falls_asleep(const Task& t) const;
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
     void fire(uint32_t stim, Cpu waker, TaskId curr);

@@ -330,7 +330,7 @@ class Loop:
             found.append(
                 Asked(
                     ts=np.array(decisions["ts_ns"]),
-                    waker=waker,
+                    waker=waker.astype(np.uint32),
                     wakee=with_null(decisions["task"])[0].copy(),
                     may=may,
                     llc_waker=of[on],

@@ -18,7 +18,7 @@ from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import batch, kernel_version, tables
+from rewake.replay.recorded import batch, kernel_version
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FirstFlips, Unseen
 
@@ -241,7 +241,7 @@ class Simulator:
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n
-            yield batch(self.recording, k, probe=False) | tables(self.recording, k, _MORE), decisions
+            yield batch(self.recording, k, probe=False, more=_MORE), decisions
 
     def arm_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of an arm of this recording."""

@@ -14,6 +14,7 @@ the answer is the recorded one. Which others, is the mode:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ class Asked(NamedTuple):
     """The panel's answers over all decisions (engine/panel.hpp), and what tells the decisions apart."""
 
     ts: npt.NDArray[np.int64]
-    waker: Ints
+    waker: npt.NDArray[np.uint32]
     wakee: npt.NDArray[np.uint32]
     may: Bools
     llc_waker: npt.NDArray[np.uint16]
@@ -98,10 +99,12 @@ class Asked(NamedTuple):
     writes_waker: npt.NDArray[np.int32]
 
 
-def fold_of(ts: npt.NDArray[np.int64], first: int) -> Ints:
+def fold_of(ts: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.int8]:
     """The fold of each time, by blocks since `first`; dealt by a hash, so that no period of a load falls into one."""
     block = ((ts - first) // BLOCK_NS).astype(np.uint64)
-    return ((block * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)).astype(np.int64) % FOLDS
+    block *= np.uint64(0x9E3779B97F4A7C15)
+    block >>= np.uint64(33)
+    return (block % np.uint64(FOLDS)).astype(np.int8)
 
 
 def scan_values(llc_size: int) -> list[int]:
@@ -125,13 +128,13 @@ def infer(asked: Asked, mode: str, values: list[int], n_llcs: int, names: Ints) 
         scan = told.scan(told.asking(which, flags), values, n_llcs, causal=True)
     else:
         fold = fold_of(asked.ts, int(asked.ts[0]))
-        which, flags, known = np.zeros(n, np.intp), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        which, flags, known = np.zeros(n, np.uint8), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         scan = None
         alike: dict[bytes, tuple[Any, Any] | None] = {}
         for f, (hypothesis, inferred) in enumerate(told.folded(fold)):
             ours = fold == f
             which[ours], flags[ours], known[ours] = hypothesis, inferred.of(f)[ours], inferred.known(f)[ours]
-            asking = told.asking(np.full(n, hypothesis), inferred.of(f))
+            asking = told.asking(hypothesis, inferred.of(f))
             key = asking.tobytes()
             if key not in alike:
                 alike[key] = told.scan(asking, values, n_llcs, causal=False)
@@ -147,42 +150,48 @@ def infer(asked: Asked, mode: str, values: list[int], n_llcs: int, names: Ints) 
     )
 
 
+def _chosen(answers: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    """Of the four answers to each decision the one to that asking."""
+    each = answers.reshape(-1, 4)
+    out = each[:, 0].copy()
+    for k in range(1, 4):
+        np.copyto(out, each[:, k], where=asking == k)
+    return out
+
+
 class _Told:
     """What the answers tell."""
 
     def __init__(self, asked: Asked, names: Ints) -> None:
         self._asked = asked
         self._sites = Sites.of(asked.waker, asked.wakee, names, asked.may)
-        hits = (asked.agreed & _MODELLED).reshape(-1, 4) > 0
+        hits = (asked.agreed >= _MODELLED).reshape(-1, 4)
         never, always = asked.wide == 0, asked.wide == (1 << len(FIRST_FLIPS)) - 1
         hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
         self._hits = hits
         self._open = np.flatnonzero((hits != hits[:, :1]).any(axis=1))
         """Decisions at which something that is inferred matters."""
-        self._row = np.arange(len(hits))
 
-    def _hypotheses(self) -> list[tuple[int, npt.NDArray[np.int8]]]:
+    def _hypotheses(self) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
         """Numbers of those that differ, each with the votes on WF_SYNC under it."""
         found: dict[bytes, int] = {}
-        out = []
         for h in range(len(FIRST_FLIPS)):
             wide = self._wide(h, self._open)
             if found.setdefault(wide.tobytes(), h) == h:
-                votes = np.zeros(len(self._row), np.int8)
+                votes = np.zeros(len(self._hits), np.int8)
                 clear, set_ = (self._hits[self._open, 2 * wide + k] for k in (0, 1))
                 votes[self._open] = sync.evidence(self._sites.may[self._open], clear, set_)
-                out.append((h, votes))
+                yield h, votes
+
+    def _wide(self, hypothesis: Any, rows: Any = slice(None)) -> npt.NDArray[np.uint8]:
+        out: npt.NDArray[np.uint8] = (self._asked.wide[rows] >> hypothesis & 1).astype(np.uint8)
         return out
 
-    def _wide(self, hypothesis: Any, rows: Any) -> Ints:
-        out: Ints = (self._asked.wide[rows] >> hypothesis & 1).astype(np.int64)
-        return out
-
-    def asking(self, which: Any, flags: Bools) -> Ints:
+    def asking(self, which: Any, flags: Bools) -> npt.NDArray[np.uint8]:
         """Per decision the number of the asking that holds."""
-        return 2 * self._wide(which, self._row) + flags
+        return 2 * self._wide(which) + flags
 
-    def folded(self, fold: Ints) -> list[tuple[int, sync.Flags]]:
+    def folded(self, fold: npt.NDArray[np.int8]) -> list[tuple[int, sync.Flags]]:
         """Per fold the hypothesis and the flags, from the votes of all the others."""
         tried = [(h, sync.by_fold(self._sites, votes, fold, FOLDS)) for h, votes in self._hypotheses()]
         if len(tried) == 1:
@@ -201,16 +210,18 @@ class _Told:
         for k, (h, flags, _) in enumerate(tried):
             hit = self._hits[self._open, 2 * self._wide(h, self._open) + flags[self._open]]
             np.cumsum(hit, out=agreed[1:, k])
-        best = agreed[np.searchsorted(self._open, self._row, "left")].argmax(axis=1)
+        row = np.arange(len(self._hits))
+        best = agreed[np.searchsorted(self._open, row, "left")].argmax(axis=1)
         which = np.array([h for h, _, _ in tried])[best]
-        flags, known = (np.stack([t[k] for t in tried])[best, self._row] for k in (1, 2))
+        flags, known = (np.stack([t[k] for t in tried])[best, row] for k in (1, 2))
         return which, flags, known
 
-    def scan(self, asking: Ints, values: list[int], n_llcs: int, *, causal: bool) -> tuple[Any, Any] | None:
+    def scan(
+        self, asking: npt.NDArray[np.uint8], values: list[int], n_llcs: int, *, causal: bool
+    ) -> tuple[Any, Any] | None:
         """nr_idle_scan of the waker's and of prev's LLC; None where no search looked at it."""
         asked = self._asked
-        at = 4 * self._row + asking
-        searched = np.where(asked.decided, asked.searched[at], 0).astype(np.uint8)
+        searched = _chosen(asked.searched, asking) * asked.decided
         if not values or not searched.any():
             return None
         rules = {
@@ -218,10 +229,10 @@ class _Told:
             "block": BLOCK_NS, "causal": causal,
         }  # fmt: skip
         votes = {
-            "n_llcs": n_llcs, "ts": asked.ts - asked.ts[0], "agreed": asked.agreed[at], "searched": searched,
-            "llc_prev": asked.llc_prev, "llc_waker": asked.llc_waker, "model_prev": asked.scan_prev,
-            "model_waker": asked.scan_waker, "chances_prev": asked.chances_prev, "chances_waker": asked.chances_waker,
-            "writes_prev": asked.writes_prev, "writes_waker": asked.writes_waker,
+            "n_llcs": n_llcs, "ts": asked.ts - asked.ts[0], "agreed": _chosen(asked.agreed, asking),
+            "searched": searched, "llc_prev": asked.llc_prev, "llc_waker": asked.llc_waker,
+            "model_prev": asked.scan_prev, "model_waker": asked.scan_waker, "chances_prev": asked.chances_prev,
+            "chances_waker": asked.chances_waker, "writes_prev": asked.writes_prev, "writes_waker": asked.writes_waker,
         }  # fmt: skip
         prev, waker = _engine.steps_in_time(rules, votes)
         return waker, prev

@@ -44,18 +44,30 @@ span AS (
     WHERE w.to_ns > w.from_ns
 ),
 
+counted AS (
+    SELECT
+        ts_ns,
+        latency_ns,
+        CASE WHEN NOT chosen_idle THEN latency_ns - wakeup_ns END AS wait_ns,
+        chosen_cpu <> prev_cpu AS moved
+    FROM decision
+    WHERE kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
+        AND class IN (
+            code_decision_class('moved'), code_decision_class('stayed'), code_decision_class('pinned'),
+            code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
+        )
+),
+
+-- Spans of an arm do not overlap: the last that began is the one that holds a wakeup, if any does.
 truth AS (
     SELECT
         span.arm,
         d.latency_ns,
-        CASE WHEN NOT d.chosen_idle THEN d.latency_ns - d.wakeup_ns END AS wait_ns,
-        d.chosen_cpu <> d.prev_cpu AS moved
-    FROM decision AS d JOIN span ON d.ts_ns >= span.from_ns AND d.ts_ns < span.to_ns
-    WHERE d.kind = code_decision_kind('wake') AND NOT d.censored AND d.latency_ns IS NOT NULL AND d.prio >= 100
-        AND d.class IN (
-            code_decision_class('moved'), code_decision_class('stayed'), code_decision_class('pinned'),
-            code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
-        )
+        d.wait_ns,
+        d.moved
+    FROM (SELECT judged.arm, counted.* FROM counted CROSS JOIN judged) AS d
+    ASOF JOIN span ON span.arm = d.arm AND span.from_ns <= d.ts_ns
+    WHERE d.ts_ns < span.to_ns
 ),
 
 model AS (

@@ -240,9 +240,8 @@ void Machine::start(Task& t, Cpu c) {
 }
 
 /// As accrue(), to what the kernel's last update of a CPU without an event since can have been: a tick, if it is busy.
-void Machine::catch_up(Cpu c) {
+void Machine::catch_up(Cpu c, Ns tick) {
     if (!averages_) return;
-    const Ns tick = now_ - (now_ - tick_phase_) % tick_;
     if (view_.nr[c.v] == 0 || tick <= cpus_[c.v].updated) return;
     const Ns now = std::exchange(now_, tick);
     accrue(c);
@@ -256,8 +255,9 @@ void Machine::catch_up(Cpu c) {
 
 /// Groups learn of the load on all CPUs at every tick.
 void Machine::tick_all() {
-    next_tick_ = now_ - (now_ - tick_phase_) % tick_ + tick_;
-    for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c));
+    const Ns tick = last_tick();
+    next_tick_ = tick + tick_;
+    for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c), tick);
 }
 
 /// Its nice value changed: its averages follow at once (reweight_task).
@@ -289,7 +289,7 @@ void Machine::attach(Task& t, Cpu c) {
         if (!t.group) cpus_[t.attached.v].pelt.detach(t.pelt);  // else dequeue() has taken it off
         publish(t.attached);
     } else {  // a sleeper decays as far as its old CPU's averages did; what that leaves out of an idle time comes after (6.0+)
-        catch_up(t.attached);
+        catch_up(t.attached, last_tick());
         const CpuState& from = cpus_[t.attached.v];
         const bool idle = from.curr_known && is_idle_task(from.curr);
         QueuePelt& left = queue(t, t.attached);
@@ -360,8 +360,9 @@ void Machine::set_clock_offset(Ns ahead) {
 }
 
 bool Machine::overutilised() {
+    const Ns tick = last_tick();
     for (size_t i = 0; i < cpus_.size(); ++i) {
-        catch_up(Cpu(static_cast<uint16_t>(i)));
+        catch_up(Cpu(static_cast<uint16_t>(i)), tick);
         const int64_t util = std::max(cpus_[i].pelt.util_avg, cpus_[i].util_est);
         if (util * 1280 >= int64_t{view_.cap[i]} * 1024) return true;
     }
@@ -369,10 +370,11 @@ bool Machine::overutilised() {
 }
 
 void Machine::look_at_all() {
+    const Ns tick = last_tick();
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         const CpuState& s = cpus_[i];
-        catch_up(c);
+        catch_up(c, tick);
         slow_.pending.assign(c, s.pending > 0);
         slow_.blocked_load[i] = s.pelt.load_avg;
         slow_.util[i] = s.pelt.util_avg;
@@ -398,10 +400,14 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
 
 void Machine::refresh(Cpu c) {
     const CpuState& s = cpus_[c.v];
-    const bool idle = s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && online_.test(c);
-    view_.idle.assign(c, idle);
-    view_.avail.assign(c, idle);
-    view_.sidle.assign(c, view_.nr[c.v] > 0 && view_.nr[c.v] == s.idle_h);
+    const int32_t nr = view_.nr[c.v];
+    const size_t word = c.v >> 6;
+    const uint64_t bit = uint64_t{1} << (c.v & 63);
+    const auto put = [&](CpuMask& set, bool on) { set.w[word] = on ? set.w[word] | bit : set.w[word] & ~bit; };
+    const bool idle = nr == 0 && s.pending == 0 && s.curr_known && is_idle_task(s.curr) && (online_.w[word] & bit);
+    put(view_.idle, idle);
+    put(view_.avail, idle);
+    put(view_.sidle, nr > 0 && nr == s.idle_h);
 }
 
 void Machine::resync(Cpu c, Ns ts) {
@@ -639,8 +645,9 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     if (now_ >= next_tick_) tick_all();
     if (!unlisted_.empty()) list_due();
     if (!waits_.empty()) look_for_held();
-    catch_up(prev);
-    catch_up(waker);
+    const Ns tick = last_tick();
+    catch_up(prev, tick);
+    catch_up(waker, tick);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
     if (!balances_ && averages_) balance_by_ticks();
 }

@@ -91,6 +91,10 @@ class Machine {
     void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                std::optional<int32_t> nr_idle_scan);
 
+    /// An event of `t` comes soon.
+    void expect(TaskId t) const {
+        if (t.v < tasks_.size()) __builtin_prefetch(&tasks_[t.v]), __builtin_prefetch(&tasks_[t.v].blocked_at);
+    }
     const View& view() const { return view_; }
     /// Exit latencies per CPU and cpuidle state, in any unit. Where none are known the states count by their number: a
     /// deeper one takes longer to leave.
@@ -249,7 +253,8 @@ class Machine {
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
     void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
-    void catch_up(Cpu c);
+    void catch_up(Cpu c, Ns tick);
+    Ns last_tick() const { return now_ - (now_ - tick_phase_) % tick_; }
     void tick_all();
     void update_blocked(Cpu c);
     void balance(Cpu c, bool is_idle, Ns jiffy);

@@ -51,7 +51,8 @@ void Simulation::begin() {
             known && t.script && (known->state == Machine::State::queued || known->state == Machine::State::running);
         if (fair_.queued(id) && !there) fair_.dequeue(id, false);
         if (!t.script) continue;
-        if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
+        t.ops = t.script->ops.data(), t.n_ops = static_cast<uint32_t>(t.script->ops.size());
+        if (t.n_ops > 0) t.left = t.ops->work;
         t.waits_for = t.script->first;
         t.asleep_at = now_;
         if (serves(id)) t.step = t.script->step();

@@ -65,7 +65,19 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
     }
     size_t row = 0;
     auto opens = [&](int64_t id) { return row < d.n && d.event_id[row] == id; };
-    order_.walk([&](Event e, size_t i) {
+    const auto expect = [&](uint32_t task) {
+        const TaskId t(task);
+        machine_.expect(t);
+        fair_.expect(t);
+        for (auto& w : open_) w->builder.expect(t);
+    };
+    const auto soon = [&](Event e, size_t i) {
+        if (e == Event::sw)
+            expect(b.sw.prev_task[i]), expect(b.sw.next_task[i]);
+        else if (e == Event::waking)
+            expect(b.waking.task[i]);
+    };
+    order_.walk(soon, [&](Event e, size_t i) {
         const HeadColumns* head = nullptr;
         switch (e) {
             case Event::sw: head = &b.sw; break;

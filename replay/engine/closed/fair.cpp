@@ -127,7 +127,8 @@ void FairQueues::place_eevdf(Queue& q, Task& t, How how) {
     if (lag != 0 && q.weight > 0) lag = lag * (q.weight + t.weight) / q.weight;  // adding it moves the average
     if (q.weight == 0) lag = 0;
     t.v = v - lag;
-    if (std::exchange(t.relative, false)) {
+    if (t.relative) {
+        t.relative = false;
         t.deadline += t.v;
         return;
     }

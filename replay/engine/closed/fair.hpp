@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/engine/closed/hot_queues.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 
@@ -52,6 +53,8 @@ class FairQueues {
     /// CPUs on whose queue somebody waits.
     const CpuMask& crowded() const { return crowded_; }
 
+    /// An event of `t` comes soon.
+    void expect(TaskId t) const { __builtin_prefetch(&tasks_[t.v]); }
     /// Brings what runs on `c` up to `now`.
     void charge(Cpu c, Ns now);
     /// As charge(), up to the last tick before `now`: what the kernel knows of a CPU that just runs on.
@@ -89,25 +92,33 @@ class FairQueues {
     /// All that wait on `c` are hot(). Asked again, it looks at nobody until somebody comes, goes, starts or stops there.
     bool all_hot(Cpu c, Ns now, Ns migration_cost) {
         Queue& q = cpus_[c.v];
+        constexpr Ns kNever = std::numeric_limits<Ns>::max();
         if (q.oldest == kUnknown) {
-            q.oldest = std::numeric_limits<Ns>::max();
+            q.oldest = kNever;
             for (TaskId t : q.queue)
                 if (!q.running || t != q.curr) q.oldest = std::min(q.oldest, tasks_[t.v].exec_start);
         }
-        return migration_cost < 0 || q.oldest == std::numeric_limits<Ns>::max() || now - q.oldest < migration_cost;
+        const Ns until = migration_cost < 0 || q.oldest == kNever ? kNever : q.oldest + migration_cost;
+        if (now >= until) return false;
+        all_hot_.set(c, until, now);
+        return true;
     }
+    /// CPUs of which all_hot() was true and still is; not all of them.
+    const CpuMask& known_hot(Ns now) { return all_hot_.at(now); }
 
   private:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
-    struct Task {
+    struct alignas(64) Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
         int64_t lead = 0;
         Ns exec_start = kLongAgo;
         Ns ran = 0;  ///< since it got the CPU
         int32_t weight = 1024;
         Cpu cpu{};
-        bool on = false, delayed = false, ever = false, relative = false, fresh = false, guessed = false;
+        bool on : 1 = false, delayed : 1 = false, ever : 1 = false, relative : 1 = false, fresh : 1 = false,
+                  guessed : 1 = false;
     };
+    static_assert(sizeof(Task) == 64);
     struct Queue {
         std::vector<TaskId> queue;
         std::vector<TaskId> late;  ///< delayed()
@@ -123,6 +134,7 @@ class FairQueues {
         Queue& q = cpus_[c.v];
         crowded_.assign(c, q.queue.size() > (q.running ? 1u : 0u));
         q.oldest = kUnknown;
+        all_hot_.clear(c);
     }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
@@ -146,6 +158,7 @@ class FairQueues {
     FairSettings set_;
     std::vector<Queue> cpus_;
     CpuMask crowded_;
+    HotQueues all_hot_;
     std::vector<Task> tasks_;
     std::vector<int64_t> first_;
 };

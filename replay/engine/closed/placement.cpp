@@ -158,22 +158,25 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
     if (machine_.view().nr[to.v] == 0) most = 1;
-    for_each_cpu(
-        topo_.words, [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & (but ? ~but->w[i] : ~uint64_t{0}); },
-        [&](Cpu c) {
-            if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
-            if (!hot && !topo_.smt[c.v].test(to) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
-            for (TaskId id : fair_.queue(c)) {
-                const Task& t = tasks_[id.v];
-                if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-                if (held(t, to)) continue;
-                if (!hot && !topo_.smt[c.v].test(to) && fair_.hot(id, now_, opt_.migration_cost)) continue;
-                best = id;
-                most = static_cast<size_t>(machine_.view().nr[c.v]);
-                break;
-            }
-            return false;
-        });
+    const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
+    const auto searched = [&](int i) {
+        const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i]);
+        return d.span.w[i] & crowded.w[i] & ~in_vain;
+    };
+    for_each_cpu(topo_.words, searched, [&](Cpu c) {
+        if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
+        if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
+        for (TaskId id : fair_.queue(c)) {
+            const Task& t = tasks_[id.v];
+            if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
+            if (held(t, to)) continue;
+            if (!hot && !near.test(c) && fair_.hot(id, now_, opt_.migration_cost)) continue;
+            best = id;
+            most = static_cast<size_t>(machine_.view().nr[c.v]);
+            break;
+        }
+        return false;
+    });
     return best;
 }
 

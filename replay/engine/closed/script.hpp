@@ -41,7 +41,7 @@ struct Luck {
 };
 
 /// One wakeup or fork: who is woken, by whom, and what the recorded kernel made of it.
-struct Stim {
+struct alignas(64) Stim {
     enum class Source : uint8_t {
         task,  ///< an action of a script
         absolute,  ///< from outside (a device, an RT task): at its recorded time
@@ -66,6 +66,7 @@ struct Stim {
     Luck luck;
     uint32_t moves = kNone;  ///< latest Move between this wakeup and the next of the task
 };
+static_assert(sizeof(Stim) == 64);
 
 /// A recorded migration that no wakeup, fork or exec made.
 struct Move {
@@ -152,6 +153,11 @@ class ScriptBuilder {
         cpu.interrupted_at = ts;
         if (timer) cpu.in_timer = entry, cpu.timer_woke = -1;
     }
+    /// An event of `t` comes soon.
+    void expect(TaskId t) const {
+        __builtin_prefetch(&tasks_[t.v]);
+        if (const uint32_t at = script_.of[t.v]; at != kNone) __builtin_prefetch(&script_.tasks[at]);
+    }
     /// `nr`: runnable tasks of the recorded machine; any time before the next event.
     void on_time(Ns ts, const std::vector<int32_t>& nr);
     Script finish();
@@ -167,7 +173,7 @@ class ScriptBuilder {
         Ns since = 0;
         int16_t prio = 120;
     };
-    struct TaskState {
+    struct alignas(64) TaskState {
         bool seen = false;
         bool fair = true;
         bool asleep = false;

@@ -170,12 +170,11 @@ void Simulation::plan(Cpu c) {
     cpu.plan = seq_;
     push(std::max(now_, cpu.since) + time_for(t.left, speed(c)), What::action, c.v);
     // What act() will look at by then.
-    if (t.pos >= t.script->ops.size()) return;
-    const Op* op = &t.script->ops[t.pos];
+    const Op* op = t.next();
+    if (!op) return;
     __builtin_prefetch(op + 1);
     if (op->arg >= script_.stims.size()) return;
     __builtin_prefetch(&script_.stims[op->arg]);
-    __builtin_prefetch(&script_.stims[op->arg].luck);
     __builtin_prefetch(&fired_at_[op->arg]);
 }
 
@@ -208,10 +207,10 @@ void Simulation::act(Cpu c) {
             if (t.more >= 0) added_ += t.step;
             continue;
         }
-        if (t.pos >= t.script->ops.size()) return sleep(c, kNone, kSleeps);
-        const Op op = t.script->ops[t.pos++];
+        if (t.pos >= t.n_ops) return sleep(c, kNone, kSleeps);
+        const Op op = t.ops[t.pos++];
         t.passed += op.work;
-        t.left = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
+        t.left = t.pos < t.n_ops ? t.ops[t.pos].work : 0;
         const bool over = op.kind == Op::Kind::end || (op.kind == Op::Kind::block && op.arg == kNone);
         if (over && serves(id) && t.script->work() > 0) {  // its cycles are all alike: from the beginning
             t.pos = 0;
@@ -490,6 +489,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays) {
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
+    __builtin_prefetch(t.next());  // for when it runs
     t.prio = s.prio;
     t.hint = s.hint;
     t.waits_for = kNone;

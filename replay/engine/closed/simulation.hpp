@@ -192,43 +192,48 @@ class Simulation {
         Ns at = 0;
         TaskId curr{};
     };
-    struct Task {
+    static constexpr size_t kNoSample = static_cast<size_t>(-1);
+    /// What every action and switch looks at lies together: with many tasks what a wakeup waits for is memory.
+    struct alignas(64) Task {
         enum class State : uint8_t { asleep, waking, queued, running, gone };
-        State state = State::asleep;
-        const TaskScript* script = nullptr;
-        uint32_t pos = 0;
+        const Op* ops = nullptr;  ///< of its script
+        uint32_t n_ops = 0, pos = 0;
         int64_t left = 0;  ///< work until the next action
-        Cpu cpu{};
-        int16_t prio = 120;
+        int64_t passed = 0;  ///< work of the actions that it has come to
+        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         uint32_t waits_for = kNone;
         uint32_t race = kNone;  ///< wakeup that came while it was about to sleep
-        bool race_late = false;  ///< it came long before
-        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
-        Cpu race_waker{};
-        TaskId race_curr{};
-        Ns race_at = 0;
-        Ns asleep_at = 0;
+        Cpu cpu{};
+        int16_t prio = 120;
+        State state = State::asleep;
         bool fresh_wake = false;  ///< its wakeup has not come to a switch-in
+        bool free = true;  ///< may run anywhere
+        bool shared = false;  ///< Script::shared
         bool to_idle = false;
-        double luck = 0.5, preempt_luck = 0.5;
-        Relation from = Relation::same_llc;
-        uint8_t hint = 0;
         bool by_other = false;  ///< the CPU that it is sent to queues it
         bool by_task = true;
         uint8_t target = 0;
-        Ns woken_at = 0, queued_at = 0, exit = 0;
-        size_t sample = kNoSample;
-        bool free = true;  ///< may run anywhere
-        bool shared = false;  ///< Script::shared
-        std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
-        uint32_t client_of = kNone;  ///< server that has not answered it yet
+        Relation from = Relation::same_llc;
+        uint8_t hint = 0;
         bool answered = false;  ///< before it slept
+
+        Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
+        size_t sample = kNoSample;
+        double luck = 0.5, preempt_luck = 0.5;
+        const TaskScript* script = nullptr;
+
+        Ns race_at = 0;
+        TaskId race_curr{};
+        Cpu race_waker{};
+        bool race_late = false;  ///< it came long before
+        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
+        uint32_t client_of = kNone;  ///< server that has not answered it yet
+        std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         int64_t step =
             -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
-        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
-        int64_t passed = 0;  ///< work of the actions that it has come to
+        const Op* next() const { return pos < n_ops ? ops + pos : nullptr; }
     };
-    static constexpr size_t kNoSample = static_cast<size_t>(-1);
+    static_assert(sizeof(Task) == 192);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
     static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
     static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);

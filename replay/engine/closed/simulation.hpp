@@ -15,6 +15,7 @@
 #include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
 #include "replay/engine/closed/fair.hpp"
+#include "replay/engine/closed/reading.hpp"
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/model/machine.hpp"
@@ -66,6 +67,7 @@ struct SimOptions {
     uint64_t seed = 0;
     PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
+    std::vector<Pace> reads;  ///< by TaskId, see Reading
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -216,6 +218,9 @@ class Simulation {
         size_t sample = kNoSample;
         bool free = true;  ///< may run anywhere
         bool shared = false;  ///< Script::shared
+        Pace pace;  ///< of a reader
+        int64_t ahead = 0;  ///< messages that it has read before they came
+        bool misses = false;  ///< it sleeps as what it reads there came in time in the recording, and not here
         std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         uint32_t client_of = kNone;  ///< server that has not answered it yet
         bool answered = false;  ///< before it slept
@@ -281,6 +286,8 @@ class Simulation {
     void enlist(TaskId server, Cpu from, TaskId client);
     void give(TaskId client, Cpu from, TaskId server);
     bool takes_any(const Task& t, uint32_t stim) const;
+    bool finds(Task& t, bool recorded);
+    void message(const Stim& s, Cpu waker, TaskId curr);
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void interrupt(uint32_t index);
     void expect(uint32_t r);
@@ -327,6 +334,7 @@ class Simulation {
         uint32_t stim = kNone;
     };
     std::vector<std::vector<Timer>> timers_;  ///< by CPU: those set there
+    int64_t owed_ = 0;  ///< wakeups that found their readers awake, less those that the recording does not have
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere

@@ -259,6 +259,9 @@ class Simulator:
         }  # fmt: skip
         base |= self.unseen_for
         base["serves"], base["asks"] = found["servers"], self.asks
+        reads = [(-1, 0) if s else p for s, p in zip(found["servers"], found["readers"], strict=True)]
+        if any(first > 0 for first, _ in reads):
+            base["reads"] = reads
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
         return base | more

@@ -44,6 +44,8 @@ void Simulation::begin() {
         const TaskId id(static_cast<uint32_t>(i));
         t.script = script_.script(id);
         t.shared = i < script_.shared.size() && script_.shared[i];
+        if (!opt_.pinned && i < opt_.reads.size()) t.pace = opt_.reads[i];
+        t.shared = t.shared || t.pace.first > 0;
         t.free = table_.allowed(id).n >= table_.masks[0].n;
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;

@@ -31,6 +31,8 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       rivals_(static_cast<size_t>(topo.n_cpus)),
       serving_(tasks.tasks.size()),
+      reading_(tasks.tasks.size()),
+      since_(static_cast<size_t>(topo.n_cpus), -1),
       running_(std::move(running)),
       migration_cost_(recorded.migration_cost),
       threads_(std::max(1u, threads)) {
@@ -110,6 +112,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
+                if (by_task) reading_.woken(o.p, o.curr);
             }
             ++row;
         }
@@ -153,9 +156,9 @@ void ClosedLoop::reach(Ns ts) {
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
-        open_.push_back(std::make_unique<Open>(
-            Open{next_, machine_, fair_, fifo_, irq_,
-                 ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks)}));
+        open_.push_back(std::make_unique<Open>(Open{
+            next_, machine_, fair_, fifo_, irq_,
+            ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, reads())}));
         open_.back()->at.rebind();
         ++next_;
     }
@@ -164,6 +167,7 @@ void ClosedLoop::reach(Ns ts) {
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
+    if (reads()) add_messages(script, arms_.front().options.reads, arms_.front().options.serves, w.builder.stretches());
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (!arms_.empty() && !arms_.front().options.pinned) expect_answers(script, arms_.front().options.serves);
     if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
@@ -325,8 +329,12 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (state >= survey_.idle_states.size()) survey_.idle_states.resize(state + 1);
         ++survey_.idle_states[state];
     } else if (e == Event::sw) {
-        if (!machine_.is_idle_task(TaskId(b.sw.prev_task[i])) && !still_runnable(b.sw.prev_state[i]))
-            serving_.sleeps(TaskId(b.sw.prev_task[i]), b.sw.ts[i]);
+        const TaskId prev(b.sw.prev_task[i]);
+        const Ns since = std::exchange(since_[b.sw.cpu[i]], b.sw.ts[i]);
+        if (!machine_.is_idle_task(prev) && since >= 0)
+            reading_.ran(prev, (b.sw.ts[i] - since) * topo_.cap_orig[b.sw.cpu[i]]);
+        if (!machine_.is_idle_task(prev) && !still_runnable(b.sw.prev_state[i]))
+            serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev);
         if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
         const Cpu c(b.sw.cpu[i]);
         bool near = false, far = false;

@@ -57,6 +57,7 @@ class ClosedLoop {
     /// Without arms only: there is nothing else to do then.
     const Survey& survey() const { return survey_; }
     std::vector<bool> servers() const { return serving_.servers(); }
+    std::vector<Pace> readers() const { return reading_.readers(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
     void begin_with(const std::vector<int64_t>& leads) { fair_.begin_with(leads), fifo_.begin_with(leads); }
@@ -72,6 +73,9 @@ class ClosedLoop {
         IrqTicks irq;
         ScriptBuilder builder;
     };
+    bool reads() const {
+        return !arms_.empty() && !arms_.front().options.pinned && !arms_.front().options.reads.empty();
+    }
     void reach(Ns ts);
     void simulate(Open& w);
     Opening opening(const DecisionColumns& d, size_t row) const;
@@ -107,6 +111,8 @@ class ClosedLoop {
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
     Serving serving_;
+    Reading reading_;
+    std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     Running running_;
     bool primed_ = false;
     Ns migration_cost_;

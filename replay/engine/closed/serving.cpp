@@ -63,10 +63,11 @@ class Client {
 
   private:
     bool serves(TaskId t) const { return t.v < serves_.size() && serves_[t.v]; }
+    static bool goes_on(const Op& op) { return op.kind == Op::Kind::wake || op.kind == Op::Kind::read; }
     /// What becomes of the request at `i`: the next sleep, end or request of the same server.
     size_t outcome(size_t i, uint32_t server) const {
         for (++i; i < ops_.size(); ++i)
-            if (ops_[i].kind != Op::Kind::wake || asked(ops_[i]) == server) break;
+            if (!goes_on(ops_[i]) || asked(ops_[i]) == server) break;
         return i;
     }
 
@@ -104,7 +105,7 @@ std::vector<Op> Client::with_requests(const std::vector<int64_t>& lead) const {
             op.work = lead[server];
         }
         out.push_back(op);
-        if (op.kind != Op::Kind::wake) pending = kNone;
+        if (!goes_on(op)) pending = kNone;
         const uint32_t m = asked(op);
         if (m == kNone) continue;
         const size_t k = outcome(i, m);

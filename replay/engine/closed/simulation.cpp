@@ -221,6 +221,10 @@ void Simulation::act(Cpu c) {
         }
         switch (op.kind) {
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
+            case Op::Kind::read:
+                if (t.pace.first <= 0 || finds(t, false)) break;
+                t.misses = true;
+                return sleep(c, op.arg, kSleeps);
             case Op::Kind::wake:
                 if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))
                     enlist(server, c, id);
@@ -242,6 +246,10 @@ void Simulation::act(Cpu c) {
                     return sleep(c, op.arg, kSleeps);
                 }
                 if (takes_any(t, op.arg)) {
+                    if (t.pace.first > 0) {
+                        if (t.race != op.arg && finds(t, true)) break;
+                        return sleep(c, op.arg, kSleeps);
+                    }
                     if (t.race == op.arg || t.tokens.empty()) return sleep(c, op.arg, kSleeps);
                     const Token early = t.tokens.front();
                     t.tokens.erase(t.tokens.begin());
@@ -439,6 +447,7 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
     if (takes_any(t, stim)) {
+        if (t.pace.first > 0) return message(s, waker, curr);
         if (t.state == Task::State::asleep && takes_any(t, t.waits_for)) {
             if (!leaving(s.p) || t.race == kNone) return wake(t.waits_for, waker, curr);
         } else if (t.state == Task::State::running && t.pos < t.script->ops.size() &&

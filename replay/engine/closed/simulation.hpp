@@ -15,6 +15,7 @@
 #include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
 #include "replay/engine/closed/fair.hpp"
+#include "replay/engine/closed/reading.hpp"
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/model/machine.hpp"
@@ -70,6 +71,7 @@ struct SimOptions {
     uint64_t seed = 0;
     PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
+    std::vector<Pace> reads;  ///< by TaskId, see Reading
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -215,6 +217,7 @@ class Simulation {
         uint8_t target = 0;
         Relation from = Relation::same_llc;
         uint8_t hint = 0;
+        bool misses = false;  ///< it sleeps as what it reads there came in time in the recording, and not here
         bool answered = false;  ///< before it slept
 
         Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
@@ -231,9 +234,11 @@ class Simulation {
         std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         int64_t step =
             -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
+        Pace pace;  ///< of a reader
+        int64_t ahead = 0;  ///< messages that it has read before they came
         const Op* next() const { return pos < n_ops ? ops + pos : nullptr; }
     };
-    static_assert(sizeof(Task) == 192);
+    static_assert(sizeof(Task) == 256);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
     static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
     static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
@@ -294,6 +299,8 @@ class Simulation {
     void enlist(TaskId server, Cpu from, TaskId client);
     void give(TaskId client, Cpu from, TaskId server);
     bool takes_any(const Task& t, uint32_t stim) const;
+    bool finds(Task& t, bool recorded);
+    void message(const Stim& s, Cpu waker, TaskId curr);
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void interrupt(uint32_t index);
     void expect(uint32_t r);
@@ -340,6 +347,7 @@ class Simulation {
         uint32_t stim = kNone;
     };
     std::vector<std::vector<Timer>> timers_;  ///< by CPU: those set there
+    int64_t owed_ = 0;  ///< wakeups that found their readers awake, less those that the recording does not have
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere

@@ -214,7 +214,7 @@ class Simulator:
         loop = self._engine([], [], 1)
         for events, decisions in self._parts():
             loop.run(events, decisions)
-        self.leads = loop.leads()
+        self.leads, self.phases = loop.leads(), loop.limit_phases()
         return dict(loop.survey())
 
     def _engine(self, arms: Sequence[Arm], windows: Sequence[Window], threads: int) -> _engine.ClosedLoop:
@@ -277,7 +277,7 @@ class Simulator:
         """Simulated windows, in order; each of all arms. `hints`: for the arms whose policy follows them."""
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
-        engine.begin_with(self.leads)
+        engine.begin_with(self.leads, self.phases)
         for k, (events, decisions) in enumerate(self._parts(hints)):
             engine.run(events, decisions)
             yield from map(self._numbered, engine.take())

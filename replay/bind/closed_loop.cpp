@@ -118,6 +118,7 @@ nb::dict plain_window(const ClosedLoop::Result& r) {
     d["collided"] = w.collided;
     d["events"] = w.events;
     d["broken"] = w.broken;
+    d["throttled_ns"] = w.throttled;
     auto violations = [&](const char* scope, const Violations& v) {
         d[(std::string(scope) + "_idle_ns").c_str()] = v.total;
         d[(std::string(scope) + "_over_10us").c_str()] = v.over_10us;
@@ -217,8 +218,10 @@ class PyClosedLoop {
         return d;
     }
     nb::object leads() const { return own(loop_.leads()); }
-    void begin_with(In<int64_t> leads) {
-        loop_.begin_with(std::vector<int64_t>(leads.data(), leads.data() + leads.shape(0)));
+    nb::object limit_phases() const { return own(loop_.limit_phases()); }
+    void begin_with(In<int64_t> leads, In<int64_t> phases) {
+        loop_.begin_with(std::vector<int64_t>(leads.data(), leads.data() + leads.shape(0)),
+                         std::vector<Ns>(phases.data(), phases.data() + phases.shape(0)));
     }
     void keep_scripts() { loop_.keep_scripts(); }
     nb::list scripts() const {
@@ -347,9 +350,11 @@ void bind_closed_loop(nanobind::module_& m) {
              "What the recording says of its balancing and idle states.")
         .def("leads", &PyClosedLoop::leads, nb::sig("def leads(self) -> object"),
              "By task: how far it is ahead of the slowest of its run queue, ns of vruntime.")
-        .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"),
-             nb::sig("def begin_with(self, leads: object) -> None"),
-             "Before run(): leads() of tasks that are older than the recording.")
+        .def("limit_phases", &PyClosedLoop::limit_phases, nb::sig("def limit_phases(self) -> object"),
+             "By task group: when a period of its quota begins, ns, as inferred so far; negative: not known.")
+        .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"), nb::arg("phases"),
+             nb::sig("def begin_with(self, leads: object, phases: object) -> None"),
+             "Before run(): leads() of tasks that are older than the recording, and limit_phases().")
         .def("keep_scripts", &PyClosedLoop::keep_scripts, "From now on scripts() has those of the windows (tests).")
         .def("scripts", &PyClosedLoop::scripts, nb::sig("def scripts(self) -> list[dict]"));
 }

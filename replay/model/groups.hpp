@@ -98,6 +98,12 @@ class GroupQueues {
         return g;
     }
     const TaskGroup& operator[](uint16_t g) const { return groups_[g]; }
+    /// What the entity of `g` weighs there.
+    int64_t share(uint16_t g, Cpu c) const { return cell(g, c).share; }
+    /// From now on no group counts as limited: somebody else says when one is throttled.
+    void forget_limits() {
+        for (TaskGroup& g : groups_) g.quota = g.period = 0;
+    }
     /// Whether `g` is `above` or a group below it.
     bool within(uint16_t g, uint16_t above) const {
         while (g > above) g = groups_[g].parent;

@@ -200,6 +200,39 @@ class Machine {
         return cpus_[c.v].has_idle_state ? std::optional(cpus_[c.v].idle_state) : std::nullopt;
     }
     const MachineCounts& counts() const { return counts_; }
+
+    // Task groups (groups.hpp) and their limits (throttle.cpp).
+    /// What the entity of a group weighs on its CPU's queue above.
+    int64_t group_share(uint16_t g, Cpu c) const { return groups_.share(g, c); }
+    /// Whether the model has a group with a limit throttled there.
+    bool held(uint16_t limit, Cpu c) const { return held_[limit * cpus_.size() + c.v] != Held::no; }
+    const std::vector<Quota>& quotas() const { return quotas_; }
+    /// From now on groups are throttled when throttle() says so, and by nothing that the model makes of events.
+    void throttles_when_told() {
+        groups_.forget_limits();
+        next_period_ = std::numeric_limits<Ns>::max();
+        watches_limits_ = false;
+    }
+    void throttle(uint16_t limit, Cpu c, Ns ts) {
+        now_ = ts;
+        hold(limit, c, Held::assumed);
+    }
+    void unthrottle(uint16_t limit, Cpu c, Ns ts) {
+        now_ = ts;
+        release(limit, c, false);
+    }
+    /// What became of the limits since the last look; kept from watch_limits() on.
+    struct LimitNews {
+        std::vector<std::pair<uint16_t, Cpu>> turned;  ///< groups that were throttled there, or go on
+        std::vector<std::pair<uint16_t, Ns>> refills;  ///< groups that were seen to get their quota, and when
+    };
+    void watch_limits() { watches_limits_ = groups_.any(); }
+    LimitNews& limit_news() { return limit_news_; }
+    /// Periods of a group begin on `at`, and every period before and after it.
+    void set_period(uint16_t limit, Ns at) {
+        quotas_[limit].begin_at(at, now_);
+        next_period_ = std::min(next_period_, quotas_[limit].due());
+    }
     bool is_idle_task(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
 
     static constexpr uint32_t kNoTask = 0xffffffff;
@@ -309,6 +342,8 @@ class Machine {
     };
     std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
     std::vector<Ns> listing_;
+    bool watches_limits_ = false;
+    LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when
     Ns now_ = 0;  ///< time of the event at hand
     std::vector<int64_t>& load(LoadKind kind) {

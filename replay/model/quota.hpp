@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -42,9 +43,28 @@ class Quota {
 
     /// A period began at `at`.
     void refill(Ns at) {
-        refilled_ = at;
+        refilled_ = fixed_ ? begin_near(at) : at;
         pool_ = quota_;
     }
+    /// Periods begin on `at` and every period before and after it, whatever is seen later. `now`: any time.
+    void begin_at(Ns at, Ns now) {
+        fixed_ = true;
+        refilled_ = at;
+        refilled_ = begin_near(now);
+        if (refilled_ > now) refilled_ -= period_;
+    }
+    bool fixed() const { return fixed_; }
+    Ns period() const { return period_; }
+    /// A CPU that was throttled gets what it overdrew, and a little more, of what is in the pool. Whether that was enough.
+    bool give(Cpu c) {
+        const Ns got = std::clamp<Ns>(1 - left_[c.v], 0, pool_);
+        if (pool_ < kEndless) pool_ -= got;
+        left_[c.v] += got;
+        return left_[c.v] > 0;
+    }
+    bool is_empty() const { return pool_ <= 0; }
+    /// More is left than a CPU draws at once.
+    bool has_slack() const { return pool_ < kEndless && pool_ > kSlice; }
     /// It makes up for what was overdrawn on a CPU that was throttled, and lets it go on.
     void forgive(Cpu c) {
         if (left_[c.v] > 0) return;
@@ -52,11 +72,11 @@ class Quota {
         left_[c.v] = 1;
     }
     /// When the next period begins; far ahead where that is not known.
-    Ns due() const { return refilled_ == 0 ? std::numeric_limits<Ns>::max() : refilled_ + period_; }
+    Ns due() const { return refilled_ == kNever ? std::numeric_limits<Ns>::max() : refilled_ + period_; }
     /// Whether a period may begin now, give or take `slop`.
     bool near(Ns now, Ns slop) const {
-        if (refilled_ == 0) return false;
-        const Ns past = (now - refilled_) % period_;
+        if (refilled_ == kNever) return false;
+        const Ns past = std::abs(now - refilled_) % period_;
         return std::min(past, period_ - past) < slop;
     }
 
@@ -64,6 +84,12 @@ class Quota {
     static constexpr Ns kSlice = 5'000'000;  // sched_cfs_bandwidth_slice_us
     static constexpr Ns kKept = 1'000'000;  // min_cfs_rq_runtime
     static constexpr Ns kEndless = std::numeric_limits<Ns>::max() / 4;
+    static constexpr Ns kNever = std::numeric_limits<Ns>::min();
+    /// The beginning of a period nearest to `at`; one is known.
+    Ns begin_near(Ns at) const {
+        const Ns into = (at - refilled_) % period_, past = into < 0 ? into + period_ : into;
+        return at - past + (2 * past > period_ ? period_ : 0);
+    }
     void draw(Cpu c) {
         if (left_[c.v] > 0) return;
         const Ns got = std::min(pool_, kSlice - left_[c.v]);
@@ -73,7 +99,8 @@ class Quota {
 
     Ns quota_, period_;
     Ns pool_ = kEndless;
-    Ns refilled_ = 0;
+    Ns refilled_ = kNever;
+    bool fixed_ = false;
     std::vector<Ns> left_;  // by CPU
 };
 

@@ -58,6 +58,11 @@ struct TaskTable {
     bool estimates_ignore_waits = false;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
+    /// The nearest group at or above `group` with a limit; 0: none.
+    uint16_t limited(uint16_t group) const {
+        while (group != 0 && groups[group].period == 0) group = groups[group].parent;
+        return group;
+    }
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
     const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }
 

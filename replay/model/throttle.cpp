@@ -43,6 +43,7 @@ void Machine::hold(uint16_t limit, Cpu c, Held how) {
     if (how == Held::seen) quotas_[limit].set_used_up(c);
     if (held == Held::seen || held == how) return;
     if (std::exchange(held, how) != Held::no) return;
+    if (watches_limits_) limit_news_.turned.emplace_back(limit, c);
     for (uint32_t q = cpus_[c.v].head; q != kNoTask;) {
         Task& t = tasks_[q];
         const TaskId id(std::exchange(q, t.next));
@@ -58,6 +59,7 @@ void Machine::release(uint16_t limit, Cpu c, bool forget) {
     Held& held = held_[limit * cpus_.size() + c.v];
     if (held == Held::no) return;
     held = Held::no;
+    if (watches_limits_) limit_news_.turned.emplace_back(limit, c);
     groups_.start(limit, c, pelt_clock(c), forget);
     for (uint32_t q = cpus_[c.v].parked; q != kNoTask;) {
         Task& t = tasks_[q];
@@ -90,11 +92,12 @@ void Machine::resume(uint16_t group, Cpu c) {
     for (uint16_t limit = groups_.limited(group); limit != 0; limit = groups_.limited(groups_[limit].parent)) {
         const Held held = held_[limit * cpus_.size() + c.v];
         if (held == Held::no) continue;
-        if (held == Held::seen || quotas_[limit].near(now_, kStarts)) {
+        if (held == Held::seen && watches_limits_) limit_news_.refills.emplace_back(limit, now_);
+        if (quotas_[limit].near(now_, kStarts) || (held == Held::seen && !quotas_[limit].fixed())) {
             refill(limit, now_);
-        } else {
+        } else {  // what another CPU left over, or it was not throttled
             quotas_[limit].set_left(c);
-            release(limit, c, true);
+            release(limit, c, held == Held::assumed);
         }
     }
 }

@@ -49,8 +49,11 @@ void Simulation::begin() {
         t.free = table_.allowed(id).n >= table_.masks[0].n;
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;
+        const bool throttled =
+            known && known->state == Machine::State::throttled && table_.limited(table_.info(id).group) != 0;
         const bool there =
-            known && t.script && (known->state == Machine::State::queued || known->state == Machine::State::running);
+            known && t.script &&
+            (known->state == Machine::State::queued || known->state == Machine::State::running || throttled);
         if (fair_.queued(id) && !there) fair_.dequeue(id, false);
         if (!t.script) continue;
         t.ops = t.script->ops.data(), t.n_ops = static_cast<uint32_t>(t.script->ops.size());
@@ -69,6 +72,11 @@ void Simulation::begin() {
                 t.state = Task::State::waking;
                 push(now_, What::arrive, id.v);
                 break;
+            case Machine::State::throttled:
+                if (!throttled) break;
+                t.state = Task::State::held;
+                if (!fair_.queued(id)) fair_.enqueue(t.cpu, id, known->weight, FairQueues::How::moved, now_);
+                break;
             default: break;
         }
     }
@@ -78,7 +86,7 @@ void Simulation::begin() {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];
         cpu.curr = TaskId(static_cast<uint32_t>(i));
-        cpu.since = now_;
+        cpu.since = cpu.spent = now_;
         for (int level : topo_.stack[i]) {
             const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
             cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
@@ -96,6 +104,8 @@ void Simulation::begin() {
         }
         plan(c);
     }
+    for (const TaskGroup& g : table_.groups)
+        if (g.period > 0 && limits_.empty()) begin_limits();
     for (Task& t : tasks_) {
         if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) continue;
         const TaskId server = script_.stims[t.waits_for].curr;

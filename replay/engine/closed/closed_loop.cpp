@@ -21,13 +21,15 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       interrupts_(std::move(interrupts)),
       irq_(topo, recorded.hz),
       machine_(topo, tasks),
-      fair_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size(), fair),
-      fifo_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size(),
-            [&] {
-                FairSettings f = fair;
-                f.kind = FairSettings::Kind::fifo;
-                return f;
-            }()),
+      fair_(static_cast<size_t>(topo.n_cpus), tasks, fair, machine_),
+      fifo_(
+          static_cast<size_t>(topo.n_cpus), tasks,
+          [&] {
+              FairSettings f = fair;
+              f.kind = FairSettings::Kind::fifo;
+              return f;
+          }(),
+          machine_),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       rivals_(static_cast<size_t>(topo.n_cpus)),
       serving_(tasks.tasks.size()),
@@ -63,6 +65,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             for (Arm& arm : arms_)
                 if (arm.policy && arm.policy->keeps_idle_cores()) arm.policy->cpu_idle(machine_.view(), c, true);
         }
+        for (uint16_t g = 0; g < phases_.size() && g < table_.groups.size(); ++g)
+            if (phases_[g] >= 0 && table_.groups[g].period > 0) machine_.set_period(g, phases_[g]);
+        machine_.watch_limits();
+        refills_.resize(table_.groups.size());
         primed_ = true;
     }
     size_t row = 0;
@@ -134,6 +140,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         if (arms_.empty()) survey(b, e, i);
         if (!irq_.empty()) follow_interrupts(b, e, i);
         machine_.apply(b, e, i);
+        if (fair_.any()) follow_limits(ts);
         follow(b, e, i);
         for (auto& w : open_) w->builder.on_time(ts, machine_.view().nr);
     });
@@ -226,6 +233,38 @@ void ClosedLoop::follow_interrupts(const Batch& b, Event e, size_t i) {
         irq_.idle(Cpu(b.sw.cpu[i]), machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
 }
 
+/// Groups that the recorded kernel throttled, as the machine model has it.
+void ClosedLoop::follow_limits(Ns ts) {
+    Machine::LimitNews& news = machine_.limit_news();
+    for (const auto& [g, c] : news.turned) {
+        const bool held = machine_.held(g, c);
+        for (FairTree* q : {&fair_, &fifo_}) held ? q->hold(g, c, ts) : q->release(g, c, ts);
+    }
+    for (const auto& [g, at] : news.refills) refills_[g].push_back(at);
+    news.turned.clear(), news.refills.clear();
+}
+
+/// The first of those that most periods have within a millisecond.
+std::vector<Ns> ClosedLoop::limit_phases() const {
+    constexpr Ns kTogether = 1'000'000;
+    std::vector<Ns> out(refills_.size(), -1);
+    for (size_t g = 0; g < refills_.size(); ++g) {
+        const Ns period = table_.groups[g].period;
+        if (period == 0) continue;
+        std::vector<Ns> seen;
+        for (Ns ts : refills_[g]) seen.push_back((ts % period + period) % period);
+        std::ranges::sort(seen);
+        const size_t n = seen.size();
+        for (size_t i = 0; i < n; ++i) seen.push_back(seen[i] + period);
+        size_t most = 0;
+        for (size_t i = 0, end = 0; i < n; ++i) {
+            while (end < i + n && seen[end] <= seen[i] + kTogether) ++end;
+            if (end - i > most) most = end - i, out[g] = seen[i];
+        }
+    }
+    return out;
+}
+
 /// The fair queues follow the recording, so that a window begins with the vruntimes that it led to.
 void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
     auto idle = [&](uint32_t t) { return t < static_cast<uint32_t>(topo_.n_cpus); };
@@ -240,7 +279,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const Ns ts = b.sw.ts[i];
             const bool left = idle(prev.v) || !still_runnable(b.sw.prev_state[i]);
             learn(c, next, !left, ts);
-            both([&](FairQueues& q) {
+            both([&](FairTree& q) {
                 q.stop(c, ts);
                 if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, true);
                 if (idle(next.v)) return q.drain(c);
@@ -263,7 +302,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const TaskId p(b.wakeup.task[i]);
             if (!prio_is_fair(b.wakeup.prio[i])) break;
             if (fair_.queued(p)) break;
-            both([&](FairQueues& q) {
+            both([&](FairTree& q) {
                 q.enqueue(c, p, weight_of_prio(b.wakeup.prio[i]),
                           b.wakeup.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup, b.wakeup.ts[i]);
             });
@@ -280,7 +319,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const Cpu c(b.migrate.dest_cpu[i]);
             const bool newidle = b.migrate.cause && b.migrate.cause[i] == static_cast<uint8_t>(Cause::newidle);
             const std::optional<TaskId> curr = machine_.curr(c);
-            both([&](FairQueues& q) {
+            both([&](FairTree& q) {
                 if (!q.queued(p) || q.cpu(p) == c) return;
                 if (newidle && curr && q.queued(*curr) &&
                     q.cpu(*curr) == c) {  // it has left, though it is not switched out
@@ -295,7 +334,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             break;
         }
         case Event::fork:
-            both([&](FairQueues& q) {
+            both([&](FairTree& q) {
                 q.charge(Cpu(b.fork.cpu[i]), b.fork.ts[i]);
                 q.fork(Cpu(b.fork.cpu[i]), TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
             });

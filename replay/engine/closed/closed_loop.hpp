@@ -60,7 +60,14 @@ class ClosedLoop {
     std::vector<Pace> readers() const { return reading_.readers(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
-    void begin_with(const std::vector<int64_t>& leads) { fair_.begin_with(leads), fifo_.begin_with(leads); }
+    /// `phases`: as limit_phases().
+    void begin_with(const std::vector<int64_t>& leads, std::vector<Ns> phases) {
+        fair_.begin_with(leads), fifo_.begin_with(leads);
+        phases_ = std::move(phases);
+    }
+    /// By task group: when a period of its quota begins, as inferred from when its throttled tasks ran again; negative: not
+    /// known, none was seen throttled.
+    std::vector<Ns> limit_phases() const;
     /// Scripts of the windows so far; kept for tests only.
     void keep_scripts() { keeps_ = true; }
     const std::vector<Script>& scripts() const { return scripts_; }
@@ -69,7 +76,7 @@ class ClosedLoop {
     struct Open {
         size_t window;
         Machine at;
-        FairQueues queues, fifo;
+        FairTree queues, fifo;
         IrqTicks irq;
         ScriptBuilder builder;
     };
@@ -83,6 +90,7 @@ class ClosedLoop {
     void follow_interrupts(const Batch& b, Event e, size_t i);
     void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
+    void follow_limits(Ns ts);
 
     /// The first wakeup onto a busy CPU since it last switched.
     struct Rival {
@@ -102,7 +110,7 @@ class ClosedLoop {
     Interrupts interrupts_;
     IrqTicks irq_;  ///< for policies that read the load of interrupts
     Machine machine_;
-    FairQueues fair_, fifo_;
+    FairTree fair_, fifo_;
     bool fifo_used_ = false;
     EventOrder order_;
     std::deque<std::unique_ptr<Open>> open_;
@@ -113,6 +121,8 @@ class ClosedLoop {
     Serving serving_;
     Reading reading_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
+    std::vector<Ns> phases_;
+    std::vector<std::vector<Ns>> refills_;  ///< by group, as seen
     Running running_;
     bool primed_ = false;
     Ns migration_cost_;

@@ -22,7 +22,8 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     return s;
 }
 
-FairQueues::FairQueues(size_t cpus, size_t tasks, FairSettings settings) : set_(settings), cpus_(cpus), tasks_(tasks) {}
+FairQueues::FairQueues(size_t cpus, size_t tasks, FairSettings settings)
+    : set_(settings), cpus_(cpus), roots_(cpus), tasks_(tasks) {}
 
 bool FairQueues::shift(TaskId id, int64_t by) {
     Task& t = tasks_[id.v];
@@ -42,7 +43,7 @@ void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
     if (over > 0 && !shift(woken, over)) shift(curr, -over);
 }
 
-void FairQueues::learn_pick(Cpu c, TaskId id) {
+void FairQueues::learn_pick(Rq c, TaskId id) {
     const Queue& q = cpus_[c.v];
     if (set_.kind == FairSettings::Kind::eevdf && tasks_[id.v].on && tasks_[id.v].cpu == c) {
         Task& t = tasks_[id.v];
@@ -135,7 +136,7 @@ void FairQueues::place_eevdf(Queue& q, Task& t, How how) {
     t.deadline = t.v + (how == How::fork ? slice / 2 : slice);
 }
 
-void FairQueues::fork(Cpu c, TaskId parent, TaskId child) {
+void FairQueues::fork(Rq c, TaskId parent, TaskId child) {
     if (set_.kind != FairSettings::Kind::cfs) return;
     Queue& q = cpus_[c.v];
     Task &t = tasks_[child.v], &p = tasks_[parent.v];
@@ -167,7 +168,7 @@ void FairQueues::leave(TaskId id) {
     t.fresh = true;
 }
 
-void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
+void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
     Queue& q = cpus_[c.v];
     Task& t = tasks_[id.v];
     if (t.on) dequeue(id, false);
@@ -178,7 +179,7 @@ void FairQueues::enqueue(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
     else
         charge(c, now);
     if (stayed && lag_of(q, t) > 0) let_go(id);
-    t.weight = weight > 0 ? weight : 1024;
+    t.weight = (weight > 0 ? weight : 1024) & kMostWeight;
     if (t.delayed) {  // the same place as before
         t.delayed = false;
         q.late.erase(std::find(q.late.begin(), q.late.end(), id));
@@ -237,7 +238,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
     update_min(q);
 }
 
-void FairQueues::charge(Cpu c, Ns now) {
+void FairQueues::charge(Rq c, Ns now) {
     Queue& q = cpus_[c.v];
     if (!q.running) return;
     Task& t = tasks_[q.curr.v];
@@ -253,12 +254,12 @@ void FairQueues::charge(Cpu c, Ns now) {
     update_min(q);
 }
 
-void FairQueues::ticked(Cpu c, Ns now) {
+void FairQueues::ticked(Rq c, Ns now) {
     const Ns into = (now - set_.tick_at) % set_.tick;
     charge(c, now - (into < 0 ? into + set_.tick : into));
 }
 
-void FairQueues::start(Cpu c, TaskId id, Ns now) {
+void FairQueues::start(Rq c, TaskId id, Ns now) {
     Queue& q = cpus_[c.v];
     q.due = false;
     Task& t = tasks_[id.v];
@@ -273,17 +274,17 @@ void FairQueues::start(Cpu c, TaskId id, Ns now) {
     t.protect = t.deadline;
 }
 
-void FairQueues::stop(Cpu c, Ns now) {
+void FairQueues::stop(Rq c, Ns now) {
     charge(c, now);
     cpus_[c.v].running = false;
     look(c);
 }
 
-void FairQueues::drain(Cpu c) {
+void FairQueues::drain(Rq c) {
     while (!cpus_[c.v].late.empty()) let_go(cpus_[c.v].late.front());
 }
 
-std::optional<Ns> FairQueues::slice_left(Cpu c) const {
+std::optional<Ns> FairQueues::slice_left(Rq c) const {
     const Queue& q = cpus_[c.v];
     if (!set_.hrtick || !q.running || q.queue.size() + q.late.size() < 2) return std::nullopt;
     const Task& t = tasks_[q.curr.v];
@@ -312,7 +313,7 @@ TaskId FairQueues::earliest(Queue& q, bool keep) {
     return best != kNobody ? best : leftmost(q, kNobody);
 }
 
-TaskId FairQueues::pick(Cpu c) {
+TaskId FairQueues::pick(Rq c) {
     Queue& q = cpus_[c.v];
     q.due = false;
     if (set_.kind == FairSettings::Kind::fifo) return q.running ? q.curr : q.queue.front();
@@ -330,7 +331,7 @@ TaskId FairQueues::pick(Cpu c) {
     return left;
 }
 
-bool FairQueues::preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
+bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
     Queue& q = cpus_[c.v];
     if (!q.running || q.curr == woken || set_.kind == FairSettings::Kind::fifo) return false;
     if (q.due) return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
@@ -347,18 +348,22 @@ bool FairQueues::preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr
     return true;
 }
 
-bool FairQueues::tick(Cpu c) {
+bool FairQueues::tick(Rq c) {
     Queue& q = cpus_[c.v];
     if (!q.running || set_.kind == FairSettings::Kind::fifo) return false;
     if (set_.kind == FairSettings::Kind::eevdf) return q.due;
-    if (q.queue.size() < 2) return false;
+    return q.queue.size() >= 2 && over(q, slice_of(q, tasks_[q.curr.v]));
+}
+
+/// CFS: what runs has had its slice, or is far ahead of who waits (check_preempt_tick()).
+bool FairQueues::over(Queue& q, Ns slice) {
     const Task& t = tasks_[q.curr.v];
-    const Ns ideal = std::min(slice_of(q, t), set_.latency);
+    const Ns ideal = std::min(slice, set_.latency);
     const Task& first = tasks_[leftmost(q, q.curr).v];
-    const bool over = t.ran > ideal;
-    if (over && q.next == q.curr) q.next = kNobody;
-    if (over && q.last == q.curr) q.last = kNobody;
-    if (!over && (t.ran < set_.granularity || t.v - first.v <= ideal)) return false;
+    const bool ended = t.ran > ideal;
+    if (ended && q.next == q.curr) q.next = kNobody;
+    if (ended && q.last == q.curr) q.last = kNobody;
+    if (!ended && (t.ran < set_.granularity || t.v - first.v <= ideal)) return false;
     q.due = true;
     return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The fair class of a recorded kernel, one level deep (policies.md D2.5): CFS until 6.5, EEVDF from 6.6. Cgroups are not
-// modelled; weights are those of the nice values. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
+// The fair class of a recorded kernel, one level deep (policies.md D2.5): CFS until 6.5, EEVDF from 6.6. Task groups make a
+// tree of such levels: fair_tree.hpp. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,15 @@ struct FairSettings {
     static FairSettings of(int major, int minor, int cpus, Ns tick);
 };
 
+/// Number of a run queue: that of its CPU, beyond those that of a task group on a CPU.
+struct Rq {
+    uint32_t v = 0;
+    constexpr Rq() = default;
+    constexpr Rq(Cpu c) : v(c.v) {}
+    constexpr explicit Rq(size_t number) : v(static_cast<uint32_t>(number)) {}
+    bool operator==(const Rq&) const = default;
+};
+
 /// Run queues of all CPUs. Times of charge() on one CPU never go back.
 class FairQueues {
   public:
@@ -38,40 +47,40 @@ class FairQueues {
     enum class How : uint8_t { wakeup, fork, moved };
 
     /// Puts `t` on the queue of `c`, of which what runs is brought up to `now`.
-    void enqueue(Cpu c, TaskId t, int32_t weight, How how, Ns now);
+    void enqueue(Rq c, TaskId t, int32_t weight, How how, Ns now);
     /// The newborn takes its place beside its parent, who runs on `c`.
-    void fork(Cpu c, TaskId parent, TaskId child);
+    void fork(Rq c, TaskId parent, TaskId child);
     void dequeue(TaskId t, bool sleeps);
     /// `t`, which sleeps or waits, will be queued on another CPU.
     void leave(TaskId t);
     bool queued(TaskId t) const { return tasks_[t.v].on; }
     /// Still a competitor on its old queue although it sleeps (6.12+): in neither queued() nor size().
     bool delayed(TaskId t) const { return tasks_[t.v].delayed; }
-    Cpu cpu(TaskId t) const { return tasks_[t.v].cpu; }
-    size_t size(Cpu c) const { return cpus_[c.v].queue.size(); }
-    const std::vector<TaskId>& queue(Cpu c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
+    Cpu cpu(TaskId t) const { return Cpu(static_cast<uint16_t>(tasks_[t.v].cpu.v)); }
+    size_t size(Rq c) const { return cpus_[c.v].queue.size(); }
+    const std::vector<TaskId>& queue(Rq c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
     /// CPUs on whose queue somebody waits.
     const CpuMask& crowded() const { return crowded_; }
 
     /// An event of `t` comes soon.
     void expect(TaskId t) const { __builtin_prefetch(&tasks_[t.v]); }
     /// Brings what runs on `c` up to `now`.
-    void charge(Cpu c, Ns now);
+    void charge(Rq c, Ns now);
     /// As charge(), up to the last tick before `now`: what the kernel knows of a CPU that just runs on.
-    void ticked(Cpu c, Ns now);
+    void ticked(Rq c, Ns now);
     /// `t`, which is queued on `c`, gets the CPU / loses it.
-    void start(Cpu c, TaskId t, Ns now);
-    void stop(Cpu c, Ns now);
+    void start(Rq c, TaskId t, Ns now);
+    void stop(Rq c, Ns now);
     /// Who runs next on `c`, curr included if it runs; charge() first. There is one.
-    TaskId pick(Cpu c);
+    TaskId pick(Rq c);
     /// Nobody runs next on `c`.
-    void drain(Cpu c);
+    void drain(Rq c);
     /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.
-    bool preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
+    bool preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
     /// Whether a tick takes the CPU away from what runs on `c`.
-    bool tick(Cpu c);
+    bool tick(Rq c);
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
-    std::optional<Ns> slice_left(Cpu c) const;
+    std::optional<Ns> slice_left(Rq c) const;
 
     // What the recorded kernel did sets guesses right. CFS: the vruntimes of tasks older than the first event.
     /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not.
@@ -80,7 +89,7 @@ class FairQueues {
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
     /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and of those that are none had an earlier
     /// deadline.
-    void learn_pick(Cpu c, TaskId t);
+    void learn_pick(Rq c, TaskId t);
     /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns; by TaskId.
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
@@ -106,15 +115,16 @@ class FairQueues {
     /// CPUs of which all_hot() was true and still is; not all of them.
     const CpuMask& known_hot(Ns now) { return all_hot_.at(now); }
 
-  private:
+  protected:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
+    static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
         int64_t lead = 0;
         Ns exec_start = kLongAgo;
         Ns ran = 0;  ///< since it got the CPU
-        int32_t weight = 1024;
-        Cpu cpu{};
+        Rq cpu;
+        int32_t weight : 26 = 1024;
         bool on : 1 = false, delayed : 1 = false, ever : 1 = false, relative : 1 = false, fresh : 1 = false,
                   guessed : 1 = false;
     };
@@ -130,14 +140,17 @@ class FairQueues {
         bool due = false;  ///< what runs has been told to go
     };
     static constexpr TaskId kNobody{0xffffffff};
-    void look(Cpu c) {
+    void look(Rq c) {
         Queue& q = cpus_[c.v];
-        crowded_.assign(c, q.queue.size() > (q.running ? 1u : 0u));
         q.oldest = kUnknown;
-        all_hot_.clear(c);
+        if (c.v >= roots_) return;
+        const Cpu cpu(static_cast<uint16_t>(c.v));
+        crowded_.assign(cpu, q.queue.size() > (q.running ? 1u : 0u));
+        all_hot_.clear(cpu);
     }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
+    bool over(Queue& q, Ns slice);
     int against(const Task& curr, const Task& t) const;
     TaskId leftmost(const Queue& q, TaskId but) const;
     void update_min(Queue& q);
@@ -159,6 +172,7 @@ class FairQueues {
     std::vector<Queue> cpus_;
     CpuMask crowded_;
     HotQueues all_hot_;
+    size_t roots_;  ///< queues that crowded_ and all_hot_ speak of
     std::vector<Task> tasks_;
     std::vector<int64_t> first_;
 };

@@ -55,6 +55,7 @@ void Simulation::reserve(uint32_t index) {
     if (cpu.leaving) leave(r.cpu);
     const TaskId prev = cpu.curr;
     settle(r.cpu);
+    if (!limits_.empty()) spend(r.cpu);
     tasks_[r.task.v].prio = r.prio;
     if (prev != r.task) {
         if (!idle(prev)) {

@@ -112,10 +112,11 @@ void Simulation::relocate(TaskId id, Cpu to) {
 void Simulation::forced_move(uint32_t index) {
     const Move& m = script_.moves[index];
     TaskId id = m.p;
-    if (tasks_[id.v].state != Task::State::queued || tasks_[id.v].cpu == m.dest) {
+    if (tasks_[id.v].state != Task::State::queued || tasks_[id.v].cpu == m.dest || fair_.blocked(id, m.dest)) {
         id = TaskId(kNone);
         for (TaskId other : fair_.queue(m.orig)) {
             if (tasks_[other.v].state != Task::State::queued || !table_.allowed(other).mask.test(m.dest)) continue;
+            if (fair_.blocked(other, m.dest)) continue;
             id = other;
             break;
         }
@@ -169,7 +170,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
         for (TaskId id : fair_.queue(c)) {
             const Task& t = tasks_[id.v];
             if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-            if (held(t, to)) continue;
+            if (held(t, to) || fair_.blocked(id, to)) continue;
             if (!hot && !near.test(c) && fair_.hot(id, now_, opt_.migration_cost)) continue;
             best = id;
             most = static_cast<size_t>(machine_.view().nr[c.v]);

@@ -59,9 +59,10 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
     for (size_t i = 0; i < n; ++i) {
         const TaskId t(static_cast<uint32_t>(i));
         const Machine::Task* known = at.known(t);
-        tasks_[i].asleep = tasks_[i].is_first = !on_queue(known) && !idle(t);
+        const bool there = on_queue(known) || (known && known->state == Machine::State::throttled && limited(t));
+        tasks_[i].asleep = tasks_[i].is_first = !there && !idle(t);
         tasks_[i].asleep_at = from;
-        if (known && on_queue(known)) {
+        if (known && there) {
             if (state(t, known->prio).fair) script(t);
         }
     }
@@ -171,7 +172,7 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
             act(prev, Op::Kind::exit, kNone);
         } else if (!still_runnable(sw.prev_state[i])) {
             if (!s.asleep) fall_asleep(prev, ts);
-        } else if (idle(next)) {  // throttled, or forced to idle: it is given back when it runs again
+        } else if (idle(next) && !limited(prev)) {  // forced to idle: it is given back when it runs again
             if (!s.asleep) fall_asleep(prev, ts);
             s.early = kNone;
         }

@@ -207,6 +207,8 @@ class ScriptBuilder {
     void wake(TaskId t, uint32_t stim);
     void returns(TaskId t, Cpu c, Ns ts, int prio);
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+    /// A quota holds its group: who runs no more, and is not asleep, is throttled.
+    bool limited(TaskId t) const { return table_.limited(table_.info(t).group) != 0; }
     bool asks(TaskId t) const { return t.v < asks_.size() && asks_[t.v]; }
 
     const Topology& topo_;

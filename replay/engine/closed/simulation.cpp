@@ -24,7 +24,7 @@ Ns time_for(int64_t work, double speed) {
 }  // namespace
 
 Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script,
-                       const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues,
+                       const std::vector<Happening>& planned, const Machine& at, const FairTree& queues,
                        const IrqTicks& irq, Policy* policy, const Costs& costs, const SimOptions& options)
     : topo_(topo),
       table_(table),
@@ -45,6 +45,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       timers_(static_cast<size_t>(topo.n_cpus)),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
+    fair_.weighed_by(machine_);
     if (!policy_ || !policy_->reads_averages()) machine_.forget_averages();
     machine_.balances_at_ticks();
     if (const IrqSettings* settings = policy ? policy->irq_settings() : nullptr) {
@@ -123,6 +124,8 @@ WindowResult Simulation::run() {
             case What::leave:
                 if (cpus_[c.v].leave == number && cpus_[c.v].leaving) leave(c);
                 break;
+            case What::refill: refill(static_cast<uint16_t>(e.a)); break;
+            case What::slack: slack(static_cast<uint16_t>(e.a)); break;
             case What::slice:
                 if (cpus_[c.v].slice == number) ticked(c);
                 break;
@@ -133,6 +136,8 @@ over:
     close(bad_machine_, now_, out_.on_machine);
     close(bad_llc_, now_, out_.in_llc);
     for (size_t i = 0; i < cpus_.size(); ++i) settle(Cpu(static_cast<uint16_t>(i)));
+    for (uint16_t g = 0; g < limits_.size(); ++g)
+        while (!limits_[g].throttled.empty()) stood(g, limits_[g].throttled.back()), limits_[g].throttled.pop_back();
     // Conservation (V5): what was worked off is what the scripts lost, and the model never met a contradiction.
     int64_t lost = 0;
     for (const Task& t : tasks_) {
@@ -284,6 +289,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     Task& t = tasks_[id.v];
     fair_.charge(c, now_);
     fair_.dequeue(id, prev_state == kSleeps);
+    if (!limits_.empty()) exhaust(c, id);
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
     t.waits_for = stim;
     t.asleep_at = now_;
@@ -345,7 +351,8 @@ void Simulation::ticked(Cpu c) {
     if (cpus_[c.v].reserved || cpus_[c.v].leaving || idle(cpus_[c.v].curr)) return;
     settle(c);
     fair_.charge(c, now_);
-    if (!fair_.tick(c)) return;
+    const bool spent = !limits_.empty() && spent_up(c);
+    if (!fair_.tick(c) && !spent) return;
     const double u = uniform(opt_.seed, c.v, static_cast<uint64_t>(now_));
     request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
 }
@@ -364,6 +371,7 @@ void Simulation::resched(Cpu c) {
     settle(c);
     if (const Task& t = tasks_[prev.v]; falls_asleep(t)) return request(c, now_ + time_for(t.left, speed(c)) + 1);
     fair_.charge(c, now_);
+    if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
     if (next == prev) return time_slice(c);
     fair_.stop(c, now_);
@@ -388,6 +396,7 @@ void Simulation::schedule(Cpu c, TaskId prev, uint8_t prev_state) {
 
 void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) {
     CpuState& cpu = cpus_[c.v];
+    if (!limits_.empty()) spend(c);
     if (counted()) ++out_.switches;
     cpu.resched = -1;
     cpu.since = std::max(now_, cpu.handling);
@@ -403,6 +412,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
         row.next_task = &next.v, row.next_prio = &next_prio;
         if (idle(prev)) machine_.on_idle_state(c, std::nullopt);
         machine_.on_switch(row, 0);
+        if (!told_.empty()) tell_limits();
     }
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
@@ -416,6 +426,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     }
     Task& t = tasks_[next.v];
     wait_ends(t);
+    if (fair_.held(next)) ++out_.broken;  // throttled (V5)
     t.state = Task::State::running;
     t.cpu = c;
     fair_.start(c, next, now_);
@@ -592,11 +603,17 @@ void Simulation::arrive(TaskId id) {
     const Cpu c = t.cpu;
     if (t.by_other && now_ < cpus_[c.v].handling) return push(cpus_[c.v].handling, What::arrive, id.v);
     settle(c);
+    if (!limits_.empty()) starve(id, c);
     const bool born = machine_.task(id).born && !machine_.task(id).is_attached;
     machine_.on_wakeup(id, t.prio, c, now_);
     fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup, now_);
     t.state = Task::State::queued;
     t.queued_at = now_;
+    if (fair_.held(id)) {
+        t.state = Task::State::held;
+        if (!limits_.empty()) for_limits(id, [&](uint16_t g) { stands(g, c); });
+        return;
+    }
     wait_begins(t);
     CpuState& cpu = cpus_[c.v];
     if (cpu.reserved || cpu.leaving) return;
@@ -604,7 +621,8 @@ void Simulation::arrive(TaskId id) {
     if (idle(cpu.curr)) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
-    } else if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy)) {
+    } else if ((!limits_.empty() && spent_up(c)) ||
+               fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy)) {
         cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
     } else {
         return time_slice(c);

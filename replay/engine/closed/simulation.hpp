@@ -14,7 +14,7 @@
 
 #include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
-#include "replay/engine/closed/fair.hpp"
+#include "replay/engine/closed/fair_tree.hpp"
 #include "replay/engine/closed/reading.hpp"
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/irq_ticks.hpp"
@@ -139,6 +139,7 @@ struct WindowResult {
     int64_t work = 0;  ///< script work done, ns x capacity
     int64_t events = 0;
     int64_t collided = 0;  ///< sent to a CPU to which another was on its way, that had been idle
+    Ns throttled = 0;  ///< time that groups had somebody to run on a CPU and were throttled there, summed over both
     int64_t broken = 0;  ///< conservation checks that failed (V5); must be 0
     Violations in_llc, on_machine;
     std::vector<Woken> woken;
@@ -160,7 +161,9 @@ struct Happening {
         pull,
         leave,
         irq,
-        irq_over
+        irq_over,
+        refill,
+        slack
     };
     static constexpr uint64_t kLater = uint64_t{1} << 63;
     static constexpr uint64_t kPlanned = uint64_t{1}
@@ -184,7 +187,7 @@ class Simulation {
     /// interrupts so far, with an estimate for the policy if it reads one.
     /// `planned`: of this script and these options.
     Simulation(const Topology& topo, const TaskTable& table, const Script& script,
-               const std::vector<Happening>& planned, const Machine& at, const FairQueues& queues, const IrqTicks& irq,
+               const std::vector<Happening>& planned, const Machine& at, const FairTree& queues, const IrqTicks& irq,
                Policy* policy, const Costs& costs, const SimOptions& options);
     WindowResult run();
 
@@ -197,7 +200,7 @@ class Simulation {
     static constexpr size_t kNoSample = static_cast<size_t>(-1);
     /// What every action and switch looks at lies together: with many tasks what a wakeup waits for is memory.
     struct alignas(64) Task {
-        enum class State : uint8_t { asleep, waking, queued, running, gone };
+        enum class State : uint8_t { asleep, waking, queued, running, gone, held };
         const Op* ops = nullptr;  ///< of its script
         uint32_t n_ops = 0, pos = 0;
         int64_t left = 0;  ///< work until the next action
@@ -247,6 +250,7 @@ class Simulation {
         bool reserved = false;
         uint32_t reservation = kNone;
         Ns since = 0;  ///< work of curr is accounted up to here
+        Ns spent = 0;  ///< time of curr counts against its limits up to here
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
         Ns wakes = -1;  ///< an interrupt on it wakes tasks until then
@@ -318,6 +322,27 @@ class Simulation {
     void periodic();
     void moved(Cpu from, Cpu to);
     Cost cost_of(const Stim& s, const Task& t, Path path, Relation relation) const;
+    void begin_limits();
+    void spend(Cpu c);
+    bool spent_up(Cpu c);
+    void exhaust(Cpu c, TaskId id);
+    void evict(Cpu c, TaskId prev);
+    void starve(TaskId id, Cpu c);
+    void throttle(uint16_t g, Cpu c);
+    void stands(uint16_t g, Cpu c);
+    void stood(uint16_t g, Cpu c);
+    void go_on(uint16_t g, Cpu c);
+    void distribute(uint16_t g);
+    void refill(uint16_t g);
+    void give_back(uint16_t g, Cpu c);
+    void slack(uint16_t g);
+    void tell_limits();
+    /// The limits that a task is under, its own group's first.
+    template <class F>
+    void for_limits(TaskId t, F f) {
+        for (uint16_t g = table_.limited(table_.info(t).group); g != 0; g = table_.limited(table_.groups[g].parent))
+            f(g);
+    }
     void watch();
     bool judge();
     bool counted() const { return now_ >= script_.measured && now_ < script_.to; }
@@ -327,7 +352,7 @@ class Simulation {
     const TaskTable& table_;
     const Script& script_;
     Machine machine_;
-    FairQueues fair_;
+    FairTree fair_;
     std::optional<IrqTicks> irq_;  ///< where the policy reads it
     Policy* policy_;
     const Costs& costs_;
@@ -348,6 +373,15 @@ class Simulation {
     };
     std::vector<std::vector<Timer>> timers_;  ///< by CPU: those set there
     int64_t owed_ = 0;  ///< wakeups that found their readers awake, less those that the recording does not have
+    struct Limit {  ///< of a group
+        std::vector<Cpu> throttled;  ///< the longest first
+        std::vector<Ns> since;  ///< by CPU: when it could have gone on there but for that; negative: it could not
+        bool slack = false;  ///< slack() comes
+    };
+    std::vector<Limit> limits_;  ///< by group; none: nobody has one
+    std::vector<Quota> quotas_;
+    std::vector<std::pair<uint16_t, Cpu>> told_;  ///< groups just throttled, of which the machine model is to hear
+    std::vector<TaskId> turned_;
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The tree of task groups by hand: shares of a CPU, who is found from the root down, and groups that are throttled.
+#include "replay/engine/closed/fair_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace rewake::closed {
+namespace {
+
+constexpr Ns kMs = 1'000'000;
+constexpr Cpu c0(0), c1(1);
+constexpr TaskId a(4), b(5), c(6);
+using How = FairQueues::How;
+
+class Trees : public testing::TestWithParam<int> {  // minor version of a 6.x kernel
+  protected:
+    /// `group_of`: of tasks a, b and c.
+    void build(std::vector<TaskGroup> groups, std::vector<uint16_t> group_of) {
+        topo_.n_cpus = 2;
+        topo_.online.set(c0), topo_.online.set(c1);
+        topo_.cap_orig = {1024, 1024};
+        Domain llc;
+        llc.span = topo_.online;
+        llc.name = "MC";
+        llc.share_llc = true;
+        topo_.domains = {llc};
+        topo_.llc_id = {0, 0};
+        topo_.has_llc_domain = {true, true};
+        topo_.finish();
+        table_.masks.push_back({topo_.online, 2});
+        table_.tasks.resize(8);
+        table_.groups = std::move(groups);
+        for (size_t i = 0; i < group_of.size(); ++i) table_.tasks[a.v + i].group = group_of[i];
+        machine_.emplace(topo_, table_);
+        tree_.emplace(2, table_, FairSettings::of(6, GetParam(), 16, kMs), *machine_);
+    }
+    void wakes(TaskId t, Ns now, Cpu cpu = c0) {
+        machine_->on_wakeup(t, 120, cpu, now);
+        tree_->enqueue(cpu, t, 1024, How::wakeup, now);
+    }
+    /// What each got of CPU 0 in so many ms, with a look at every tick.
+    std::map<uint32_t, int> shares(int ms) {
+        std::map<uint32_t, int> got;
+        for (int i = 0; i < ms; ++i, ++now_) {
+            if (!running_ || tree_->tick(c0)) {
+                const TaskId next = tree_->pick(c0);
+                if (running_ != next) {
+                    if (running_) tree_->stop(c0, now_ * kMs);
+                    tree_->start(c0, next, now_ * kMs);
+                    running_ = next;
+                }
+            }
+            ++got[running_->v];
+            tree_->charge(c0, (now_ + 1) * kMs);
+        }
+        return got;
+    }
+
+    Topology topo_;
+    TaskTable table_;
+    std::optional<Machine> machine_;
+    std::optional<FairTree> tree_;
+    std::optional<TaskId> running_;
+    Ns now_ = 0;
+};
+
+TEST_P(Trees, TwoGroupsOfWeightsOneAndThreeShareACpuOneToThree) {
+    build({{}, {.parent = 0, .shares = 1024}, {.parent = 0, .shares = 3072}}, {1, 2});
+    wakes(a, 0), wakes(b, 0);
+    const auto got = shares(2000);
+    EXPECT_NEAR(got.at(a.v), 500, 25);
+    EXPECT_NEAR(got.at(b.v), 1500, 25);
+}
+
+TEST_P(Trees, AGroupOfTwoHasNoMoreThanAGroupOfOne) {
+    build({{}, {.parent = 0}, {.parent = 0}}, {1, 1, 2});
+    wakes(a, 0), wakes(b, 0), wakes(c, 0);
+    const auto got = shares(2000);
+    EXPECT_NEAR(got.at(c.v), 1000, 40);
+    EXPECT_NEAR(got.at(a.v), 500, 40);
+    EXPECT_NEAR(got.at(b.v), 500, 40);
+}
+
+TEST_P(Trees, NestedGroupsShareWhatTheirParentGets) {
+    // 1 and 2 are below 3: 3 : 1 of one half. (Parents come first: 1 is the parent, 2 and 3 its children, c is in the root.)
+    build({{}, {.parent = 0}, {.parent = 1, .shares = 3072}, {.parent = 1, .shares = 1024}}, {2, 3, 0});
+    wakes(a, 0), wakes(b, 0), wakes(c, 0);
+    const auto got = shares(4000);
+    EXPECT_NEAR(got.at(c.v), 2000, 60);
+    EXPECT_NEAR(got.at(a.v), 1500, 60);
+    EXPECT_NEAR(got.at(b.v), 500, 60);
+}
+
+TEST_P(Trees, AThrottledGroupIsNotFoundAndItsTasksWait) {
+    build({{}, {.parent = 0}, {.parent = 1}}, {1, 2, 0});
+    wakes(a, 0), wakes(b, 0), wakes(c, 0);
+    std::vector<TaskId> turned;
+    tree_->hold(1, c0, 0, &turned);
+    EXPECT_EQ(turned, (std::vector{a, b})) << "those of its child, too";
+    EXPECT_TRUE(tree_->held(a) && tree_->held(b) && tree_->blocked(b, c0) && !tree_->blocked(b, c1));
+    EXPECT_EQ(tree_->queue(c0), std::vector{c});
+    EXPECT_EQ(shares(50).at(c.v), 50);
+    tree_->dequeue(b, true);
+    wakes(b, 50 * kMs);
+    EXPECT_EQ(tree_->size(c0), 1u) << "who wakes into it waits";
+    EXPECT_FALSE(tree_->preempts(c0, b, false, false));
+    turned.clear();
+    tree_->release(1, c0, 50 * kMs, &turned);
+    EXPECT_EQ(turned, (std::vector{a, b}));
+    EXPECT_EQ(tree_->size(c0), 3u);
+    EXPECT_GT(shares(50).count(a.v), 0u) << "it goes on";
+}
+
+TEST_P(Trees, AChildThatIsThrottledItselfStaysSo) {
+    build({{}, {.parent = 0}, {.parent = 1}}, {1, 2, 0});
+    wakes(a, 0), wakes(b, 0);
+    tree_->hold(2, c0, 0);
+    tree_->hold(1, c0, 0);
+    EXPECT_EQ(tree_->size(c0), 0u);
+    tree_->release(1, c0, 0);
+    EXPECT_EQ(tree_->queue(c0), std::vector{a});
+    tree_->release(2, c0, 0);
+    EXPECT_EQ(tree_->size(c0), 2u);
+}
+
+TEST_P(Trees, WhoSleepsLeavesAnEmptyGroupBehind) {
+    build({{}, {.parent = 0}}, {1, 0});
+    wakes(a, 0), wakes(b, 0);
+    EXPECT_TRUE(tree_->occupied(1, c0));
+    tree_->leave(a);
+    EXPECT_FALSE(tree_->occupied(1, c0));
+    EXPECT_EQ(tree_->pick(c0), b);
+    EXPECT_EQ(tree_->queue(c0), std::vector{b});
+    tree_->start(c0, b, 0);
+    tree_->dequeue(b, true);
+    tree_->drain(c0);
+    EXPECT_EQ(tree_->size(c0), 0u);
+    wakes(a, kMs);
+    EXPECT_EQ(tree_->pick(c0), a);
+}
+
+TEST_P(Trees, AWakeeIsWeighedAgainstWhatRunsOnTheLevelThatTheyShare) {
+    build({{}, {.parent = 0}, {.parent = 0}}, {1, 2, 1});
+    wakes(a, 0);
+    tree_->dequeue(a, true);
+    tree_->drain(c0);
+    wakes(b, 0);
+    tree_->start(c0, b, 0);
+    tree_->charge(c0, 60 * kMs);
+    wakes(a, 60 * kMs);
+    if (GetParam() < 6)
+        EXPECT_TRUE(tree_->preempts(c0, a, false, false)) << "its group is half a latency behind";
+    else
+        EXPECT_FALSE(tree_->preempts(c0, a, false, false)) << "nobody is owed anything";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Trees, testing::Values(1, 6, 12, 18));
+
+}  // namespace
+}  // namespace rewake::closed

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Windows of small worlds, re-run by the closed loop at fixed costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from world import World
+
+from rewake.replay import _engine
+
+OPTIONS: dict[str, Any] = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "major": 6, "minor": 1}
+FIXED = {"path": [0, 1, 2, 3, 4], "relation": [0] * 5, "in_task": [True] * 5, "target": [0] * 5,
+         "queue_ns": [1000, 1000, 0, 1000, 1000], "run_ns": [2000, 0, 2000, 2000, 2000]}  # fmt: skip
+TYPES = {"path": np.uint8, "relation": np.uint8, "in_task": np.bool_, "target": np.uint8, "queue_ns": np.int64,
+         "run_ns": np.int64}  # fmt: skip
+COSTS = {name: np.array(values, TYPES[name]) for name, values in FIXED.items()}
+
+
+def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _engine.Interrupts:
+    columns = zip(*handlers, strict=True) if handlers else ((), (), ())
+    types = {"cpu": np.uint16, "from_ns": np.int64, "to_ns": np.int64}
+    given = {name: np.array(values, t) for (name, t), values in zip(types.items(), columns, strict=True)}
+    return _engine.Interrupts(given, n_cpus)
+
+
+def simulate(
+    world: World,
+    window: tuple[int, int, int, int],
+    *policies: str | tuple[str, dict[str, str]],
+    threads: int = 1,
+    handlers: Sequence[tuple[int, int, int]] = (),
+    kernel: tuple[int, int] = (6, 1),
+    **arm: Any,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
+    to."""
+    batches = world.batches()
+    arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
+            for p in policies]  # fmt: skip
+    specs = [None if p == "pinned" else (p, {}) if isinstance(p, str) else p for p in policies]
+    loop = _engine.ClosedLoop(
+        world.recorded(),
+        specs,
+        0,
+        OPTIONS | {"major": kernel[0], "minor": kernel[1]},
+        arms,
+        [(*window, 0)],
+        [COSTS],
+        interrupts(handlers, world.n_cpus),
+        world.running(batches),
+        threads,
+    )
+    loop.keep_scripts()
+    loop.run(batches[0], world.decisions().parts[0])
+    loop.finish()
+    return loop.take(), loop.scripts()[0]

@@ -349,7 +349,10 @@ class Loop:
             pieces.clear()
         whole = Asked(*joined)
         del joined
-        return infer(whole, mode, values, len(llcs), names)
+        closer = (
+            None if self.truth is not None else lambda first: np.asarray(engine.wide_under([tuple(f) for f in first]))
+        )
+        return infer(whole, mode, values, len(llcs), names, closer)
 
     def names(self) -> npt.NDArray[np.int64]:
         """The comm of every task, the last one; 0 without. And at the end one of its own, for softirqs that wake."""

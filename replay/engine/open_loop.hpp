@@ -201,6 +201,11 @@ class OpenLoop {
     const InputLog& inputs() const { return log_; }
     /// Of the part just run, with ReplayOptions::panel.
     const PanelAnswers& answers() const { return answers_; }
+    /// Per decision of the recording so far, with ReplayOptions::panel: PanelAnswers::wide under other hypotheses. Ends where
+    /// no decision asked for it any more, or FlipCourse ends.
+    std::vector<uint32_t> wide_under(const std::vector<FirstFlips>& first) const {
+        return panel_ ? panel_->course.wide(first, opt_.hz) : std::vector<uint32_t>{};
+    }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }
     /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over

@@ -465,6 +465,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     // A switch to a task that just woke on an idle CPU skips the clock update: it runs since its wakeup (rq_clock_skip_update).
     now_ = is_idle_task(prev) && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
     cpu.woken = TaskId(kNoTask);
+    if (!unlisted_.empty()) list_due();
     ++counts_.switches;
     grow(prev);
     grow(next);

@@ -32,6 +32,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
           machine_),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       rivals_(static_cast<size_t>(topo.n_cpus)),
+      origins_(tasks.tasks.size()),
       serving_(tasks.tasks.size()),
       reading_(tasks.tasks.size()),
       since_(static_cast<size_t>(topo.n_cpus), -1),
@@ -115,6 +116,9 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     fair_.leave(o.p), fifo_.leave(o.p);
                 }
             }
+            const bool searched = o.cls == DecisionClass::moved && o.chosen != o.prev && o.waker_known;
+            if (searched && o.chosen != o.waker && !arms_.empty() && arms_.front().options.at_least(5, 14))
+                origins_[o.p.v] = {true, o.prev};
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
@@ -164,7 +168,7 @@ void ClosedLoop::reach(Ns ts) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
         open_.push_back(std::make_unique<Open>(Open{
-            next_, machine_, fair_, fifo_, irq_,
+            next_, machine_, fair_, fifo_, irq_, origins_,
             ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, reads())}));
         open_.back()->at.rebind();
         ++next_;
@@ -191,6 +195,11 @@ void ClosedLoop::simulate(Open& w) {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
+            for (size_t i = 0; arm.policy && i < w.origins.size(); ++i)
+                if (w.origins[i].known) {
+                    PolicyState::Task& own = arm.policy->memory().task(TaskId(static_cast<uint32_t>(i)));
+                    own.has_recent = true, own.recent = w.origins[i].cpu;
+                }
             Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
                            w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};

@@ -73,11 +73,18 @@ class ClosedLoop {
     const std::vector<Script>& scripts() const { return scripts_; }
 
   private:
+    /// Where a task came from when the recorded kernel's search last moved it: its recent_used_cpu since then (A6; 5.14+, before
+    /// it was set for the waker). What a policy remembers otherwise is its own, from window to window.
+    struct Origin {
+        bool known = false;
+        Cpu cpu{};
+    };
     struct Open {
         size_t window;
         Machine at;
         FairTree queues, fifo;
         IrqTicks irq;
+        std::vector<Origin> origins;
         ScriptBuilder builder;
     };
     bool reads() const {
@@ -118,6 +125,7 @@ class ClosedLoop {
     std::vector<Result> results_;
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
+    std::vector<Origin> origins_;  ///< by TaskId
     Serving serving_;
     Reading reading_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet

@@ -34,6 +34,12 @@ bool FairQueues::shift(TaskId id, int64_t by) {
 }
 
 void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
+    if (Task& t = tasks_[woken.v]; set_.kind == FairSettings::Kind::eevdf) {
+        if (!std::exchange(t.guessed, false) || t.lead != 0) return;
+        t.lead = most_lag(t) / 2;  // all that is known: it was positive
+        t.v -= t.lead, t.deadline -= t.lead;
+        return;
+    }
     const int64_t lacks = scaled(set_.wakeup_granularity, tasks_[woken.v].weight) + 1 - behind;
     if (lacks > 0 && !shift(woken, -lacks)) shift(curr, lacks);
 }
@@ -98,9 +104,12 @@ bool FairQueues::eligible(const Queue& q, const Task& t) const {
     return sum >= (t.v - q.min_v) * weight;
 }
 
+int64_t FairQueues::most_lag(const Task& t) const {
+    return scaled(set_.lag_by_tick ? set_.slice + set_.tick : std::max(2 * set_.slice, set_.tick), t.weight);
+}
+
 int64_t FairQueues::lag_of(const Queue& q, const Task& t) const {
-    const Ns most = set_.lag_by_tick ? set_.slice + set_.tick : std::max(2 * set_.slice, set_.tick);
-    const int64_t limit = scaled(most, t.weight);
+    const int64_t limit = most_lag(t);
     return std::clamp(average(q) - t.v, -limit, limit);
 }
 
@@ -196,6 +205,10 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         }
         place_cfs(q, t, how);
     } else if (set_.kind == FairSettings::Kind::eevdf) {
+        if (!t.ever && how == How::wakeup) {
+            t.lag = t.lead = id.v < first_.size() ? first_[id.v] : 0;
+            t.guessed = true;
+        }
         place_eevdf(q, t, how);
     }
     if (t.cpu != c) t.exec_start = kLongAgo;
@@ -214,6 +227,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
     if (!t.on) return;
     Queue& q = cpus_[t.cpu.v];
     if (set_.kind == FairSettings::Kind::eevdf) {
+        t.guessed = false;
         t.lag = lag_of(q, t);
         t.delayed = sleeps && set_.delays && !eligible(q, t);
         if (!sleeps && set_.delays) {

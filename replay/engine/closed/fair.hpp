@@ -82,7 +82,7 @@ class FairQueues {
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
     std::optional<Ns> slice_left(Rq c) const;
 
-    // What the recorded kernel did sets guesses right. CFS: the vruntimes of tasks older than the first event.
+    // What the recorded kernel did sets guesses right: the vruntimes (EEVDF: lags) of tasks older than the first event.
     /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not.
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
@@ -90,7 +90,8 @@ class FairQueues {
     /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and of those that are none had an earlier
     /// deadline.
     void learn_pick(Rq c, TaskId t);
-    /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns; by TaskId.
+    /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns (EEVDF: lag); by
+    /// TaskId.
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
     void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
@@ -159,6 +160,7 @@ class FairQueues {
     TaskId earliest(Queue& q, bool keep);
     void place_cfs(Queue& q, Task& t, How how);
     void place_eevdf(Queue& q, Task& t, How how);
+    int64_t most_lag(const Task& t) const;
     int64_t lag_of(const Queue& q, const Task& t) const;
     void let_go(TaskId t);
     bool shift(TaskId t, int64_t by);

@@ -482,12 +482,11 @@ void Simulation::moved(Cpu from, Cpu to) {
 
 /// Whether a wakee that has not left `prev` is queued there, without a look for another CPU (policies.md A1.5, A10).
 bool Simulation::stays(Cpu waker, Cpu prev) const {
-    const auto at_least = [&](int a, int b) { return opt_.major > a || (opt_.major == a && opt_.minor >= b); };
-    if (!opt_.queues_wakeups || !at_least(5, 8)) return false;
+    if (!opt_.queues_wakeups || !opt_.at_least(5, 8)) return false;
     const CpuState& cpu = cpus_[prev.v];
     const int nr = machine_.view().nr[prev.v] -
                    (!idle(cpu.curr) && !cpu.reserved && tasks_[cpu.curr.v].state == Task::State::asleep);
-    const bool full = at_least(6, 0) ? nr > 0 : nr > 1;
+    const bool full = opt_.at_least(6, 0) ? nr > 0 : nr > 1;
     return !topo_.share_cache(waker, prev) || (waker != prev && !full);
 }
 

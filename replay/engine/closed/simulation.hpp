@@ -60,6 +60,7 @@ struct SimOptions {
     Ns tick_at = 0;
     Ns migration_cost = 500'000;
     int major = 0, minor = 0;
+    bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
     bool queues_wakeups = true;  ///< TTWU_QUEUE
     bool queued_wakeups = true;  ///< the same, of the recorded kernel: costs were recorded under it
     Ns pull = 0;  ///< what a new-idle pull takes, from the sleep of the task before

@@ -58,16 +58,28 @@ counted AS (
         )
 ),
 
--- Spans of an arm do not overlap: the last that began is the one that holds a wakeup, if any does.
+-- Spans by the parts of time that they touch, as long as the longest of the arm: a join by equality, which holds nothing.
+parts AS (
+    SELECT
+        arm,
+        from_ns,
+        to_ns,
+        step,
+        unnest(range(from_ns // step, (to_ns - 1) // step + 1)) AS part
+    FROM span JOIN (SELECT arm, max(to_ns - from_ns) AS step FROM span GROUP BY arm) USING (arm)
+),
+
 truth AS (
     SELECT
-        span.arm,
+        parts.arm,
         d.latency_ns,
         d.wait_ns,
         d.moved
-    FROM (SELECT judged.arm, counted.* FROM counted CROSS JOIN judged) AS d
-    ASOF JOIN span ON span.arm = d.arm AND span.from_ns <= d.ts_ns
-    WHERE d.ts_ns < span.to_ns
+    FROM (
+        SELECT counted.*, lengths.arm, counted.ts_ns // lengths.step AS part
+        FROM counted CROSS JOIN (SELECT DISTINCT arm, step FROM parts) AS lengths
+    ) AS d JOIN parts ON parts.arm = d.arm AND parts.part = d.part
+    WHERE d.ts_ns >= parts.from_ns AND d.ts_ns < parts.to_ns
 ),
 
 model AS (

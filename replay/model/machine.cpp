@@ -408,6 +408,7 @@ void Machine::refresh(Cpu c) {
     put(view_.idle, idle);
     put(view_.avail, idle);
     put(view_.sidle, nr > 0 && nr == s.idle_h);
+    put(deep_, nr > 2);
 }
 
 void Machine::resync(Cpu c, Ns ts) {

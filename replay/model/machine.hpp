@@ -91,6 +91,8 @@ class Machine {
     void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                std::optional<int32_t> nr_idle_scan);
 
+    /// CPUs with more than two tasks, the running one included.
+    const CpuMask& deep() const { return deep_; }
     /// An event of `t` comes soon.
     void expect(TaskId t) const {
         if (t.v < tasks_.size()) __builtin_prefetch(&tasks_[t.v]), __builtin_prefetch(&tasks_[t.v].blocked_at);
@@ -328,7 +330,7 @@ class Machine {
     const Topology& topo_;
     const TaskTable& table_;
     View view_;
-    CpuMask online_;
+    CpuMask online_, deep_;
     std::vector<CpuState> cpus_;
     GroupQueues groups_;
     std::vector<Task> tasks_;

@@ -102,7 +102,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             default: return;
         }
         const Ns ts = head->ts[i];
-        reach(ts);
+        if (ts >= reach_at_) reach(ts);
         if (opens(head->id[i])) {
             const Opening o = opening(d, row);
             for (auto& w : open_) w->builder.on_opening(o, ts);
@@ -126,18 +126,20 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             }
             ++row;
         }
-        for (auto& w : open_) switch (e) {
-                case Event::sw: w->builder.on_switch(b.sw, i); break;
-                case Event::fork: w->builder.on_fork(TaskId(b.fork.child[i])); break;
+        const bool cuts = e == Event::sw || e == Event::fork || e == Event::migrate || e == Event::irq;
+        for (size_t k = cuts ? 0 : open_.size(); k < open_.size(); ++k)
+            switch (ScriptBuilder& builder = open_[k]->builder; e) {
+                case Event::sw: builder.on_switch(b.sw, i); break;
+                case Event::fork: builder.on_fork(TaskId(b.fork.child[i])); break;
                 case Event::migrate: {
                     const bool known = b.migrate.cause && !(b.migrate.cause_null && b.migrate.cause_null[i]);
-                    w->builder.on_migrate(b.migrate, i,
-                                          known ? std::optional(static_cast<Cause>(b.migrate.cause[i])) : std::nullopt);
+                    builder.on_migrate(b.migrate, i,
+                                       known ? std::optional(static_cast<Cause>(b.migrate.cause[i])) : std::nullopt);
                     break;
                 }
                 case Event::irq:
                     if (b.irq.kind)
-                        w->builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
+                        builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
                     break;
                 default: break;
             }
@@ -146,7 +148,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         machine_.apply(b, e, i);
         if (fair_.any()) follow_limits(ts);
         follow(b, e, i);
-        for (auto& w : open_) w->builder.on_time(ts, machine_.view().nr);
+        if (ts >= sample_at_) sample(ts);
     });
     first_row_ += static_cast<int64_t>(d.n);
 }
@@ -171,9 +173,20 @@ void ClosedLoop::reach(Ns ts) {
             next_, machine_, fair_, fifo_, irq_, origins_,
             ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, reads())}));
         open_.back()->at.rebind();
+        sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
         ++next_;
     }
     close(ts);
+    reach_at_ = next_ < plan_.size() ? plan_[next_].from : std::numeric_limits<Ns>::max();
+    if (!open_.empty()) reach_at_ = std::min(reach_at_, open_.front()->builder.horizon() + 1);
+}
+
+void ClosedLoop::sample(Ns ts) {
+    sample_at_ = std::numeric_limits<Ns>::max();
+    for (auto& w : open_) {
+        w->builder.on_time(ts, machine_.view().nr);
+        sample_at_ = std::min(sample_at_, w->builder.sample_at());
+    }
 }
 
 void ClosedLoop::simulate(Open& w) {

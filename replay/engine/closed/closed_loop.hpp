@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -91,6 +92,7 @@ class ClosedLoop {
         return !arms_.empty() && !arms_.front().options.pinned && !arms_.front().options.reads.empty();
     }
     void reach(Ns ts);
+    void sample(Ns ts);
     void simulate(Open& w);
     Opening opening(const DecisionColumns& d, size_t row) const;
     void follow(const Batch& b, Event e, size_t i);
@@ -122,6 +124,8 @@ class ClosedLoop {
     EventOrder order_;
     std::deque<std::unique_ptr<Open>> open_;
     size_t next_ = 0;
+    Ns reach_at_ = std::numeric_limits<Ns>::min();  ///< no window begins or ends before
+    Ns sample_at_ = std::numeric_limits<Ns>::max();  ///< no open window wants a sample before
     std::vector<Result> results_;
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU

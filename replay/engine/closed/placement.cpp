@@ -162,7 +162,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
     const auto searched = [&](int i) {
         const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i]);
-        return d.span.w[i] & crowded.w[i] & ~in_vain;
+        return d.span.w[i] & crowded.w[i] & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
     };
     for_each_cpu(topo_.words, searched, [&](Cpu c) {
         if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;

@@ -258,7 +258,7 @@ void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<
 }
 
 void ScriptBuilder::on_time(Ns ts, const std::vector<int32_t>& nr) {
-    while (script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample <= ts) {
+    while (sample_at() <= ts) {
         int32_t sum = 0;
         for (int32_t n : nr) sum += n;
         script_.runnable.push_back(sum);

@@ -35,7 +35,9 @@ bool FairQueues::shift(TaskId id, int64_t by) {
 
 void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
     if (Task& t = tasks_[woken.v]; set_.kind == FairSettings::Kind::eevdf) {
-        if (!std::exchange(t.guessed, false) || t.lead != 0) return;
+        const bool known = !t.guessed || t.lead != 0;
+        t.guessed = false;
+        if (known) return;
         t.lead = most_lag(t) / 2;  // all that is known: it was positive
         t.v -= t.lead, t.deadline -= t.lead;
         return;

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import interrupts, simulate
+from resimulated import COSTS, OPTIONS, interrupts, simulate
 from world import World, schedules
 
+from rewake.replay import _engine
 from rewake.replay.simulate import FEWEST_PULLS, _pull_rates
 
 

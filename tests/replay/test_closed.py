@@ -259,6 +259,16 @@ def test_messages_change_nothing_while_all_goes_as_recorded(extra: list[int]) ->
     assert beside["broken"] == 0 and beside["wakeups"] <= plain["wakeups"], "none is added where none was lost"
 
 
+@pytest.mark.parametrize("extra", [[6, 0, 0] * 3, [12] * 9, [3, 0, 1, 0] * 4])
+def test_who_reads_ahead_of_late_senders_is_woken_as_often(extra: list[int]) -> None:
+    """Searches that take 24 us make every sender later than it was; nobody was found awake, so that none is added."""
+    end = 100_000 * (len(extra) + 1)
+    late: dict[str, Any] = {"scan_ns": 24_000}
+    (plain,), _ = simulate(reading(extra), (0, 0, end, end), "oracle-idle", **late)
+    (result,), _ = simulate(reading(extra), (0, 0, end, end), "oracle-idle", reads=PACES, **late)
+    assert (result["wakeups"], result["broken"]) == (plain["wakeups"], 0)
+
+
 def on_cpu(world: World) -> dict[int, int]:
     """CPU time of each task by the switches, ns."""
     spent: dict[int, int] = {}

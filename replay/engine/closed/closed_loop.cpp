@@ -122,7 +122,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
-                if (by_task) reading_.woken(o.p, o.curr);
+                if (by_task && arms_.empty()) reading_.woken(o.p, o.curr);
             }
             ++row;
         }

@@ -13,7 +13,7 @@ from world import World, schedules
 
 from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording
 from rewake.replay import _engine
-from rewake.replay.loop import _tick_at
+from rewake.replay.loop import _settle, _tick_at
 from rewake.replay.recorded import running
 
 
@@ -203,3 +203,39 @@ class Silent:
 
 def test_a_cpu_that_never_switches_runs_what_wakes_others_there() -> None:
     assert running(cast(Recording, Silent()), 4) == [(1, 7), (2, 2)]
+
+
+class Placements:
+    """What _settle() reads of a recording whose CPU 0 has half the capacity of CPU 1. `moved`: per CPU how many of its
+    wakeups moved, and how long each took."""
+
+    n_parts = 1
+
+    def __init__(self, moved: dict[int, tuple[int, int]]) -> None:
+        cpu = np.repeat(list(moved), [n for n, _ in moved.values()]).astype(np.uint16)
+        took = np.repeat([ns for _, ns in moved.values()], [n for n, _ in moved.values()])
+        begin = 100_000 * np.arange(len(cpu), dtype=np.int64)
+        head = {"cpu": cpu, "task": np.full(len(cpu), 9, np.uint32)}
+        wake = np.full(len(cpu), ENUMS["migrate_cause"].index("wake"), np.uint8)
+        self.tables: dict[str, dict[str, Any]] = {
+            "waking": head | {"id": 2 * np.arange(len(cpu)), "ts_ns": begin},
+            "migrate": head | {"id": 2 * np.arange(len(cpu)) + 1, "ts_ns": begin + took, "cause": wake},
+            "switch": {name: np.empty(0, np.int64) for name in ("id", "ts_ns", "prev_task")},
+            "cpu": {"cpu": np.arange(2, dtype=np.uint16), "capacity": np.array([512, 1024], np.uint16)},
+        }
+
+    def read_part(self, table: str, k: int, names: Any) -> dict[str, Any]:
+        return self.tables[table]
+
+    def read(self, table: str, names: Any) -> dict[str, Any]:
+        return self.tables[table]
+
+
+def test_a_search_takes_as_long_as_the_capacity_of_its_cpu_says_where_too_few_were_timed() -> None:
+    def settle(moved: dict[int, tuple[int, int]]) -> list[int]:
+        return _settle(cast(Recording, Placements(moved)), 2)
+
+    assert settle({0: (10, 1_900), 1: (200, 1_000)}) == [1_800, 900]
+    assert settle({0: (150, 1_900), 1: (200, 1_000)}) == [1_710, 900], "each by its own"
+    assert settle({0: (10, 2_000)}) == [1_800, 900]
+    assert settle({}) == [0, 0]

@@ -89,6 +89,31 @@ TEST(Eevdf, ATaskThatOwesNothingAndIsOwedNothingWaits) {
     EXPECT_EQ(q.pick(c0), b) << "it has run ahead: no longer protected";
 }
 
+TEST(Cfs, WhoComesToAnEmptyQueueLeavesItsPlaceToTheNext) {
+    FairQueues q = cfs();
+    for (TaskId t : {a, b}) q.enqueue(c1, t, 1024, How::wakeup, 0);
+    run(q, c1, a, 0, 5 * kMs);  // ahead of b
+    for (TaskId t : {a, b}) q.dequeue(t, true), q.leave(t);
+    q.enqueue(c0, a, 1024, How::wakeup, 6 * kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, 6 * kMs);
+    EXPECT_EQ(q.pick(c0), b) << "placed by the same min_vruntime";
+}
+
+TEST(Eevdf, WhoPreemptsThoughNothingIsKnownOfItWasOwedSomething) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, kMs);
+    EXPECT_FALSE(q.preempts(c0, b, false, false));
+    q.learn_preempted(a, b, q.behind(a, b));
+    FairQueues again = eevdf();
+    again.begin_with(q.leads());
+    again.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(again, c0, a, 0, kMs);
+    again.enqueue(c0, b, 1024, How::wakeup, kMs);
+    EXPECT_TRUE(again.preempts(c0, b, false, false));
+}
+
 TEST(Eevdf, ASliceThatIsOverMakesWay) {
     FairQueues q = eevdf();
     q.enqueue(c0, a, 1024, How::wakeup, 0);

@@ -107,6 +107,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             const Opening o = opening(d, row);
             for (auto& w : open_) w->builder.on_opening(o, ts);
             machine_.advance(ts, o.prev, o.waker_known ? o.waker : o.prev);
+            const bool busy = !machine_.view().avail.test(o.chosen);
             if (o.kind == Kind::wake && o.chosen_known) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);
@@ -116,8 +117,9 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     fair_.leave(o.p), fifo_.leave(o.p);
                 }
             }
-            const bool searched = o.cls == DecisionClass::moved && o.chosen != o.prev && o.waker_known;
-            if (searched && o.chosen != o.waker && !arms_.empty() && arms_.front().options.at_least(5, 14))
+            const bool decided = o.cls == DecisionClass::moved || o.cls == DecisionClass::stayed;
+            const bool found = o.chosen != o.prev && o.chosen != o.waker;
+            if (decided && o.waker_known && (found || busy) && !arms_.empty() && arms_.front().options.at_least(5, 14))
                 origins_[o.p.v] = {true, o.prev};
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);

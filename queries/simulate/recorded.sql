@@ -58,7 +58,8 @@ counted AS (
         )
 ),
 
--- Spans by the parts of time that they touch, as long as the longest of the arm: a join by equality, which holds nothing.
+-- Spans by the parts of time that they touch, each as long as the longest span of the arm: wakeups find theirs by
+-- equality, and the join holds none of them.
 parts AS (
     SELECT
         arm,

@@ -75,13 +75,19 @@ std::optional<Cpu> first_in_wrap(int words, unsigned start, Word word) {
     return std::nullopt;
 }
 
-/// Calls `f(Cpu)` for each CPU of the set in ascending order; `f` returns true to stop. Returns whether it stopped.
+/// As the next, over the words from `word_0` until before `words`.
 template <class Word, class F>
-bool for_each_cpu(int words, Word word, F f) {
-    for (int i = 0; i < words; ++i)
+bool for_each_cpu(int word_0, int words, Word word, F f) {
+    for (int i = word_0; i < words; ++i)
         for (uint64_t x = word(i); x; x &= x - 1)
             if (f(cpu_at(static_cast<unsigned>(i), x))) return true;
     return false;
+}
+
+/// Calls `f(Cpu)` for each CPU of the set in ascending order; `f` returns true to stop. Returns whether it stopped.
+template <class Word, class F>
+bool for_each_cpu(int words, Word word, F f) {
+    return for_each_cpu(0, words, word, f);
 }
 
 /// Calls `f(Cpu)` for each CPU of the set in wrap order from `start`; `f` returns true to stop. Returns whether it

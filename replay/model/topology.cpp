@@ -109,7 +109,7 @@ void finish_stacks(Topology& t) {
     for (Domain& d : t.domains) {
         d.weight = d.span.count();
         if (d.weight == 0) contradiction("domain " + d.name + " is empty");
-        d.first = lowest(d.span);
+        d.spans();
         if (!d.cpus.any()) d.cpus = d.span;
         if (!contains(d.span, d.cpus)) contradiction("domain " + d.name + " belongs to a CPU outside its span");
     }
@@ -224,7 +224,7 @@ Topology Topology::without(const CpuMask& gone) const {
         std::erase_if(d.groups, [](const CpuMask& m) { return !m.any(); });
         for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
         d.weight = d.span.count();
-        if (d.weight) d.first = lowest(d.span);
+        if (d.weight) d.spans();
     }
     for (int c = 0; c < n_cpus; ++c) {
         if (gone.test(Cpu(static_cast<uint16_t>(c)))) {

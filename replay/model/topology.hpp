@@ -22,6 +22,14 @@ struct Domain {
     std::vector<CpuMask> groups;
     CpuMask leaders;  ///< lowest CPU of each group
     Cpu first{};      ///< lowest CPU of the span
+    int first_word = 0, end_word = kMaskWords;  ///< words of the masks that hold the span
+    /// `span` is set: sets what is known of it.
+    void spans() {
+        first_word = kMaskWords, end_word = 0;
+        for (int i = kMaskWords - 1; i >= 0; --i)
+            if (span.w[i]) end_word = end_word == 0 ? i + 1 : end_word, first_word = i;
+        if (end_word > 0) first = cpu_at(static_cast<unsigned>(first_word), span.w[first_word]);
+    }
     std::string name;
     int imbalance_pct = 117;  ///< as recorded; a column may override it per level kind (A12 imb_pkg / imb_llc)
     bool numa = false;

@@ -79,7 +79,9 @@ TaskScript& ScriptBuilder::script(TaskId t) {
     uint32_t& at = script_.of[t.v];
     if (at == kNone) {
         at = static_cast<uint32_t>(script_.tasks.size());
-        script_.tasks.emplace_back().id = t;
+        TaskScript& s = script_.tasks.emplace_back();
+        s.id = t;
+        s.ops.reserve(16);
     }
     return script_.tasks[at];
 }

@@ -240,6 +240,9 @@ void Machine::catch_up(Cpu c) {
 void Machine::tick_all() {
     next_tick_ = now_ - (now_ - tick_phase_) % tick_ + tick_;
     for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c));
+    if (!watches_limits_) return;
+    for (uint16_t c = 0; c < cpus_.size(); ++c)
+        if (cpus_[c].runs_fair) account(tasks_[cpus_[c].curr.v].group, Cpu(c));
 }
 
 /// Its nice value changed: its averages follow at once (reweight_task).

@@ -54,6 +54,7 @@ void Simulation::begin() {
             (known->state == Machine::State::queued || known->state == Machine::State::running || throttled);
         if (fair_.queued(id) && !there) fair_.dequeue(id, false);
         if (!t.script) continue;
+        out_.ends += has_end(*t.script);
         if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
         t.waits_for = t.script->first;
         t.asleep_at = now_;

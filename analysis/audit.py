@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -86,14 +86,17 @@ def compare(
     warm_up_ns: int,
     warm: Mapping[str, tuple[Array, Array]],
     classes: Sequence[tuple[str, int, int]],
+    inferred: Collection[str] = (),
 ) -> Audit:
     """`truth`: values and NULL masks; `late`: decisions behind the warm-up of all inputs; `warm`: values of inputs past
-    a warm-up of their own, and where they are. All arrays run over the same decisions."""
+    a warm-up of their own, and where they are; `inferred`: inputs that are so in this recording, whatever ORIGINS says.
+    All arrays run over the same decisions."""
     inputs = []
     for name, origin in ORIGINS.items():
         values, null = truth[name]
         ours = late & ~null
         if ours.any():
+            origin = "inferred" if name in inferred else origin
             found = _input(name, origin, values[ours].astype(np.float64), model[name][ours].astype(np.float64))
             inputs.append(_past_warm_up(found, *warm[name], values, null) if name in warm else found)
     return Audit(policy, warm_up_ns, tuple(inputs), tuple(Class(*row) for row in classes))

@@ -113,6 +113,26 @@ class Simulated:
         }
 
 
+def _nearest_ranks(
+    blocks: list[npt.NDArray[Any]], times: npt.NDArray[np.intp], percentiles: tuple[float, ...]
+) -> npt.NDArray[Any]:
+    """Percentiles (nearest rank) of samples made of `blocks` of sorted values, each so many `times`: (sample,
+    percentile). By bisection, without making the samples."""
+    values = np.sort(np.concatenate(blocks))
+    sizes = times @ np.array([len(b) for b in blocks])
+    ranks = np.ceil(np.multiply.outer(sizes, np.array(percentiles))).astype(int)
+    low, high = np.zeros_like(ranks), np.full_like(ranks, len(values) - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        at_most = sum(
+            times[:, k, np.newaxis] * np.searchsorted(block, values[middle], "right") for k, block in enumerate(blocks)
+        )
+        enough = at_most >= ranks
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+    found: npt.NDArray[Any] = values[low]
+    return found
+
+
 def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
     """Half the width of the block-bootstrap interval of the recorded percentiles, ns, by percentile."""
     found = con.execute(
@@ -129,12 +149,10 @@ def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
     if not blocks:
         return {}
     rng = np.random.default_rng(_SEED)
-    drawn: list[npt.NDArray[Any]] = []
-    for _ in range(_RESAMPLES):
-        sample = np.sort(np.concatenate([blocks[i] for i in rng.integers(0, len(blocks), len(blocks))]))
-        ranks = np.ceil(np.array([0.5, 0.9, 0.99]) * len(sample)).astype(int) - 1
-        drawn.append(sample[ranks])
-    low, high = np.quantile(np.array(drawn), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
+    n = len(blocks)
+    times = np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(_RESAMPLES)])
+    drawn = _nearest_ranks(blocks, times, (0.5, 0.9, 0.99))
+    low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
     return {q: float(above - below) / 2 for q, below, above in zip((0.5, 0.9, 0.99), low, high, strict=True)}
 
 

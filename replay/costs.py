@@ -41,6 +41,8 @@ WITH far AS (
         s.prev_task < {cpus} AS from_idle,
         s.prev_state < 2 AS preempted,
         d.chosen_cpu = d.prev_cpu AS stayed,
+        d.ran_cpu = d.chosen_cpu AS here,
+        coalesce(lead(d.ts_ns + d.wakeup_ns) OVER queue < d.ts_ns + d.latency_ns, false) AS joined,
         d.task,
         s.ts_ns AS ran_ns
     FROM decision d
@@ -48,11 +50,14 @@ WITH far AS (
     JOIN cpu c ON c.cpu = d.chosen_cpu
     JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
     WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
-        AND d.ran_cpu = d.chosen_cpu
+    WINDOW queue AS (PARTITION BY d.chosen_cpu ORDER BY d.ts_ns + d.wakeup_ns, d.decision_id)
 ),
 
 slept AS (
-    SELECT far.*, stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu
+    SELECT
+        far.*,
+        stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu,
+        coalesce(greatest(o.ts_ns - far.ts_ns, 0), 0) AS to_leave
     FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
         ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
 )
@@ -61,15 +66,24 @@ SELECT
     decision_id,
     ts_ns,
     CASE WHEN same_cpu THEN 0 WHEN same_llc THEN 1 ELSE 2 END AS relation,
-    in_task, CASE WHEN on_cpu THEN target ELSE state + target END AS target, queue_ns, run_ns, chosen_cpu,
-    waker_cpu,
-    chosen_idle AND from_idle AND kind = 0 AND NOT on_cpu AS is_idle,
-    NOT chosen_idle AND kind = 0 AND NOT on_cpu AS is_busy,
-    from_idle AND kind = 0 AND on_cpu AS is_on_cpu,
-    NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AS is_preempt,
-    kind = 1 AND from_idle AS is_fork
+    in_task,
+    target + CASE
+        WHEN NOT on_cpu THEN state
+        ELSE CASE WHEN chosen_idle OR (from_idle AND here) THEN 0 ELSE 1 END + CASE WHEN to_leave > 0 THEN 1 ELSE 0 END
+    END AS target,
+    greatest(queue_ns - to_leave, 0) AS queue_ns,
+    run_ns, chosen_cpu, waker_cpu,
+    NOT here OR NOT from_idle OR joined AS late,
+    chosen_idle AND kind = 0 AND NOT on_cpu AS is_idle,
+    NOT chosen_idle AND kind = 0 AND NOT (on_cpu AND here AND from_idle) AS is_busy,
+    (chosen_idle OR (from_idle AND here)) AND kind = 0 AND on_cpu AS is_on_cpu,
+    NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AND here AS is_preempt,
+    kind = 1 AS is_fork
 FROM slept ORDER BY ts_ns, queue_ns, run_ns
 """
+"""`late`: another wakee was queued before it ran, or it was taken elsewhere: until it ran is no cost then. For one that
+had not quite left its CPU, the state says whether it was woken before its switch-out (what was waited for that is no
+cost), plus one where the CPU runs another already."""
 
 
 _RACES = """
@@ -101,6 +115,24 @@ FROM races
 """A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker
 looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
 showed neither that it had been told nor a task (seen where one waker sends both)."""
+
+_WAITS = """
+WITH queued AS (
+    SELECT
+        latency_ns - wakeup_ns AS run_ns,
+        chosen_idle AND ran_cpu = chosen_cpu AS alone,
+        lead(ts_ns + wakeup_ns) OVER queue - (ts_ns + wakeup_ns) AS later,
+        lead(waker_cpu <> chosen_cpu) OVER queue AS by_other
+    FROM decision WHERE kind = 0 AND NOT censored AND wakeup_ns >= 0 AND latency_ns >= wakeup_ns
+    WINDOW queue AS (PARTITION BY chosen_cpu ORDER BY ts_ns + wakeup_ns, decision_id)
+)
+
+SELECT later - usual AS after, run_ns > later AS waits
+FROM queued, (SELECT median(run_ns) AS usual FROM queued WHERE alone AND later > 3 * run_ns)
+WHERE alone AND by_other AND later BETWEEN usual AND 3 * usual
+ORDER BY after, waits
+"""
+"""A second wakee is queued on an idle CPU after the first would have run there: whether the CPU waited for it."""
 
 PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
@@ -166,22 +198,38 @@ FROM told
 
 
 def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
-    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none."""
+    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none.
+    Where it is late, as if it had run as soon as most."""
     luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
+    groups = columns["relation"] * 32 + columns["in_task"] * 16 + columns["target"]
     for path in PATHS:
-        chosen = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_))
+        used = _samples(columns, path)
+        chosen = np.flatnonzero(used)
         if not len(chosen):
             continue
         into = luck["luck_preempt" if path == "preempt" else "luck"]
-        run = columns["run_ns"][chosen]
+        run = columns["run_ns"][chosen] * (path != "busy")
         queue = columns["queue_ns"][chosen] * (path != "preempt")
-        group = columns["relation"][chosen] * 32 + columns["in_task"][chosen] * 16 + columns["target"][chosen]
-        order = np.lexsort((queue, queue + run * (path != "busy"), group))
+        group = groups[chosen]
+        order = np.lexsort((queue, queue + run, group))
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         sizes = np.diff(np.append(starts, len(order)))
         rank = np.arange(len(order)) - np.repeat(starts, sizes)
         into[columns["decision_id"][chosen[order]] - first] = (rank + 0.5) / np.repeat(sizes, sizes)
+        late = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_) & ~used)
+        for start, size in zip(starts, sizes, strict=True):
+            like = order[start : start + size]
+            those = late[groups[late] == group[like[0]]]
+            cost = columns["queue_ns"][those] + np.median(run[like])
+            rank = np.searchsorted((queue + run)[like], cost)
+            into[columns["decision_id"][those] - first] = np.minimum(rank + 0.5, size - 0.5) / size
     return luck
+
+
+def _samples(columns: Mapping[str, npt.NDArray[Any]], path: str) -> npt.NDArray[np.bool_]:
+    """Wakeups that tell what `path` costs."""
+    taken: npt.NDArray[np.bool_] = columns[f"is_{path}"].astype(np.bool_)
+    return taken if path in ("busy", "preempt") else taken & ~columns["late"].astype(np.bool_)
 
 
 def _n_cpus(recording: Recording) -> int:
@@ -227,7 +275,7 @@ def costs(
     odd = is_odd(columns["ts_ns"])
     parts: list[dict[str, npt.NDArray[Any]]] = []
     for code, path in enumerate(PATHS):
-        chosen = columns[f"is_{path}"].astype(np.bool_)
+        chosen = _samples(columns, path)
         parts.append({
             "path": np.full(int(chosen.sum()), code, np.uint8),
             "relation": columns["relation"][chosen].astype(np.uint8),
@@ -253,6 +301,22 @@ def races(recording: Recording) -> tuple[int, dict[str, int]]:
         "unseen_ns": round(2 * after) if early >= FEWEST_RACES else 0,
         "hole_ns": round(before) if late >= FEWEST_RACES else 0,
     }
+
+
+def waits(recording: Recording) -> int:
+    """A CPU that leaves idle waits for a wakee that will be on its run queue so soon, ns: it is in the interrupt by
+    then, or looks once more for what it was told before it switches (flush_smp_call_function_queue(), 6.1)."""
+    con = recording.connect(("decision",))
+    try:
+        found = con.execute(_WAITS).fetchnumpy()
+    finally:
+        con.close()
+    after, seen = (np.ma.getdata(found[name]) for name in ("after", "waits"))
+    if len(after) < FEWEST_RACES:
+        return 0
+    wrong = np.append(0, np.cumsum(np.where(seen, -1, 1)))  # if it waited for so many of them
+    best = int(wrong.argmin())
+    return round(float(after[best - 1])) if best else 0
 
 
 def pull(recording: Recording) -> tuple[int, int]:

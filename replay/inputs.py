@@ -42,6 +42,8 @@ class Found(NamedTuple):
     KnownFlips): from there on by events and the rule alone."""
     classes: list[tuple[str, int, int]]
     """Class that the events alone give a wakeup, how many there are, how many of them reached placement."""
+    inferred: frozenset[str]
+    """Inputs that mostly are recorded, and were inferred in this recording: masks that changed in it."""
 
 
 class Account(NamedTuple):
@@ -69,7 +71,8 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     truth = probes.truth(recording)
     if truth is None:
         return None
-    model, ours, ts = _logged(Loop(recording, seed, use_probes=False), column, truth)
+    events = Loop(recording, seed, use_probes=False)
+    model, ours, ts = _logged(events, column, truth)
     carried = _logged(Loop(recording, seed), column, truth)[0]
     recent_known, flips_known, flips = (model.pop(name) for name in ("recent_known", "flips_known", "flips_warm"))
     warm = {"recent_cpu": (model["recent_cpu"][ours], recent_known[ours]), "flips": (flips[ours], flips_known[ours])}
@@ -86,6 +89,7 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
         warm_up_ns=warm_up,
         warm=warm,
         classes=_classes(recording, ~truth["probe_id"][1]),
+        inferred=frozenset() if events.masks is None else frozenset({"nallowed"}),
     )
 
 

@@ -146,8 +146,8 @@ def _left(recording: Recording, k: int, task: Array, event: Array) -> Array:
 
 def _settle(recording: Recording, n_cpus: int) -> list[int]:
     """Time that a search takes from sched_waking on, ns, by the waker's CPU: _SEARCH of the median time until
-    sched_migrate_task of the same placement, on CPUs of its capacity or, where these moved few, on all. Without those
-    that waited for the wakee to leave its CPU."""
+    sched_migrate_task of the same placement, on CPUs of its capacity or, where these moved few, on all, by their
+    capacities. Without those that waited for the wakee to leave its CPU."""
     cause = ENUMS["migrate_cause"].index("wake")
     before = {name: np.empty(0, np.int64) for name in ("cpu", "id", "task", "ts_ns")}
     took = [np.empty((2, 0), np.int64)]
@@ -174,8 +174,8 @@ def _settle(recording: Recording, n_cpus: int) -> list[int]:
     if not len(found):
         return [0] * n_cpus
     capacity = {row["cpu"]: row["capacity"] for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
-    of_cpu = np.array([capacity.get(cpu) or 0 for cpu in range(n_cpus)])
-    out = np.full(n_cpus, int(np.median(found)))
+    of_cpu = np.array([capacity.get(cpu) or 1024 for cpu in range(n_cpus)])
+    out = (np.median(found * of_cpu[on]) / of_cpu).astype(np.int64)
     for value in np.unique(of_cpu):
         same = of_cpu[on] == value
         if same.sum() >= _MIN_RANGE:
@@ -330,7 +330,7 @@ class Loop:
             found.append(
                 Asked(
                     ts=np.array(decisions["ts_ns"]),
-                    waker=waker,
+                    waker=waker.astype(np.uint32),
                     wakee=with_null(decisions["task"])[0].copy(),
                     may=may,
                     llc_waker=of[on],
@@ -349,7 +349,10 @@ class Loop:
             pieces.clear()
         whole = Asked(*joined)
         del joined
-        return infer(whole, mode, values, len(llcs), names)
+        closer = (
+            None if self.truth is not None else lambda first: np.asarray(engine.wide_under([tuple(f) for f in first]))
+        )
+        return infer(whole, mode, values, len(llcs), names, closer)
 
     def names(self) -> npt.NDArray[np.int64]:
         """The comm of every task, the last one; 0 without. And at the end one of its own, for softirqs that wake."""

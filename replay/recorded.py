@@ -37,9 +37,12 @@ _ON_A_CPU = re.compile(r"/\d+")
 """In the name of a kernel thread that is bound to a CPU."""
 
 
-def batch(source: Source, index: int, *, probe: bool = True) -> dict[str, Columns]:
-    """The tables that the model reads; `probe`: with the placement probes. `balance`: when the load balancer ran."""
-    found = tables(source, index, _MODEL_TABLES | _SOFTIRQ | (_PROBE if probe else {}))
+def batch(
+    source: Source, index: int, *, probe: bool = True, more: Mapping[str, tuple[str, ...] | None] | None = None
+) -> dict[str, Columns]:
+    """The tables that the model reads; `probe`: with the placement probes; `more`: with these, or with these columns of
+    theirs. `balance`: when the load balancer ran."""
+    found = tables(source, index, _MODEL_TABLES | _SOFTIRQ | (_PROBE if probe else {}) | dict(more or {}))
     softirq: Mapping[str, Any] = found.pop("softirq")
     balances = (softirq["vec"] == SCHED_SOFTIRQ) & (softirq["phase"] == ENUMS["softirq_phase"].index("entry"))
     found["balance"] = {name: softirq[name][balances] for name in ("id", "ts_ns", "cpu")}

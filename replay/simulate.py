@@ -18,7 +18,7 @@ from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import batch, kernel_version, tables
+from rewake.replay.recorded import batch, kernel_version
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FirstFlips, Unseen
 
@@ -175,6 +175,7 @@ class Simulator:
         self.woken = self._woken_at()
         self.hidden = 1.0
         self.pull_ns = costs.pull(recording)
+        self.waits_ns = costs.waits(recording)
         self.asks = askers(recording)
         self.survey = self._survey()
 
@@ -240,7 +241,7 @@ class Simulator:
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n
-            yield batch(self.recording, k, probe=False) | tables(self.recording, k, _MORE), decisions
+            yield batch(self.recording, k, probe=False, more=_MORE), decisions
 
     def arm_settings(self, **more: Any) -> dict[str, Any]:
         """Settings of an arm of this recording."""
@@ -252,11 +253,15 @@ class Simulator:
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1],
+            "waits_ns": self.waits_ns,
             "pulls": _pull_rates(found["pulled"], found["left"]), "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip
         base |= self.unseen_for
         base["serves"], base["asks"] = found["servers"], self.asks
+        reads = [(-1, 0) if s else p for s, p in zip(found["servers"], found["readers"], strict=True)]
+        if any(first > 0 for first, _ in reads):
+            base["reads"] = reads
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
         return base | more
@@ -355,7 +360,7 @@ def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: b
 
 def pinned_arms(simulator: Simulator) -> list[Arm]:
     """Recorded placement and balancing forced; and the null model beside it."""
-    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True)
+    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True, serves=[])
     return [Arm(PINNED, None, forced, "pinned"), Arm(NULL, None, forced | {"fifo": True}, "null")]
 
 

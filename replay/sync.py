@@ -22,6 +22,7 @@ from rewake.replay.recorded import with_null
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 LEAST = 3
@@ -33,15 +34,14 @@ PRIOR = 2.0
 class Sites(NamedTuple):
     """Groups of wakeups that share the flag, from the widest to the narrowest: per decision the number of its group."""
 
-    groups: tuple[Ints, ...]
+    groups: tuple[Numbers, ...]
     may: Bools
     """Per decision: not by a hardirq, and by a known task or a softirq."""
 
     @classmethod
     def of(cls, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], names: Ints, may: Bools) -> Sites:
         """`names`: what a task is called, by task."""
-        pairs = ((names[waker], names[wakee]), (waker, np.zeros_like(waker)), (waker, wakee))
-        return cls(tuple(_numbered(a.astype(np.int64), b.astype(np.int64)) for a, b in pairs), may)
+        return cls((_numbered(names[waker], names[wakee]), _ranks(waker), _numbered(waker, wakee)), may)
 
 
 def wakers(decisions: Columns, names: Ints) -> tuple[Ints, Bools]:
@@ -57,26 +57,27 @@ _DENSE = 1 << 22
 """Values up to here are numbered by a table rather than by sorting."""
 
 
-def _numbered(a: Ints, b: Ints) -> Ints:
+def _numbered(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Numbers:
     """Numbers, from 0 in ascending order, of the pairs that occur."""
     b = _ranks(b)
-    return _ranks(_ranks(a) * (int(b.max(initial=0)) + 1) + b)
+    return _ranks(_ranks(a).astype(np.int64) * (int(b.max(initial=0)) + 1) + b)
 
 
-def _ranks(values: Ints) -> Ints:
+def _ranks(values: npt.NDArray[Any]) -> Numbers:
     """Numbers, from 0 in ascending order, of the values that occur; none is negative."""
     size = int(values.max(initial=0)) + 1
     if size > _DENSE:
-        number: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+        number: Numbers = np.unique(values, return_inverse=True)[1].astype(np.int32)
         return number
     there = np.zeros(size, np.bool_)
     there[values] = True
-    numbers: Ints = np.cumsum(there) - 1
-    found: Ints = numbers[values]
+    numbers: Numbers = np.cumsum(there, dtype=np.int32)
+    numbers -= 1
+    found: Numbers = numbers[values]
     return found
 
 
-def _first(numbers: Ints) -> Ints:
+def _first(numbers: Numbers) -> Ints:
     """Where each of the numbers, which have no gaps, occurs first."""
     first = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
@@ -86,7 +87,7 @@ def _first(numbers: Ints) -> Ints:
 class Flags(NamedTuple):
     """WF_SYNC of every group of decisions that are of one relation, by what each fold may hear."""
 
-    relation: Ints
+    relation: Numbers
     sync: Bools
     """(relation, fold)"""
     told: Bools
@@ -117,7 +118,7 @@ def _shrunk(levels: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return mean, np.maximum.reduce([number for _, number in levels])
 
 
-def by_fold(sites: Sites, votes: npt.NDArray[np.int8], fold: Ints, folds: int) -> Flags:
+def by_fold(sites: Sites, votes: npt.NDArray[np.int8], fold: npt.NDArray[np.int8], folds: int) -> Flags:
     """Each fold hears the votes of all the others."""
     relation = sites.groups[-1]
     first = _first(relation)
@@ -143,7 +144,7 @@ def causal(sites: Sites, votes: npt.NDArray[np.int8]) -> tuple[Bools, Bools]:
     return told & (mean > 0) & sites.may, told | ~sites.may
 
 
-def _before(group: Ints, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:
+def _before(group: Numbers, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:
     """Per decision the sum and number of the votes of its group before it."""
     order = np.argsort(group, kind="stable")
     sorted_ = group[order]

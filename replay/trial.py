@@ -66,14 +66,14 @@ class _Doubtful:
         self._codes: dict[bytes, int] = {}
         self._rows: list[tuple[npt.NDArray[Any], ...]] = []
 
-    def add(self, block: Ints, fold: Ints, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], bits: Bools) -> None:
+    def add(
+        self, block: Ints, fold: npt.NDArray[np.int8], waker: npt.NDArray[Any], wakee: npt.NDArray[Any], bits: Bools
+    ) -> None:
         """Columns by wakeup; `bits`: (flag and candidate, wakeup)."""
         packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
         patterns, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_inverse=True)
         codes = [self._codes.setdefault(p.tobytes(), len(self._codes)) for p in patterns]
-        self._rows.append(
-            (block.astype(np.int32), fold.astype(np.int8), waker, wakee, np.array(codes, np.int32)[which])
-        )
+        self._rows.append((block.astype(np.int32), fold, waker, wakee, np.array(codes, np.int32)[which]))
 
     def settle(self, total: _Count) -> None:
         """Adds them to `total`, each candidate with the WF_SYNC that it infers."""
@@ -83,7 +83,6 @@ class _Doubtful:
         packed = np.frombuffer(b"".join(self._codes), np.uint8).reshape(len(self._codes), -1)
         bits = np.unpackbits(packed, axis=1, count=4 * self._k + 1).astype(np.bool_)
         sites = Sites.of(waker, wakee, self._names, np.ones(len(block), np.bool_))
-        heard = fold.astype(np.int64)
         telling = recorded_moves = bits[pattern, -1]
         blocks = len(total.telling)
         alike: dict[bytes, Ints] = {}
@@ -91,8 +90,8 @@ class _Doubtful:
             flags = bits[:, i : 4 * self._k : self._k]
             if flags.tobytes() not in alike:
                 agrees0, agrees1, moves0, moves1 = flags[pattern].T
-                inferred = by_fold(sites, evidence(sites.may, agrees0, agrees1), heard, FOLDS)
-                sync = inferred.sync[inferred.relation, heard]
+                inferred = by_fold(sites, evidence(sites.may, agrees0, agrees1), fold, FOLDS)
+                sync = inferred.sync[inferred.relation, fold]
                 agrees, moves = np.where(sync, agrees1, agrees0), np.where(sync, moves1, moves0)
                 telling = telling | moves
                 counted = (agrees, agrees & recorded_moves, moves)

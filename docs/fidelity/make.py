@@ -251,6 +251,8 @@ def summary(recordings: list[Measured]) -> Tables:
          [not failed for failed in compared if failed is not None]),
         ("from events: the skill aimed at for schbench, hackbench, messaging",
          [m.blind["skill"] >= targets.AIMS[targets.workload(m)] for m in aimed]),
+        ("from events, where A_prev is above 0.9: misses at most half of prev's",
+         [targets.quiet_misses(m.blind) for m in recordings if m.blind["moved"] and targets.quiet(m.blind)]),
         *((f"input audit: {name}", [targets.input_target(i) for m in probed for i in m.inputs
            if i["input"] == name]) for name in (*targets.INPUT_EXACT, "util")),
         ("idle share of throttled recordings against /proc/stat",

@@ -37,12 +37,17 @@ def quiet(fidelity: dict[str, Any]) -> bool:
     return bool(fidelity["prev_agreement"] > BUSY)
 
 
+def quiet_misses(fidelity: dict[str, Any]) -> bool:
+    """Whether a quiet recording has few enough of prev's misses."""
+    share = misses_of_prev(fidelity)
+    return share is None or share <= QUIET_MISSES
+
+
 def with_probes(fidelity: dict[str, Any]) -> list[str]:
     """What a probed recording with its probes fails of the target; empty: it holds."""
     failed = ["agreement"] if fidelity["agreement"] < AGREEMENT else []
     if quiet(fidelity):
-        share = misses_of_prev(fidelity)
-        return failed + (["misses"] if share is not None and share > QUIET_MISSES else [])
+        return failed + ([] if quiet_misses(fidelity) else ["misses"])
     limits = (("skill", "skill", SKILL), ("moved_agreement", "recall", MOVED), ("moved_precision", "precision", MOVED))
     return failed + [word for key, word, limit in limits if fidelity[key] is None or fidelity[key] < limit]
 

@@ -44,18 +44,42 @@ span AS (
     WHERE w.to_ns > w.from_ns
 ),
 
-truth AS (
+counted AS (
     SELECT
-        span.arm,
-        d.latency_ns,
-        CASE WHEN NOT d.chosen_idle THEN d.latency_ns - d.wakeup_ns END AS wait_ns,
-        d.chosen_cpu <> d.prev_cpu AS moved
-    FROM decision AS d JOIN span ON d.ts_ns >= span.from_ns AND d.ts_ns < span.to_ns
-    WHERE d.kind = code_decision_kind('wake') AND NOT d.censored AND d.latency_ns IS NOT NULL AND d.prio >= 100
-        AND d.class IN (
+        ts_ns,
+        latency_ns,
+        CASE WHEN NOT chosen_idle THEN latency_ns - wakeup_ns END AS wait_ns,
+        chosen_cpu <> prev_cpu AS moved
+    FROM decision
+    WHERE kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
+        AND class IN (
             code_decision_class('moved'), code_decision_class('stayed'), code_decision_class('pinned'),
             code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
         )
+),
+
+-- Spans by the parts of time that they touch, as long as the longest of the arm: a join by equality, which holds nothing.
+parts AS (
+    SELECT
+        arm,
+        from_ns,
+        to_ns,
+        step,
+        unnest(range(from_ns // step, (to_ns - 1) // step + 1)) AS part
+    FROM span JOIN (SELECT arm, max(to_ns - from_ns) AS step FROM span GROUP BY arm) USING (arm)
+),
+
+truth AS (
+    SELECT
+        parts.arm,
+        d.latency_ns,
+        d.wait_ns,
+        d.moved
+    FROM (
+        SELECT counted.*, lengths.arm, counted.ts_ns // lengths.step AS part
+        FROM counted CROSS JOIN (SELECT DISTINCT arm, step FROM parts) AS lengths
+    ) AS d JOIN parts ON parts.arm = d.arm AND parts.part = d.part
+    WHERE d.ts_ns >= parts.from_ns AND d.ts_ns < parts.to_ns
 ),
 
 model AS (

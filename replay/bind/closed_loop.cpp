@@ -52,9 +52,13 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "pulled_ns", o.pulled);
     take(d, "unseen_ns", o.unseen);
     take(d, "hole_ns", o.hole);
+    take(d, "waits_ns", o.waits);
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);
+    if (d.contains("reads"))
+        for (const auto& [first, next] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["reads"]))
+            o.reads.push_back({first, next});
     for (auto& scope : o.pulls) scope.fill(1);
     take(d, "pulls", o.pulls);
     if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));
@@ -209,6 +213,9 @@ class PyClosedLoop {
         d["pulled"] = s.pulled, d["left"] = s.left;
         d["idle_states"] = s.idle_states;
         d["servers"] = loop_.servers();
+        std::vector<std::pair<int64_t, int64_t>> readers;
+        for (const Pace& p : loop_.readers()) readers.emplace_back(p.first, p.next);
+        d["readers"] = readers;
         d["picks"] = s.picks, d["picks_right"] = s.picks_right;
         d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
         return d;
@@ -227,7 +234,7 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake", "block", "ask", "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake", "block", "ask", "read", "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

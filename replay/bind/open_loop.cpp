@@ -102,15 +102,17 @@ std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>
     return all;
 }
 
+std::vector<FirstFlips> hypotheses(const std::vector<std::tuple<uint32_t, float, float>>& rows) {
+    std::vector<FirstFlips> out;
+    for (const auto& [flips, grown, halved] : rows) out.push_back({flips, grown, halved});
+    return out;
+}
+
 ReplayOptions read_options(const nb::dict& o) {
     ReplayOptions r;
     r.sync = nb::cast<bool>(o["sync"]);
-    if (o.contains("first_flips")) {
-        r.first_flips.clear();
-        for (const auto& [flips, grown, halved] :
-             nb::cast<std::vector<std::tuple<uint32_t, float, float>>>(o["first_flips"]))
-            r.first_flips.push_back({flips, grown, halved});
-    }
+    if (o.contains("first_flips"))
+        r.first_flips = hypotheses(nb::cast<std::vector<std::tuple<uint32_t, float, float>>>(o["first_flips"]));
     if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one hypothesis expected");
     if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
     r.hz = nb::cast<uint32_t>(o["hz"]);
@@ -220,6 +222,10 @@ class PyOpenLoop {
         d["among"] = own_bool(std::move(among));
         d["equivalent"] = own_bool(std::move(equivalent));
         return d;
+    }
+
+    nb::object wide_under(const std::vector<std::tuple<uint32_t, float, float>>& first) const {
+        return own(loop_.wide_under(hypotheses(first)));
     }
 
     nb::dict answers() const {
@@ -486,6 +492,10 @@ void bind_open_loop(nb::module_& m) {
              "(engine/budget.hpp).")
         .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
              "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
+        .def("wide_under", &PyOpenLoop::wide_under, nb::arg("first_flips"),
+             nb::sig("def wide_under(self, first_flips: list[tuple[int, float, float]]) -> object"),
+             "With option panel, per decision of all parts run so far: bits of wake_wide() under up to 32 other "
+             "hypotheses; ends early where none asked any more.")
         .def("answers", &PyOpenLoop::answers, nb::sig("def answers(self) -> dict"),
              "Per decision of the part just run, with option panel: PanelAnswers of engine/panel.hpp; agreed and "
              "searched "

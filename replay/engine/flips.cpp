@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/flips.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -57,14 +58,11 @@ void FlipHypotheses::fork(TaskId parent, TaskId child) {
     rows_[child.v] = copy;
 }
 
-void FlipHypotheses::follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
-    if (!after.has_last_wakee || after.last_wakee != w.p) return;  // not called
-    const uint32_t switched = before.last_wakee != after.last_wakee || !before.has_last_wakee;
-    const auto now = static_cast<uint32_t>(w.jiffies);
-    Row& r = row(w.curr);
+void FlipHypotheses::count(TaskId curr, uint32_t now, bool switched) {
+    Row& r = row(curr);
     for (size_t h = 0; h < first_.size(); ++h) {
         const bool due = static_cast<int32_t>(now - (r.decay[h] + hz_)) > 0;
-        r.flips[h] = (due ? r.flips[h] >> 1 : r.flips[h]) + switched;
+        r.flips[h] = (due ? r.flips[h] >> 1 : r.flips[h]) + uint32_t{switched};
         r.decay[h] = due ? now : r.decay[h];
     }
 }
@@ -76,6 +74,33 @@ uint32_t FlipHypotheses::wide(TaskId curr, TaskId p, int factor) {
     for (size_t h = 0; h < first_.size(); ++h)
         bits |= static_cast<uint32_t>(wake_wide(a.flips[h], b.flips[h], factor)) << h;
     return bits;
+}
+
+void FlipCourse::woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row,
+                      int factor) {
+    if (steps_.size() == kMost) return;
+    const bool called = FlipHypotheses::called(w, after);
+    if (called || factor)
+        add({w.curr.v, w.p.v, static_cast<uint32_t>(w.jiffies), static_cast<uint32_t>(row),
+             static_cast<uint8_t>(factor), called, FlipHypotheses::switched(before, after), false});
+}
+
+std::vector<uint32_t> FlipCourse::wide(const std::vector<FirstFlips>& first, uint32_t hz) const {
+    FlipHypotheses flips(first, hz);
+    flips.begin(start_, rates_);
+    std::vector<uint32_t> out;
+    for (const Step& s : steps_) {
+        const TaskId curr(s.curr), p(s.p);
+        if (s.fork) {
+            flips.fork(curr, p);
+            continue;
+        }
+        if (s.called) flips.count(curr, s.jiffies, s.switched);
+        if (!s.factor) continue;
+        out.resize(std::max<size_t>(out.size(), s.row + size_t{1}));
+        out[s.row] = flips.wide(curr, p, s.factor);
+    }
+    return out;
 }
 
 void KnownFlips::see(TaskId t, uint32_t flips) {

@@ -43,7 +43,17 @@ class FlipHypotheses {
     void know(TaskId t, uint32_t flips) { row(t).flips.fill(flips); }
     void fork(TaskId parent, TaskId child);
     /// Does to the waker what record_wakee() did to it between these two states.
-    void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after);
+    void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
+        if (called(w, after)) count(w.curr, static_cast<uint32_t>(w.jiffies), switched(before, after));
+    }
+    /// record_wakee() of the waker at `now`; `switched`: to another wakee than before.
+    void count(TaskId curr, uint32_t now, bool switched);
+    static bool called(const Wakeup& w, const PolicyState::Task& after) {
+        return after.has_last_wakee && after.last_wakee == w.p;
+    }
+    static bool switched(const PolicyState::Task& before, const PolicyState::Task& after) {
+        return before.last_wakee != after.last_wakee || !before.has_last_wakee;
+    }
     /// Bit h: wake_wide() under the h-th.
     uint32_t wide(TaskId curr, TaskId p, int factor);
 
@@ -59,6 +69,34 @@ class FlipHypotheses {
     uint32_t start_ = 0;
     std::vector<float> rates_;
     std::vector<Row> rows_;
+};
+
+/// What changes wakee_flips in a recording and who asks for them, so that more hypotheses can be tried than were at first.
+/// It ends after kMost steps: by then the flips that tasks began with have been halved often enough.
+class FlipCourse {
+  public:
+    void begin(uint64_t jiffies, const std::vector<float>& rates) { start_ = jiffies, rates_ = rates; }
+    void fork(TaskId parent, TaskId child) { add({parent.v, child.v, 0, 0, 0, false, false, true}); }
+    /// The decision in `row` of the recording; `factor` of wake_wide(), 0 where it is not asked for.
+    void woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row,
+              int factor);
+    /// Per row: bit h: wake_wide() under the h-th hypothesis.
+    std::vector<uint32_t> wide(const std::vector<FirstFlips>& first, uint32_t hz) const;
+
+  private:
+    struct Step {
+        uint32_t curr, p;  ///< or parent and child
+        uint32_t jiffies, row;
+        uint8_t factor;
+        bool called, switched, fork;
+    };
+    static constexpr size_t kMost = size_t{1} << 20;
+    void add(const Step& s) {
+        if (steps_.size() < kMost) steps_.push_back(s);
+    }
+    std::vector<Step> steps_;
+    uint64_t start_ = 0;
+    std::vector<float> rates_;
 };
 
 /// wakee_flips as far as they are certain: from one recorded value of a task or of an ancestor on, by events and the rule

@@ -43,6 +43,9 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
+    std::vector<Ns> listing = opt_.settle;
+    for (Ns& ns : listing) ns = static_cast<Ns>(kListing * static_cast<double>(ns));
+    machine_.set_listing(std::move(listing));
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
@@ -85,7 +88,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
             const uint64_t at = jiffies(b.waking.ts[0]);
             for (Instance& in : instances_)
                 if (in.flips) in.flips->begin(at, rates);
-            if (panel_) panel_->flips.begin(at, rates);
+            if (panel_) panel_->flips.begin(at, rates), panel_->course.begin(at, rates);
             certain_.begin(at, opt_.hz);
         }
         for (int c = 0; c < topo_.n_cpus;
@@ -214,7 +217,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                     const TaskId parent(b.fork.task[i]), child(b.fork.child[i]);
                     in.policy->fork(parent, child, Cpu(b.fork.cpu[i]));
                     if (in.flips) in.flips->fork(parent, child);
-                    if (panel_) panel_->flips.fork(parent, child);
+                    if (panel_) panel_->flips.fork(parent, child), panel_->course.fork(parent, child);
                     if (in.own && opt_.log_inputs) certain_.fork(parent, child);
                 }
                 break;
@@ -517,7 +520,7 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     if (only.irq) machine_.set_irq_load(only.irq);
     take_private(only.policy->memory(), seen, w.p, topo_.llc[w.prev.v]);
     if (seen.flips) panel_->flips.know(w.p, *seen.flips);
-    const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_);
+    const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_, first_row_);
     if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
     if (panel_->load_of_prev) machine_.asked_load(machine_.task(w.p), w.prev);
     return counts ? answer : chosen;

@@ -201,6 +201,11 @@ class OpenLoop {
     const InputLog& inputs() const { return log_; }
     /// Of the part just run, with ReplayOptions::panel.
     const PanelAnswers& answers() const { return answers_; }
+    /// Per decision of the recording so far, with ReplayOptions::panel: PanelAnswers::wide under other hypotheses. Ends where
+    /// no decision asked for it any more, or FlipCourse ends.
+    std::vector<uint32_t> wide_under(const std::vector<FirstFlips>& first) const {
+        return panel_ ? panel_->course.wide(first, opt_.hz) : std::vector<uint32_t>{};
+    }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }
     /// From now on accounts for the misses of the policy that stands for the recorded kernel. `flips`: of an earlier run over
@@ -212,6 +217,9 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
+    /// From the end of a search until its wakee is on a wake list, in parts of ReplayOptions::settle. Probed recordings of
+    /// 6.1 to 7.2 come out alike from 0.2 to 0.5.
+    static constexpr double kListing = 0.4;
     void take(const Shape& s);
     uint64_t jiffies(Ns ts) const {
         const Ns tick = 1'000'000'000 / opt_.hz;

@@ -99,7 +99,7 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
 }
 
 Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
-               PanelAnswers& out) {
+               PanelAnswers& out, int64_t first_row) {
     PolicyState& s = policy.memory();
     s.task(std::max(w.p, w.curr));
     if (!s.buddies.empty()) s.buddy(std::max(w.p, w.curr));
@@ -132,6 +132,9 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
     if (factor && (narrow.looked & kFlips)) {
         wide = flips.wide(w.curr, w.p, *factor);
     }
+    if (wakes)
+        course.woke(w, before_.curr, after_.curr, first_row + static_cast<int64_t>(row),
+                    factor && (narrow.looked & kFlips) ? *factor : 0);
     out.wide[row] = wide;
     const auto all = static_cast<uint32_t>((uint64_t{1} << flips.size()) - 1);
     Cpu answer = narrow.cpu;

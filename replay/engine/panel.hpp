@@ -37,11 +37,13 @@ class Panel {
   public:
     /// `scans`: values of nr_idle_scan that are tried, at most kMostScans. Throws std::invalid_argument.
     Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans);
-    /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`. `told_sync`: recorded, so that there is
+    /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`, counted from `first_row` of the
+    /// recording. `told_sync`: recorded, so that there is
     /// nothing to try. Returns what it answers under the first hypothesis, the flag clear; that is what stays in its state.
     Cpu ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
-            PanelAnswers& out);
+            PanelAnswers& out, int64_t first_row);
     FlipHypotheses flips;
+    FlipCourse course;
     /// Loads that some asking compared, of the latest decision.
     bool load_of_prev = false, load_of_waker = false;
 

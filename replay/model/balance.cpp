@@ -40,9 +40,10 @@ void Machine::balance_by_ticks() {
     const Ns now = jiffy();
     if (now <= std::exchange(ticked_, now)) return;
     bool kicks = false;
+    const Ns tick = last_tick();
     for (uint16_t c = 0; c < cpus_.size(); ++c) {
         if (view_.nr[c] == 0) continue;
-        catch_up(Cpu(c));
+        catch_up(Cpu(c), tick);
         balance(Cpu(c), false, now);
         const CpuMask& llc = topo_.llc_span[topo_.llc[c].v];
         kicks = kicks || view_.nr[c] > 1 || (llc & view_.idle).count() + 1 < llc.count();
@@ -63,10 +64,11 @@ void Machine::balance(Cpu c, bool is_idle, Ns jiffy) {
 
 void Machine::write_idle_scan(Llc llc) {
     int64_t sum = 0;
+    const Ns tick = last_tick();
     const std::vector<Cpu>& cpus = balancer_.cpus(llc);
     for (Cpu i : cpus) {
         if (!topo_.llc_span[llc.v].test(i)) continue;  // offline
-        catch_up(i);
+        catch_up(i, tick);
         const CpuState& s = cpus_[i.v];
         sum += std::min(std::max(s.pelt.util_avg, s.util_est), view_.cap[i.v]);
     }

@@ -165,7 +165,20 @@ class EventOrder {
             if (s) f(static_cast<Event>(s >> kRowBits), static_cast<size_t>(s & kRowMask));
     }
 
+    /// As walk(), and calls soon(Event, row) some events earlier: to fetch what f() will look at.
+    template <class Soon, class F>
+    void walk(Soon soon, F f) const {
+        const auto call = [](uint32_t s, auto& g) {
+            if (s) g(static_cast<Event>(s >> kRowBits), static_cast<size_t>(s & kRowMask));
+        };
+        for (size_t k = 0; k < slots_.size(); ++k) {
+            if (k + kSoon < slots_.size()) call(slots_[k + kSoon], soon);
+            call(slots_[k], f);
+        }
+    }
+
   private:
+    static constexpr size_t kSoon = 4;
     static constexpr int kRowBits = 28;
     static constexpr uint32_t kRowMask = (1u << kRowBits) - 1;
     static constexpr int64_t kMaxSpan = int64_t{1} << kRowBits;

@@ -128,13 +128,31 @@ void Machine::uncount(Task& t, bool moves) {
 }
 
 /// It is on its way to `c`.
-void Machine::expect(Task& t, Cpu c, std::optional<Cpu> by) {
+void Machine::expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by) {
     t.cpu = c;
     t.pending = true;
-    t.listed = !by || lists(*by, c);
-    if (!t.listed) return;
+    if (by && !lists(*by, c)) return;
+    if (const Ns after = by && by->v < listing_.size() ? listing_[by->v] : 0)
+        unlisted_.push_back({id, c, now_ + after});
+    else
+        list(t, c);
+}
+
+/// From now on the others see it in the wake list of `c`.
+void Machine::list(Task& t, Cpu c) {
+    t.listed = true;
     cpus_[c.v].pending += 1;
     refresh(c);
+}
+
+void Machine::list_due() {
+    std::erase_if(unlisted_, [&](const Listing& x) {
+        Task& t = tasks_[x.p.v];
+        if (!t.pending || t.cpu != x.to || t.listed) return true;
+        if (now_ < x.at) return false;
+        list(t, x.to);
+        return true;
+    });
 }
 
 void Machine::drop_pending(Task& t) {
@@ -222,9 +240,8 @@ void Machine::start(Task& t, Cpu c) {
 }
 
 /// As accrue(), to what the kernel's last update of a CPU without an event since can have been: a tick, if it is busy.
-void Machine::catch_up(Cpu c) {
+void Machine::catch_up(Cpu c, Ns tick) {
     if (!averages_) return;
-    const Ns tick = now_ - (now_ - tick_phase_) % tick_;
     if (view_.nr[c.v] == 0 || tick <= cpus_[c.v].updated) return;
     const Ns now = std::exchange(now_, tick);
     accrue(c);
@@ -238,8 +255,9 @@ void Machine::catch_up(Cpu c) {
 
 /// Groups learn of the load on all CPUs at every tick.
 void Machine::tick_all() {
-    next_tick_ = now_ - (now_ - tick_phase_) % tick_ + tick_;
-    for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c));
+    const Ns tick = last_tick();
+    next_tick_ = tick + tick_;
+    for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c), tick);
     if (!watches_limits_) return;
     for (uint16_t c = 0; c < cpus_.size(); ++c)
         if (cpus_[c].runs_fair) account(tasks_[cpus_[c].curr.v].group, Cpu(c));
@@ -274,7 +292,7 @@ void Machine::attach(Task& t, Cpu c) {
         if (!t.group) cpus_[t.attached.v].pelt.detach(t.pelt);  // else dequeue() has taken it off
         publish(t.attached);
     } else {  // a sleeper decays as far as its old CPU's averages did; what that leaves out of an idle time comes after (6.0+)
-        catch_up(t.attached);
+        catch_up(t.attached, last_tick());
         const CpuState& from = cpus_[t.attached.v];
         const bool idle = from.curr_known && is_idle_task(from.curr);
         QueuePelt& left = queue(t, t.attached);
@@ -345,8 +363,9 @@ void Machine::set_clock_offset(Ns ahead) {
 }
 
 bool Machine::overutilised() {
+    const Ns tick = last_tick();
     for (size_t i = 0; i < cpus_.size(); ++i) {
-        catch_up(Cpu(static_cast<uint16_t>(i)));
+        catch_up(Cpu(static_cast<uint16_t>(i)), tick);
         const int64_t util = std::max(cpus_[i].pelt.util_avg, cpus_[i].util_est);
         if (util * 1280 >= int64_t{view_.cap[i]} * 1024) return true;
     }
@@ -354,10 +373,11 @@ bool Machine::overutilised() {
 }
 
 void Machine::look_at_all() {
+    const Ns tick = last_tick();
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         const CpuState& s = cpus_[i];
-        catch_up(c);
+        catch_up(c, tick);
         slow_.pending.assign(c, s.pending > 0);
         slow_.blocked_load[i] = s.pelt.load_avg;
         slow_.util[i] = s.pelt.util_avg;
@@ -383,10 +403,15 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
 
 void Machine::refresh(Cpu c) {
     const CpuState& s = cpus_[c.v];
-    const bool idle = s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending == 0 && online_.test(c);
-    view_.idle.assign(c, idle);
-    view_.avail.assign(c, idle);
-    view_.sidle.assign(c, view_.nr[c.v] > 0 && view_.nr[c.v] == s.idle_h);
+    const int32_t nr = view_.nr[c.v];
+    const size_t word = c.v >> 6;
+    const uint64_t bit = uint64_t{1} << (c.v & 63);
+    const auto put = [&](CpuMask& set, bool on) { set.w[word] = on ? set.w[word] | bit : set.w[word] & ~bit; };
+    const bool idle = nr == 0 && s.pending == 0 && s.curr_known && is_idle_task(s.curr) && (online_.w[word] & bit);
+    put(view_.idle, idle);
+    put(view_.avail, idle);
+    put(view_.sidle, nr > 0 && nr == s.idle_h);
+    put(deep_, nr > 2);
 }
 
 void Machine::resync(Cpu c, Ns ts) {
@@ -444,6 +469,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     // A switch to a task that just woke on an idle CPU skips the clock update: it runs since its wakeup (rq_clock_skip_update).
     now_ = is_idle_task(prev) && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
     cpu.woken = TaskId(kNoTask);
+    if (!unlisted_.empty()) list_due();
     ++counts_.switches;
     grow(prev);
     grow(next);
@@ -541,7 +567,7 @@ void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::option
     drop_pending(t);
     uncount(t);
     t.state = State::waking;
-    expect(t, chosen, by);
+    expect(p, t, chosen, by);
     if (!table_.wakeups && !on_cpu) on_wakeup(p, prio, chosen, now_);
 }
 
@@ -581,7 +607,7 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
         case State::waking: {  // part of its own placement
             if (t.cpu == dest) break;
             drop_pending(t);
-            expect(t, dest, by);
+            expect(p, t, dest, by);
             break;
         }
         case State::queued:
@@ -622,9 +648,11 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     view_.now = now_ = ts;
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
+    if (!unlisted_.empty()) list_due();
     if (!waits_.empty()) look_for_held();
-    catch_up(prev);
-    catch_up(waker);
+    const Ns tick = last_tick();
+    catch_up(prev, tick);
+    catch_up(waker, tick);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
     if (!balances_ && averages_) balance_by_ticks();
 }

@@ -91,6 +91,12 @@ class Machine {
     void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                std::optional<int32_t> nr_idle_scan);
 
+    /// CPUs with more than two tasks, the running one included.
+    const CpuMask& deep() const { return deep_; }
+    /// An event of `t` comes soon.
+    void expect(TaskId t) const {
+        if (t.v < tasks_.size()) __builtin_prefetch(&tasks_[t.v]), __builtin_prefetch(&tasks_[t.v].blocked_at);
+    }
     const View& view() const { return view_; }
     /// Exit latencies per CPU and cpuidle state, in any unit. Where none are known the states count by their number: a
     /// deeper one takes longer to leave.
@@ -175,6 +181,8 @@ class Machine {
     }
     /// After a copy: the View refers to this machine again.
     void rebind() { view_.slow = &slow_; }
+    /// How long after a placement its wakee is on the wake list of the CPU that it is to go to, by the waker's CPU.
+    void set_listing(std::vector<Ns> after) { listing_ = std::move(after); }
     /// From now on no event tells when the load balancer runs.
     void balances_at_ticks() { balances_ = false; }
     /// An RT or deadline task runs on `c`.
@@ -270,7 +278,9 @@ class Machine {
     void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
-    void expect(Task& t, Cpu c, std::optional<Cpu> by);
+    void expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by);
+    void list(Task& t, Cpu c);
+    void list_due();
     void drop_pending(Task& t);
     bool lists(Cpu by, Cpu c) const;
     void enqueue(TaskId id, Task& t, Cpu c);
@@ -280,7 +290,8 @@ class Machine {
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
     void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
-    void catch_up(Cpu c);
+    void catch_up(Cpu c, Ns tick);
+    Ns last_tick() const { return now_ - (now_ - tick_phase_) % tick_; }
     void tick_all();
     void update_blocked(Cpu c);
     void balance(Cpu c, bool is_idle, Ns jiffy);
@@ -321,13 +332,20 @@ class Machine {
     const Topology& topo_;
     const TaskTable& table_;
     View view_;
-    CpuMask online_;
+    CpuMask online_, deep_;
     std::vector<CpuState> cpus_;
     GroupQueues groups_;
     std::vector<Task> tasks_;
     std::vector<Held> held_;  ///< by limited group and CPU: it is throttled there
     std::vector<Quota> quotas_;  ///< by group; of those with a limit
     Ns next_period_ = std::numeric_limits<Ns>::max();
+    struct Listing {
+        TaskId p;
+        Cpu to{};
+        Ns at = 0;
+    };
+    std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
+    std::vector<Ns> listing_;
     bool watches_limits_ = false;
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when

@@ -10,7 +10,7 @@ from rewake.analysis import accounts, audit, budget
 NAMES = ("sync", "load")
 
 
-def compared() -> audit.Audit:
+def compared(inferred: tuple[str, ...] = ()) -> audit.Audit:
     n = 5
     zeros = np.zeros(n, np.int64)
     model = dict.fromkeys(audit.ORIGINS, zeros) | {"load": np.array([9, 100, 211, 1000, 7])}
@@ -19,7 +19,7 @@ def compared() -> audit.Audit:
     truth["sync"] = np.array([0, 1, 0, 0, 0]), np.zeros(n, np.bool_)
     late = np.array([False, True, True, True, True])
     warm = {"load": (np.array([0, 5, 200, 1200, 0]), np.array([1, 1, 1, 0, 1], np.uint8))}
-    return audit.compare("linux-6.1", model, truth, late, 250, warm, [("stayed", 7, 6)])
+    return audit.compare("linux-6.1", model, truth, late, 250, warm, [("stayed", 7, 6)], inferred)
 
 
 def test_the_audit_leaves_out_the_warm_up_and_what_was_not_probed() -> None:
@@ -37,6 +37,11 @@ def test_an_input_past_its_own_warm_up_is_counted_over_all_decisions() -> None:
     found = {i.input: i for i in compared().inputs}
     assert (found["load"].warm, found["load"].warm_exact) == (3, 2 / 3), "the fourth is not, the fifth was not probed"
     assert (found["sync"].warm, found["sync"].warm_exact) == (None, None)
+
+
+def test_an_input_inferred_in_this_recording_only_is_called_so() -> None:
+    assert {i.input: i.origin for i in compared().inputs} == {"sync": "inferred", "load": "reconstructed"}
+    assert {i.input: i.origin for i in compared(("load",)).inputs} == {"sync": "inferred", "load": "inferred"}
 
 
 def test_the_audit_as_table_and_plain() -> None:

@@ -48,6 +48,31 @@ TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
     EXPECT_EQ(flips(0), 17u);
 }
 
+TEST(Flips, TheirCourseAnswersForHypothesesThatNobodyFollowed) {
+    const std::vector<FirstFlips> first{{0, 0, 0}, {16, 0, 0}, {40, 0, 0.5}, {64, 0.5f, 0.5f}};
+    const std::vector<float> rates(60, 8);
+    FlipHypotheses all(first, kHz);
+    FlipCourse course;
+    all.begin(kStart, rates), course.begin(kStart, rates);
+    PolicyState s;
+    std::vector<uint32_t> expected;
+    for (uint32_t i = 0; i < 60; ++i) {
+        if (i == 20) all.fork(kWaker, TaskId{3}), course.fork(kWaker, TaskId{3});
+        Wakeup w;
+        w.curr = kWaker, w.p = TaskId{1 + i % 4}, w.jiffies = kStart + 20 * i;
+        const PolicyState::Task before = s.task(kWaker);
+        if (i % 5 != 4) record_wakee(s, kWaker, w.p, w.jiffies, kHz);  // else it is not called
+        all.follow(w, before, s.task(kWaker));
+        const int factor = i % 7 == 6 ? 0 : 2;
+        expected.push_back(factor ? all.wide(kWaker, w.p, factor) : 0);
+        course.woke(w, before, s.task(kWaker), i, factor);
+    }
+    EXPECT_EQ(course.wide(first, kHz), expected);
+    EXPECT_NE(std::count(expected.begin(), expected.end(), 0u), 60);
+    const std::vector<uint32_t> one = course.wide({first[2]}, kHz);
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i], expected[i] >> 2 & 1) << i;
+}
+
 TEST(Flips, AreCertainFromOneRecordedValueOn) {
     KnownFlips certain;
     certain.begin(kStart, kHz);

@@ -341,6 +341,24 @@ TEST_F(Loads, AnIdleCpuIsBusyWithAWakeListButNotWhileTheWakerQueues) {
     }
 }
 
+TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
+    build({1024, 1024});
+    machine_->set_listing({2'000, 0});
+    runs(kMs, 0, 0, 4);
+    runs(kMs, 1, 1, 5);
+    runs(2 * kMs, 1, 5, 1);
+    const auto idle_after = [&](Ns ns) {
+        machine_->advance(2 * kMs + ns, Cpu(1), Cpu(0));
+        return machine_->view().avail.test(Cpu(1));
+    };
+    EXPECT_TRUE(idle_after(1'000));
+    machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));
+    EXPECT_TRUE(idle_after(2'999));
+    EXPECT_FALSE(idle_after(3'000));
+    machine_->on_wakeup(TaskId(6), 120, Cpu(1), 2 * kMs + 4'000);
+    EXPECT_FALSE(idle_after(5'000));
+}
+
 TEST_F(Loads, AnEstimateWaitsForTheEndOfAPeriod) {
     runs(kMs, 0, 0, 4);
     runs(101 * kMs, 0, 4, 0);

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import interrupts, simulate
+from resimulated import COSTS, OPTIONS, interrupts, simulate
 from world import World, schedules
 
+from rewake.replay import _engine
 from rewake.replay.simulate import FEWEST_PULLS, _pull_rates
 
 
@@ -226,6 +228,50 @@ def test_real_time_is_reserved_and_not_re_run() -> None:
     assert result["cpu_ns"] == 70_000 and result["broken"] == 0
 
 
+def reading(extra: Sequence[int]) -> World:
+    """Tasks 5 to 7 run on CPUs of their own and wake task 4 in turn: it reads one message in 10 us, `extra` ones in 5
+    us each, and sleeps."""
+    w = World(4, 8)
+    for cpu, task in enumerate((5, 6, 7), start=1):
+        w.runs(0, cpu, cpu, task)
+    for k, more in enumerate(extra):
+        t, sender = 100_000 * (k + 1), k % 3
+        w.waking(t, sender + 1, 4, 0, sender + 5).wakeup(t + 1000, 0, 4, 0, curr=0)
+        w.runs(t + 3000, 0, 0, 4).runs(t + 13_000 + 5000 * more, 0, 4, 0)
+    for cpu, task in enumerate((5, 6, 7), start=1):
+        w.runs(100_000 * (len(extra) + 1), cpu, task, cpu)
+    return w
+
+
+PACES = [(-1, 0)] * 4 + [(10_000 * 1024, 5_000 * 1024)] + [(-1, 0)] * 3
+
+
+def test_a_reader_is_found_by_who_wakes_it_and_how_little_it_works() -> None:
+    w = reading([0, 1, 2] * 10)
+    batches = w.batches()
+    loop = _engine.ClosedLoop(w.recorded(), [], 0, OPTIONS, [], [], [COSTS], interrupts(()), w.running(batches), 1)
+    loop.run(batches[0], w.decisions().parts[0])
+    assert loop.survey()["readers"] == [*PACES[:5], *[(-1, 0)] * 3]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=4, max_size=20))
+def test_messages_change_nothing_while_all_goes_as_recorded(extra: list[int]) -> None:
+    w = reading(extra)
+    end = 100_000 * (len(extra) + 1)
+    (plain,), _ = simulate(w, (0, 0, end, end), "prev")
+    (result,), script = simulate(w, (0, 0, end, end), "prev", reads=PACES)
+    assert sum(kind == "read" for _, kind, _ in script["tasks"][4]["ops"]) == sum(extra)
+    sent = [stim for task in (5, 6, 7) for _, kind, stim in script["tasks"][task]["ops"] if kind == "wake"]
+    assert len(sent) == sum(extra) + len(extra)
+    for name, column in result.pop("woken").items():
+        np.testing.assert_array_equal(column, plain["woken"][name])
+    plain.pop("woken")
+    assert {k: v for k, v in result.items() if k != "events"} == {k: v for k, v in plain.items() if k != "events"}
+    (beside,), _ = simulate(w, (0, 0, end, end), "waker", reads=PACES)
+    assert beside["broken"] == 0 and beside["wakeups"] <= plain["wakeups"], "none is added where none was lost"
+
+
 def on_cpu(world: World) -> dict[int, int]:
     """CPU time of each task by the switches, ns."""
     spent: dict[int, int] = {}
@@ -283,6 +329,11 @@ def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int
     results, _ = simulate(
         world, (0, 0, last, last + 1), "prev", "irq-aware", "oracle-idle", handlers=handlers, move_factor=3.0,
         scan_ns=50, smt=0.7, serves=[True] * world.n_tasks, asks=[True] * world.n_tasks,
+    )  # fmt: skip
+    assert sum(r["broken"] for r in results) == 0
+    results, _ = simulate(
+        world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", handlers=handlers, move_factor=3.0, pull_ns=6000,
+        balance="recorded-rate", reads=[(1024 * (1 + last // 400), 512 * (1 + last // 400))] * world.n_tasks,
     )  # fmt: skip
     assert sum(r["broken"] for r in results) == 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import tracedat
 from hypothesis import given, settings
@@ -20,7 +21,19 @@ from rewake.importing import import_trace
 from rewake.replay import _engine, inputs, recorded
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import BLOCK_NS, FIRST_FLIPS, FOLDS, MODES, Asked, FirstFlips, fold_of, infer, scan_values
+from rewake.replay.unseen import (
+    BLOCK_NS,
+    CLOSER,
+    FIRST_FLIPS,
+    FOLDS,
+    MODES,
+    Asked,
+    FirstFlips,
+    between,
+    fold_of,
+    infer,
+    scan_values,
+)
 
 VALUES = [0, 2, 4]
 MS = 1_000_000
@@ -122,6 +135,25 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
     assert found.first_flips == (FirstFlips(0), FirstFlips(16))
     assert found.flips is not None
     assert found.flips.tolist() == [0] + [1] * (n - 1), "before the first vote the lowest"
+    near = between(FirstFlips(16))
+
+    def wide_under(first: list[FirstFlips]) -> npt.NDArray[np.uint32]:
+        """Of the closer ones only one comes out as recorded; nothing is told of the last decisions."""
+        assert first == near
+        return np.full(n - 4, 1 << near.index(FirstFlips(20)), np.uint32)
+
+    assert infer(asked, "auto", [], 1, names, wide_under).first_flips == (FirstFlips(20),)
+    assert infer(asked, "causal", [], 1, names, wide_under).first_flips == found.first_flips
+
+
+def test_closer_hypotheses_lie_between_the_neighbours() -> None:
+    assert [h.flips for h in between(FirstFlips(64))] == [64, 40, 48, 56, 72, 80, 88]
+    assert [h.flips for h in between(FirstFlips(0))] == [0, 2, 4, 6, 8, 10, 12, 14]
+    for h in FIRST_FLIPS:
+        near = between(h)
+        assert near[0] == h
+        assert len(near) <= CLOSER + 1
+        assert {n[1:] for n in near} == {h[1:]}
 
 
 # No outcome comes back.

@@ -44,6 +44,8 @@ void Simulation::begin() {
         const TaskId id(static_cast<uint32_t>(i));
         t.script = script_.script(id);
         t.shared = i < script_.shared.size() && script_.shared[i];
+        if (!opt_.pinned && i < opt_.reads.size()) t.pace = opt_.reads[i];
+        t.shared = t.shared || t.pace.first > 0;
         t.free = table_.allowed(id).n >= table_.masks[0].n;
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;
@@ -55,7 +57,8 @@ void Simulation::begin() {
         if (fair_.queued(id) && !there) fair_.dequeue(id, false);
         if (!t.script) continue;
         out_.ends += has_end(*t.script);
-        if (!t.script->ops.empty()) t.left = t.script->ops.front().work;
+        t.ops = t.script->ops.data(), t.n_ops = static_cast<uint32_t>(t.script->ops.size());
+        if (t.n_ops > 0) t.left = t.ops->work;
         t.waits_for = t.script->first;
         t.asleep_at = now_;
         if (serves(id)) t.step = t.script->step();

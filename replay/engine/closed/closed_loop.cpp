@@ -32,7 +32,10 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
           machine_),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       rivals_(static_cast<size_t>(topo.n_cpus)),
+      origins_(tasks.tasks.size()),
       serving_(tasks.tasks.size()),
+      reading_(tasks.tasks.size()),
+      since_(static_cast<size_t>(topo.n_cpus), -1),
       running_(std::move(running)),
       migration_cost_(recorded.migration_cost),
       threads_(std::max(1u, threads)) {
@@ -71,7 +74,19 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
     }
     size_t row = 0;
     auto opens = [&](int64_t id) { return row < d.n && d.event_id[row] == id; };
-    order_.walk([&](Event e, size_t i) {
+    const auto expect = [&](uint32_t task) {
+        const TaskId t(task);
+        machine_.expect(t);
+        fair_.expect(t);
+        for (auto& w : open_) w->builder.expect(t);
+    };
+    const auto soon = [&](Event e, size_t i) {
+        if (e == Event::sw)
+            expect(b.sw.prev_task[i]), expect(b.sw.next_task[i]);
+        else if (e == Event::waking)
+            expect(b.waking.task[i]);
+    };
+    order_.walk(soon, [&](Event e, size_t i) {
         const HeadColumns* head = nullptr;
         switch (e) {
             case Event::sw: head = &b.sw; break;
@@ -87,7 +102,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             default: return;
         }
         const Ns ts = head->ts[i];
-        reach(ts);
+        if (ts >= reach_at_) reach(ts);
         if (opens(head->id[i])) {
             const Opening o = opening(d, row);
             for (auto& w : open_) w->builder.on_opening(o, ts);
@@ -101,24 +116,30 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     fair_.leave(o.p), fifo_.leave(o.p);
                 }
             }
+            const bool searched = o.cls == DecisionClass::moved && o.chosen != o.prev && o.waker_known;
+            if (searched && o.chosen != o.waker && !arms_.empty() && arms_.front().options.at_least(5, 14))
+                origins_[o.p.v] = {true, o.prev};
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
+                if (by_task) reading_.woken(o.p, o.curr);
             }
             ++row;
         }
-        for (auto& w : open_) switch (e) {
-                case Event::sw: w->builder.on_switch(b.sw, i); break;
-                case Event::fork: w->builder.on_fork(TaskId(b.fork.child[i])); break;
+        const bool cuts = e == Event::sw || e == Event::fork || e == Event::migrate || e == Event::irq;
+        for (size_t k = cuts ? 0 : open_.size(); k < open_.size(); ++k)
+            switch (ScriptBuilder& builder = open_[k]->builder; e) {
+                case Event::sw: builder.on_switch(b.sw, i); break;
+                case Event::fork: builder.on_fork(TaskId(b.fork.child[i])); break;
                 case Event::migrate: {
                     const bool known = b.migrate.cause && !(b.migrate.cause_null && b.migrate.cause_null[i]);
-                    w->builder.on_migrate(b.migrate, i,
-                                          known ? std::optional(static_cast<Cause>(b.migrate.cause[i])) : std::nullopt);
+                    builder.on_migrate(b.migrate, i,
+                                       known ? std::optional(static_cast<Cause>(b.migrate.cause[i])) : std::nullopt);
                     break;
                 }
                 case Event::irq:
                     if (b.irq.kind)
-                        w->builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
+                        builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
                     break;
                 default: break;
             }
@@ -127,7 +148,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         machine_.apply(b, e, i);
         if (fair_.any()) follow_limits(ts);
         follow(b, e, i);
-        for (auto& w : open_) w->builder.on_time(ts, machine_.view().nr);
+        if (ts >= sample_at_) sample(ts);
     });
     first_row_ += static_cast<int64_t>(d.n);
 }
@@ -148,17 +169,29 @@ void ClosedLoop::reach(Ns ts) {
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
-        open_.push_back(std::make_unique<Open>(
-            Open{next_, machine_, fair_, fifo_, irq_,
-                 ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks)}));
+        open_.push_back(std::make_unique<Open>(Open{
+            next_, machine_, fair_, fifo_, irq_, origins_,
+            ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, reads())}));
         open_.back()->at.rebind();
+        sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
         ++next_;
     }
     close(ts);
+    reach_at_ = next_ < plan_.size() ? plan_[next_].from : std::numeric_limits<Ns>::max();
+    if (!open_.empty()) reach_at_ = std::min(reach_at_, open_.front()->builder.horizon() + 1);
+}
+
+void ClosedLoop::sample(Ns ts) {
+    sample_at_ = std::numeric_limits<Ns>::max();
+    for (auto& w : open_) {
+        w->builder.on_time(ts, machine_.view().nr);
+        sample_at_ = std::min(sample_at_, w->builder.sample_at());
+    }
 }
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
+    if (reads()) add_messages(script, arms_.front().options.reads, arms_.front().options.serves, w.builder.stretches());
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (!arms_.empty() && !arms_.front().options.pinned) expect_answers(script, arms_.front().options.serves);
     if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
@@ -175,6 +208,11 @@ void ClosedLoop::simulate(Open& w) {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
+            for (size_t i = 0; arm.policy && i < w.origins.size(); ++i)
+                if (w.origins[i].known) {
+                    PolicyState::Task& own = arm.policy->memory().task(TaskId(static_cast<uint32_t>(i)));
+                    own.has_recent = true, own.recent = w.origins[i].cpu;
+                }
             Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
                            w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
@@ -352,8 +390,12 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (state >= survey_.idle_states.size()) survey_.idle_states.resize(state + 1);
         ++survey_.idle_states[state];
     } else if (e == Event::sw) {
-        if (!machine_.is_idle_task(TaskId(b.sw.prev_task[i])) && !still_runnable(b.sw.prev_state[i]))
-            serving_.sleeps(TaskId(b.sw.prev_task[i]), b.sw.ts[i]);
+        const TaskId prev(b.sw.prev_task[i]);
+        const Ns since = std::exchange(since_[b.sw.cpu[i]], b.sw.ts[i]);
+        if (!machine_.is_idle_task(prev) && since >= 0)
+            reading_.ran(prev, (b.sw.ts[i] - since) * topo_.cap_orig[b.sw.cpu[i]]);
+        if (!machine_.is_idle_task(prev) && !still_runnable(b.sw.prev_state[i]))
+            serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev);
         if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
         const Cpu c(b.sw.cpu[i]);
         bool near = false, far = false;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,7 @@ class ClosedLoop {
     /// Without arms only: there is nothing else to do then.
     const Survey& survey() const { return survey_; }
     std::vector<bool> servers() const { return serving_.servers(); }
+    std::vector<Pace> readers() const { return reading_.readers(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
     /// `phases`: as limit_phases().
@@ -72,14 +74,25 @@ class ClosedLoop {
     const std::vector<Script>& scripts() const { return scripts_; }
 
   private:
+    /// Where a task came from when the recorded kernel's search last moved it: its recent_used_cpu since then (A6; 5.14+, before
+    /// it was set for the waker). What a policy remembers otherwise is its own, from window to window.
+    struct Origin {
+        bool known = false;
+        Cpu cpu{};
+    };
     struct Open {
         size_t window;
         Machine at;
         FairTree queues, fifo;
         IrqTicks irq;
+        std::vector<Origin> origins;
         ScriptBuilder builder;
     };
+    bool reads() const {
+        return !arms_.empty() && !arms_.front().options.pinned && !arms_.front().options.reads.empty();
+    }
     void reach(Ns ts);
+    void sample(Ns ts);
     void simulate(Open& w);
     Opening opening(const DecisionColumns& d, size_t row) const;
     void follow(const Batch& b, Event e, size_t i);
@@ -111,10 +124,15 @@ class ClosedLoop {
     EventOrder order_;
     std::deque<std::unique_ptr<Open>> open_;
     size_t next_ = 0;
+    Ns reach_at_ = std::numeric_limits<Ns>::min();  ///< no window begins or ends before
+    Ns sample_at_ = std::numeric_limits<Ns>::max();  ///< no open window wants a sample before
     std::vector<Result> results_;
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
+    std::vector<Origin> origins_;  ///< by TaskId
     Serving serving_;
+    Reading reading_;
+    std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
     std::vector<std::vector<Ns>> refills_;  ///< by group, as seen
     Running running_;

@@ -34,6 +34,14 @@ bool FairQueues::shift(TaskId id, int64_t by) {
 }
 
 void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
+    if (Task& t = tasks_[woken.v]; set_.kind == FairSettings::Kind::eevdf) {
+        const bool known = !t.guessed || t.lead != 0;
+        t.guessed = false;
+        if (known) return;
+        t.lead = most_lag(t) / 2;  // all that is known: it was positive
+        t.v -= t.lead, t.deadline -= t.lead;
+        return;
+    }
     const int64_t lacks = scaled(set_.wakeup_granularity, tasks_[woken.v].weight) + 1 - behind;
     if (lacks > 0 && !shift(woken, -lacks)) shift(curr, lacks);
 }
@@ -53,8 +61,9 @@ void FairQueues::learn_pick(Rq c, TaskId id) {
     }
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
-    const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v;
-    if (ahead > 0 && !shift(id, -ahead)) shift(first, ahead);
+    if (first == id) return;
+    const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v + 1;
+    if (!shift(id, -ahead)) shift(first, ahead);
 }
 
 std::vector<int64_t> FairQueues::leads() const {
@@ -97,9 +106,12 @@ bool FairQueues::eligible(const Queue& q, const Task& t) const {
     return sum >= (t.v - q.min_v) * weight;
 }
 
+int64_t FairQueues::most_lag(const Task& t) const {
+    return scaled(set_.lag_by_tick ? set_.slice + set_.tick : std::max(2 * set_.slice, set_.tick), t.weight);
+}
+
 int64_t FairQueues::lag_of(const Queue& q, const Task& t) const {
-    const Ns most = set_.lag_by_tick ? set_.slice + set_.tick : std::max(2 * set_.slice, set_.tick);
-    const int64_t limit = scaled(most, t.weight);
+    const int64_t limit = most_lag(t);
     return std::clamp(average(q) - t.v, -limit, limit);
 }
 
@@ -127,7 +139,8 @@ void FairQueues::place_eevdf(Queue& q, Task& t, How how) {
     if (lag != 0 && q.weight > 0) lag = lag * (q.weight + t.weight) / q.weight;  // adding it moves the average
     if (q.weight == 0) lag = 0;
     t.v = v - lag;
-    if (std::exchange(t.relative, false)) {
+    if (t.relative) {
+        t.relative = false;
         t.deadline += t.v;
         return;
     }
@@ -177,7 +190,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
     else
         charge(c, now);
     if (stayed && lag_of(q, t) > 0) let_go(id);
-    t.weight = weight > 0 ? weight : 1024;
+    t.weight = (weight > 0 ? weight : 1024) & kMostWeight;
     if (t.delayed) {  // the same place as before
         t.delayed = false;
         q.late.erase(std::find(q.late.begin(), q.late.end(), id));
@@ -194,6 +207,10 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         }
         place_cfs(q, t, how);
     } else if (set_.kind == FairSettings::Kind::eevdf) {
+        if (!t.ever && how == How::wakeup) {
+            t.lag = t.lead = id.v < first_.size() ? first_[id.v] : 0;
+            t.guessed = true;
+        }
         place_eevdf(q, t, how);
     }
     if (t.cpu != c) t.exec_start = kLongAgo;
@@ -203,7 +220,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
     q.queue.push_back(id);
     look(c);
     q.weight += t.weight;
-    if (q.queue.size() + q.late.size() == 1) update_min(q);
+    if (set_.kind == FairSettings::Kind::eevdf && q.queue.size() + q.late.size() == 1) update_min(q);
     charge(c, now);
 }
 
@@ -212,6 +229,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
     if (!t.on) return;
     Queue& q = cpus_[t.cpu.v];
     if (set_.kind == FairSettings::Kind::eevdf) {
+        t.guessed = false;
         t.lag = lag_of(q, t);
         t.delayed = sleeps && set_.delays && !eligible(q, t);
         if (!sleeps && set_.delays) {

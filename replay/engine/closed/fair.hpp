@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/engine/closed/hot_queues.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 
@@ -61,6 +62,8 @@ class FairQueues {
     /// CPUs on whose queue somebody waits.
     const CpuMask& crowded() const { return crowded_; }
 
+    /// An event of `t` comes soon.
+    void expect(TaskId t) const { __builtin_prefetch(&tasks_[t.v]); }
     /// Brings what runs on `c` up to `now`.
     void charge(Rq c, Ns now);
     /// As charge(), up to the last tick before `now`: what the kernel knows of a CPU that just runs on.
@@ -79,7 +82,7 @@ class FairQueues {
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
     std::optional<Ns> slice_left(Rq c) const;
 
-    // What the recorded kernel did sets guesses right. CFS: the vruntimes of tasks older than the first event.
+    // What the recorded kernel did sets guesses right: the vruntimes (EEVDF: lags) of tasks older than the first event.
     /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not.
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
@@ -87,7 +90,8 @@ class FairQueues {
     /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and of those that are none had an earlier
     /// deadline.
     void learn_pick(Rq c, TaskId t);
-    /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns; by TaskId.
+    /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns (EEVDF: lag); by
+    /// TaskId.
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
     void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
@@ -96,27 +100,36 @@ class FairQueues {
         return migration_cost < 0 || now - tasks_[t.v].exec_start < migration_cost;
     }
     /// All that wait on `c` are hot(). Asked again, it looks at nobody until somebody comes, goes, starts or stops there.
-    bool all_hot(Rq c, Ns now, Ns migration_cost) {
+    bool all_hot(Cpu c, Ns now, Ns migration_cost) {
         Queue& q = cpus_[c.v];
+        constexpr Ns kNever = std::numeric_limits<Ns>::max();
         if (q.oldest == kUnknown) {
-            q.oldest = std::numeric_limits<Ns>::max();
+            q.oldest = kNever;
             for (TaskId t : q.queue)
                 if (!q.running || t != q.curr) q.oldest = std::min(q.oldest, tasks_[t.v].exec_start);
         }
-        return migration_cost < 0 || q.oldest == std::numeric_limits<Ns>::max() || now - q.oldest < migration_cost;
+        const Ns until = migration_cost < 0 || q.oldest == kNever ? kNever : q.oldest + migration_cost;
+        if (now >= until) return false;
+        all_hot_.set(c, until, now);
+        return true;
     }
+    /// CPUs of which all_hot() was true and still is; not all of them.
+    const CpuMask& known_hot(Ns now) { return all_hot_.at(now); }
 
   protected:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
-    struct Task {
+    static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
+    struct alignas(64) Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
         int64_t lead = 0;
         Ns exec_start = kLongAgo;
         Ns ran = 0;  ///< since it got the CPU
-        int32_t weight = 1024;
         Rq cpu;
-        bool on = false, delayed = false, ever = false, relative = false, fresh = false, guessed = false;
+        int32_t weight : 26 = 1024;
+        bool on : 1 = false, delayed : 1 = false, ever : 1 = false, relative : 1 = false, fresh : 1 = false,
+                  guessed : 1 = false;
     };
+    static_assert(sizeof(Task) == 64);
     struct Queue {
         std::vector<TaskId> queue;
         std::vector<TaskId> late;  ///< delayed()
@@ -130,8 +143,11 @@ class FairQueues {
     static constexpr TaskId kNobody{0xffffffff};
     void look(Rq c) {
         Queue& q = cpus_[c.v];
-        if (c.v < roots_) crowded_.assign(Cpu(static_cast<uint16_t>(c.v)), q.queue.size() > (q.running ? 1u : 0u));
         q.oldest = kUnknown;
+        if (c.v >= roots_) return;
+        const Cpu cpu(static_cast<uint16_t>(c.v));
+        crowded_.assign(cpu, q.queue.size() > (q.running ? 1u : 0u));
+        all_hot_.clear(cpu);
     }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
@@ -144,6 +160,7 @@ class FairQueues {
     TaskId earliest(Queue& q, bool keep);
     void place_cfs(Queue& q, Task& t, How how);
     void place_eevdf(Queue& q, Task& t, How how);
+    int64_t most_lag(const Task& t) const;
     int64_t lag_of(const Queue& q, const Task& t) const;
     void let_go(TaskId t);
     bool shift(TaskId t, int64_t by);
@@ -156,7 +173,8 @@ class FairQueues {
     FairSettings set_;
     std::vector<Queue> cpus_;
     CpuMask crowded_;
-    size_t roots_;  ///< queues that crowded_ speaks of
+    HotQueues all_hot_;
+    size_t roots_;  ///< queues that crowded_ and all_hot_ speak of
     std::vector<Task> tasks_;
     std::vector<int64_t> first_;
 };

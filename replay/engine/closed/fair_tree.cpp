@@ -85,7 +85,7 @@ void FairTree::weigh(uint16_t g, Cpu c) {
         t.lag = t.lag * had / due;
     }
     if (there) cpus_[t.cpu.v].weight += due - had;
-    t.weight = static_cast<int32_t>(due);
+    t.weight = static_cast<int32_t>(due) & kMostWeight;
 }
 
 void FairTree::climb(Cpu c, TaskId id, int32_t weight, How how, Ns now) {

@@ -129,7 +129,13 @@ void Simulation::forced_move(uint32_t index) {
     if (counted()) ++out_.forced_moves;
     CpuState& cpu = cpus_[m.dest.v];
     if (cpu.reserved) return;
-    if (idle(cpu.curr) || fair_.preempts(m.dest, id, false, false)) request(m.dest, now_);
+    const bool was_idle = idle(cpu.curr);
+    if (!was_idle && !fair_.preempts(m.dest, id, false, false)) return;
+    // Who pulled it was going idle and switches to it when that is over; if it runs here, it is about to sleep, and as a rule
+    // does so by then.
+    if (m.cause == Cause::newidle) return request(m.dest, now_ + (was_idle ? opt_.pulled : 2 * opt_.pulled));
+    const Path path = was_idle ? Path::idle : Path::preempt;
+    request(m.dest, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
 }
 
 /// Whether a hint keeps `t` in its LLC, which has no more tasks than CPUs (seed 5, policies.md B5).
@@ -153,22 +159,25 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
     if (machine_.view().nr[to.v] == 0) most = 1;
-    for_each_cpu(
-        topo_.words, [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & (but ? ~but->w[i] : ~uint64_t{0}); },
-        [&](Cpu c) {
-            if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
-            if (!hot && !topo_.smt[c.v].test(to) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
-            for (TaskId id : fair_.queue(c)) {
-                const Task& t = tasks_[id.v];
-                if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-                if (held(t, to) || fair_.blocked(id, to)) continue;
-                if (!hot && !topo_.smt[c.v].test(to) && fair_.hot(id, now_, opt_.migration_cost)) continue;
-                best = id;
-                most = static_cast<size_t>(machine_.view().nr[c.v]);
-                break;
-            }
-            return false;
-        });
+    const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
+    const auto searched = [&](int i) {
+        const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i]);
+        return d.span.w[i] & crowded.w[i] & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
+    };
+    for_each_cpu(topo_.words, searched, [&](Cpu c) {
+        if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
+        if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
+        for (TaskId id : fair_.queue(c)) {
+            const Task& t = tasks_[id.v];
+            if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
+            if (held(t, to) || fair_.blocked(id, to)) continue;
+            if (!hot && !near.test(c) && fair_.hot(id, now_, opt_.migration_cost)) continue;
+            best = id;
+            most = static_cast<size_t>(machine_.view().nr[c.v]);
+            break;
+        }
+        return false;
+    });
     return best;
 }
 

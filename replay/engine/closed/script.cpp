@@ -34,12 +34,14 @@ int64_t TaskScript::step() const {
 }
 
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts,
-                             const Machine& at, Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks)
+                             const Machine& at, Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks,
+                             bool stretches)
     : topo_(topo),
       table_(table),
       interrupts_(interrupts),
       horizon_(horizon),
       cpus_(static_cast<size_t>(topo.n_cpus)),
+      stretches_(stretches ? table.tasks.size() : 0),
       asks_(asks) {
     script_.from = from, script_.measured = measured, script_.to = to;
     script_.interrupts = interrupts.between(from, horizon);
@@ -87,7 +89,12 @@ void ScriptBuilder::account(Cpu c, Ns ts) {
     const Ns since = std::exchange(cpu.since, ts);
     if (ts <= since || idle(cpu.curr)) return;
     TaskState& s = state(cpu.curr, cpu.prio);
-    if (s.fair) s.done += (ts - since - interrupts_.within(c, since, ts)) * topo_.cap_orig[c.v];
+    if (!s.fair) return;
+    if (!stretches_.empty()) {
+        const auto op = static_cast<uint32_t>(script(cpu.curr).ops.size());
+        stretches_[cpu.curr.v].push_back({since, ts, op, s.done, topo_.cap_orig[c.v]});
+    }
+    s.done += (ts - since - interrupts_.within(c, since, ts)) * topo_.cap_orig[c.v];
 }
 
 void ScriptBuilder::act(TaskId t, Op::Kind kind, uint32_t arg) {
@@ -252,7 +259,7 @@ void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<
 }
 
 void ScriptBuilder::on_time(Ns ts, const std::vector<int32_t>& nr) {
-    while (script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample <= ts) {
+    while (sample_at() <= ts) {
         int32_t sum = 0;
         for (int32_t n : nr) sum += n;
         script_.runnable.push_back(sum);

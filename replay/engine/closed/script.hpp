@@ -26,6 +26,7 @@ struct Op {
         wake,  ///< `arg`: the Stim that it gives
         block,  ///< `arg`: the Stim that ends the sleep; kNone: none does within the script
         ask,  ///< `arg`: TaskId of the server that it asks, awake or not
+        read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
         exit,
         end,  ///< the script is over: what the task did next is not in the window
     };
@@ -41,7 +42,7 @@ struct Luck {
 };
 
 /// One wakeup or fork: who is woken, by whom, and what the recorded kernel made of it.
-struct Stim {
+struct alignas(64) Stim {
     enum class Source : uint8_t {
         task,  ///< an action of a script
         absolute,  ///< from outside (a device, an RT task): at its recorded time
@@ -56,6 +57,7 @@ struct Stim {
     DecisionClass cls = DecisionClass::stayed;
     bool ends = false;  ///< it ended a sleep (or began a task): else it changed nothing, and is left out
     bool in_task = false;
+    bool hidden = false;  ///< the recording does not show it: it found its task awake
     bool device = false;  ///< relative, and no timer
     bool joined = false;  ///< a timer that another one's interrupt served, too
     bool chosen_known = false;
@@ -66,6 +68,7 @@ struct Stim {
     Luck luck;
     uint32_t moves = kNone;  ///< latest Move between this wakeup and the next of the task
 };
+static_assert(sizeof(Stim) == 64);
 
 /// A recorded migration that no wakeup, fork or exec made.
 struct Move {
@@ -130,6 +133,14 @@ struct Opening {
     Luck luck;
 };
 
+/// What a task did from one event to the next on one CPU, in terms of its script.
+struct Stretch {
+    Ns from = 0, to = 0;
+    uint32_t op = 0;  ///< the action that came next
+    int64_t done = 0;  ///< work towards it at `from`
+    int32_t capacity = 1024;
+};
+
 /// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.
 class ScriptBuilder {
   public:
@@ -137,9 +148,9 @@ class ScriptBuilder {
     /// packet to a task of the same machine.
     static constexpr Ns kSecondHalf = 20'000;
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
-    /// `asks`: see SimOptions.
+    /// `asks`: see SimOptions. `stretches`: what tasks did when is kept.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
-                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {});
+                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {}, bool stretches = false);
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
@@ -153,9 +164,16 @@ class ScriptBuilder {
         cpu.interrupted_at = ts;
         if (timer) cpu.in_timer = entry, cpu.timer_woke = -1;
     }
-    /// `nr`: runnable tasks of the recorded machine; any time before the next event.
+    /// An event of `t` comes soon.
+    void expect(TaskId t) const {
+        __builtin_prefetch(&tasks_[t.v]);
+        if (const uint32_t at = script_.of[t.v]; at != kNone) __builtin_prefetch(&script_.tasks[at]);
+    }
+    /// `nr`: runnable tasks of the recorded machine; any time before the next event. Nothing to do before sample_at().
     void on_time(Ns ts, const std::vector<int32_t>& nr);
+    Ns sample_at() const { return script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample; }
     Script finish();
+    const std::vector<std::vector<Stretch>>& stretches() const { return stretches_; }
 
   private:
     static constexpr Ns kLongAgo = -1'000'000'000'000;
@@ -168,7 +186,7 @@ class ScriptBuilder {
         Ns since = 0;
         int16_t prio = 120;
     };
-    struct TaskState {
+    struct alignas(64) TaskState {
         bool seen = false;
         bool fair = true;
         bool asleep = false;
@@ -203,6 +221,7 @@ class ScriptBuilder {
     std::vector<CpuState> cpus_;
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
+    std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
     std::vector<bool> asks_;
     bool saw_interrupts_ = false;  ///< the recording has them
 };

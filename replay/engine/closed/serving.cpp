@@ -8,10 +8,6 @@
 
 namespace rewake::closed {
 
-namespace {
-constexpr Ns kLeaves = 2'000;  // from a task's last look for a reason to stay awake to its switch-out
-}  // namespace
-
 void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
     Task& x = tasks_[t.v];
     if (!std::exchange(x.asleep, false)) return;
@@ -67,10 +63,11 @@ class Client {
 
   private:
     bool serves(TaskId t) const { return t.v < serves_.size() && serves_[t.v]; }
+    static bool goes_on(const Op& op) { return op.kind == Op::Kind::wake || op.kind == Op::Kind::read; }
     /// What becomes of the request at `i`: the next sleep, end or request of the same server.
     size_t outcome(size_t i, uint32_t server) const {
         for (++i; i < ops_.size(); ++i)
-            if (ops_[i].kind != Op::Kind::wake || asked(ops_[i]) == server) break;
+            if (!goes_on(ops_[i]) || asked(ops_[i]) == server) break;
         return i;
     }
 
@@ -108,7 +105,7 @@ std::vector<Op> Client::with_requests(const std::vector<int64_t>& lead) const {
             op.work = lead[server];
         }
         out.push_back(op);
-        if (op.kind != Op::Kind::wake) pending = kNone;
+        if (!goes_on(op)) pending = kNone;
         const uint32_t m = asked(op);
         if (m == kNone) continue;
         const size_t k = outcome(i, m);
@@ -178,6 +175,8 @@ bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) 
     if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))
         return false;
     t.race = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+    t.race_late =
+        !opt_.pinned && t.left > kLeaves * topo_.cap_orig[t.cpu.v];  // it has not begun to: woken as soon as it does
     return true;
 }
 

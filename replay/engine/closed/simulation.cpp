@@ -176,12 +176,11 @@ void Simulation::plan(Cpu c) {
     cpu.plan = seq_;
     push(std::max(now_, cpu.since) + time_for(t.left, speed(c)), What::action, c.v);
     // What act() will look at by then.
-    if (t.pos >= t.script->ops.size()) return;
-    const Op* op = &t.script->ops[t.pos];
+    const Op* op = t.next();
+    if (!op) return;
     __builtin_prefetch(op + 1);
     if (op->arg >= script_.stims.size()) return;
     __builtin_prefetch(&script_.stims[op->arg]);
-    __builtin_prefetch(&script_.stims[op->arg].luck);
     __builtin_prefetch(&fired_at_[op->arg]);
 }
 
@@ -206,7 +205,6 @@ void Simulation::act(Cpu c) {
     if (cpu.reserved || cpu.leaving || idle(cpu.curr)) return;
     const TaskId id = cpu.curr;
     settle(c);
-    fair_.charge(c, now_);
     Task& t = tasks_[id.v];
     while (t.left <= 0) {
         if (t.more >= 0) {  // one more answer of the batch
@@ -215,10 +213,10 @@ void Simulation::act(Cpu c) {
             if (t.more >= 0) added_ += t.step;
             continue;
         }
-        if (t.pos >= t.script->ops.size()) return sleep(c, kNone, kSleeps);
-        const Op op = t.script->ops[t.pos++];
+        if (t.pos >= t.n_ops) return sleep(c, kNone, kSleeps);
+        const Op op = t.ops[t.pos++];
         t.passed += op.work;
-        t.left = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
+        t.left = t.pos < t.n_ops ? t.ops[t.pos].work : 0;
         const bool over = op.kind == Op::Kind::end || (op.kind == Op::Kind::block && op.arg == kNone);
         if (over && serves(id) && t.script->work() > 0) {  // its cycles are all alike: from the beginning
             t.pos = 0;
@@ -229,6 +227,10 @@ void Simulation::act(Cpu c) {
         }
         switch (op.kind) {
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
+            case Op::Kind::read:
+                if (t.pace.first <= 0 || finds(t, false)) break;
+                t.misses = true;
+                return sleep(c, op.arg, kSleeps);
             case Op::Kind::wake:
                 if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))
                     enlist(server, c, id);
@@ -250,6 +252,10 @@ void Simulation::act(Cpu c) {
                     return sleep(c, op.arg, kSleeps);
                 }
                 if (takes_any(t, op.arg)) {
+                    if (t.pace.first > 0) {
+                        if (t.race != op.arg && finds(t, true)) break;
+                        return sleep(c, op.arg, kSleeps);
+                    }
                     if (t.race == op.arg || t.tokens.empty()) return sleep(c, op.arg, kSleeps);
                     const Token early = t.tokens.front();
                     t.tokens.erase(t.tokens.begin());
@@ -283,12 +289,14 @@ void Simulation::act(Cpu c) {
 void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const TaskId id = cpus_[c.v].curr;
     Task& t = tasks_[id.v];
+    fair_.charge(c, now_);
     fair_.dequeue(id, prev_state == kSleeps);
     if (!limits_.empty()) exhaust(c, id);
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
     t.waits_for = stim;
     t.asleep_at = now_;
     const bool raced = stim != kNone && t.race == stim;
+    if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
     if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, false).v != kNone) {
         cpus_[c.v].leaving = true;
@@ -356,9 +364,14 @@ void Simulation::resched(Cpu c) {
     cpu.resched = -1;
     if (cpu.reserved || cpu.leaving || fair_.size(c) == 0) return;
     if (now_ < cpu.handling) return request(c, cpu.handling);
+    if (now_ < cpu.wakes) return request(c, cpu.wakes + cpu.takes);
     const TaskId prev = cpu.curr;
-    if (idle(prev)) return schedule(c, prev, kRuns);
+    if (idle(prev)) {
+        if (cpu.coming > now_ && cpu.coming <= now_ + opt_.waits) return;  // arrive() asks again
+        return schedule(c, prev, kRuns);
+    }
     settle(c);
+    if (const Task& t = tasks_[prev.v]; falls_asleep(t)) return request(c, now_ + time_for(t.left, speed(c)) + 1);
     fair_.charge(c, now_);
     if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
@@ -368,6 +381,13 @@ void Simulation::resched(Cpu c) {
     wait_begins(tasks_[prev.v]);
     if (counted()) ++out_.preemptions;
     switch_to(c, prev, kRuns, next);
+}
+
+/// The next thing that `t` does is to sleep, and it is in the kernel for it, which is not preempted there.
+bool Simulation::falls_asleep(const Task& t) const {
+    if (!t.script || t.pos >= t.script->ops.size() || t.left > kLeaves * topo_.cap_orig[t.cpu.v]) return false;
+    const Op::Kind next = t.script->ops[t.pos].kind;
+    return next == Op::Kind::block || next == Op::Kind::exit;
 }
 
 /// `prev` no longer runs on `c`: whoever is next.
@@ -440,6 +460,7 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
     if (takes_any(t, stim)) {
+        if (t.pace.first > 0) return message(s, waker, curr);
         if (t.state == Task::State::asleep && takes_any(t, t.waits_for)) {
             if (!leaving(s.p) || t.race == kNone) return wake(t.waits_for, waker, curr);
         } else if (t.state == Task::State::running && t.pos < t.script->ops.size() &&
@@ -463,12 +484,11 @@ void Simulation::moved(Cpu from, Cpu to) {
 
 /// Whether a wakee that has not left `prev` is queued there, without a look for another CPU (policies.md A1.5, A10).
 bool Simulation::stays(Cpu waker, Cpu prev) const {
-    const auto at_least = [&](int a, int b) { return opt_.major > a || (opt_.major == a && opt_.minor >= b); };
-    if (!opt_.queues_wakeups || !at_least(5, 8)) return false;
+    if (!opt_.queues_wakeups || !opt_.at_least(5, 8)) return false;
     const CpuState& cpu = cpus_[prev.v];
     const int nr = machine_.view().nr[prev.v] -
                    (!idle(cpu.curr) && !cpu.reserved && tasks_[cpu.curr.v].state == Task::State::asleep);
-    const bool full = at_least(6, 0) ? nr > 0 : nr > 1;
+    const bool full = opt_.at_least(6, 0) ? nr > 0 : nr > 1;
     return !topo_.share_cache(waker, prev) || (waker != prev && !full);
 }
 
@@ -490,6 +510,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays) {
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
+    __builtin_prefetch(t.next());  // for when it runs
     t.prio = s.prio;
     t.hint = s.hint;
     t.waits_for = kNone;
@@ -542,23 +563,29 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    const bool known = state != kNone && path != Path::on_cpu;  // what it is about to enter does not matter
-    t.target = target_of(known ? state + 1 : 0, topo_.cap_orig[chosen.v], chosen != prev);
+    const bool raced = since < now_;
+    const uint32_t known = still && chosen == prev ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
+    t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
-    t.by_other = waker != chosen && opt_.queues_wakeups && (idle_target || relation == Relation::cross_llc);
+    const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
+    t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     const Cost cost = cost_of(s, t, path, relation);
     t.exit = cost.run;
+    const Ns queued = now_ + cost.queue;
     if (policy_) {
-        const Ns queued = now_ + cost.queue;
         fresh_.push_back(
             {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});
     }
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
             push(std::max(now_, since + script_.moves[m].ts - s.ts), What::move, m);
-    push(std::max(now_, since + cost.queue), What::arrive, s.p.v);
+    CpuState& there = cpus_[chosen.v];
+    if (t.by_other) there.coming = std::max(there.coming, queued);
+    if (!s.in_task)
+        cpus_[waker.v].wakes = std::max(cpus_[waker.v].wakes, waker == chosen ? queued : now_ + script_.timer_step);
+    push(queued, What::arrive, s.p.v);
 }
 
 /// Until the wakee is on its run queue, and from there on. Where the recorded kernel had another CPU queue its wakeups and the
@@ -594,15 +621,14 @@ void Simulation::arrive(TaskId id) {
     const Ns free = std::max(now_, cpu.handling);
     if (idle(cpu.curr)) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
-        request(c, free + (t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target, t.luck).run));
-        return;
+        cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
+    } else if ((!limits_.empty() && spent_up(c)) ||
+               fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy)) {
+        cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
+    } else {
+        return time_slice(c);
     }
-    if (!limits_.empty() && spent_up(c))
-        request(c, free + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
-    else if (fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy))
-        request(c, free + costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run);
-    else
-        time_slice(c);
+    request(c, free + cpu.takes);
 }
 
 void Simulation::tick() {

@@ -15,6 +15,7 @@
 #include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
 #include "replay/engine/closed/fair_tree.hpp"
+#include "replay/engine/closed/reading.hpp"
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/model/machine.hpp"
@@ -24,6 +25,9 @@ namespace rewake::closed {
 
 /// As the decision builder: so long before and after its switch-out a task may be on_cpu.
 inline constexpr Ns kOnCpu = 5'000;
+
+/// From a task's last look for a reason to stay awake to its switch-out.
+inline constexpr Ns kLeaves = 2'000;
 
 enum class Balance : uint8_t {
     model,  ///< new-idle and periodic balancing by rule
@@ -56,16 +60,19 @@ struct SimOptions {
     Ns tick_at = 0;
     Ns migration_cost = 500'000;
     int major = 0, minor = 0;
+    bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
     bool queues_wakeups = true;  ///< TTWU_QUEUE
     bool queued_wakeups = true;  ///< the same, of the recorded kernel: costs were recorded under it
     Ns pull = 0;  ///< what a new-idle pull takes, from the sleep of the task before
     Ns pulled = 0;  ///< of which after the task has changed queues
     Ns unseen = 0;  ///< so long after a decision other CPUs may not know of it
     Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
+    Ns waits = 0;  ///< a CPU that leaves idle waits for a wakee that will be queued there so soon
     double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
     PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
+    std::vector<Pace> reads;  ///< by TaskId, see Reading
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -193,43 +200,51 @@ class Simulation {
         Ns at = 0;
         TaskId curr{};
     };
-    struct Task {
+    static constexpr size_t kNoSample = static_cast<size_t>(-1);
+    /// What every action and switch looks at lies together: with many tasks what a wakeup waits for is memory.
+    struct alignas(64) Task {
         enum class State : uint8_t { asleep, waking, queued, running, gone, held };
-        State state = State::asleep;
-        const TaskScript* script = nullptr;
-        uint32_t pos = 0;
+        const Op* ops = nullptr;  ///< of its script
+        uint32_t n_ops = 0, pos = 0;
         int64_t left = 0;  ///< work until the next action
-        Cpu cpu{};
-        int16_t prio = 120;
+        int64_t passed = 0;  ///< work of the actions that it has come to
+        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         uint32_t waits_for = kNone;
         uint32_t race = kNone;  ///< wakeup that came while it was about to sleep
-        bool race_late = false;  ///< it came long before
-        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
-        Cpu race_waker{};
-        TaskId race_curr{};
-        Ns race_at = 0;
-        Ns asleep_at = 0;
+        Cpu cpu{};
+        int16_t prio = 120;
+        State state = State::asleep;
         bool fresh_wake = false;  ///< its wakeup has not come to a switch-in
+        bool free = true;  ///< may run anywhere
+        bool shared = false;  ///< Script::shared
         bool to_idle = false;
-        double luck = 0.5, preempt_luck = 0.5;
-        Relation from = Relation::same_llc;
-        uint8_t hint = 0;
         bool by_other = false;  ///< the CPU that it is sent to queues it
         bool by_task = true;
         uint8_t target = 0;
-        Ns woken_at = 0, queued_at = 0, exit = 0;
-        size_t sample = kNoSample;
-        bool free = true;  ///< may run anywhere
-        bool shared = false;  ///< Script::shared
-        std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
-        uint32_t client_of = kNone;  ///< server that has not answered it yet
+        Relation from = Relation::same_llc;
+        uint8_t hint = 0;
+        bool misses = false;  ///< it sleeps as what it reads there came in time in the recording, and not here
         bool answered = false;  ///< before it slept
+
+        Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
+        size_t sample = kNoSample;
+        double luck = 0.5, preempt_luck = 0.5;
+        const TaskScript* script = nullptr;
+
+        Ns race_at = 0;
+        TaskId race_curr{};
+        Cpu race_waker{};
+        bool race_late = false;  ///< it came long before
+        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
+        uint32_t client_of = kNone;  ///< server that has not answered it yet
+        std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         int64_t step =
             -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
-        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
-        int64_t passed = 0;  ///< work of the actions that it has come to
+        Pace pace;  ///< of a reader
+        int64_t ahead = 0;  ///< messages that it has read before they came
+        const Op* next() const { return pos < n_ops ? ops + pos : nullptr; }
     };
-    static constexpr size_t kNoSample = static_cast<size_t>(-1);
+    static_assert(sizeof(Task) == 256);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
     static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
     static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
@@ -241,6 +256,9 @@ class Simulation {
         Ns spent = 0;  ///< time of curr counts against its limits up to here
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
+        Ns wakes = -1;  ///< an interrupt on it wakes tasks until then
+        Ns takes = 0;  ///< what the switch was to take that was last asked for
+        Ns coming = -1;  ///< another CPU has it queue a wakee then, the last one
         uint64_t plan = 0;  ///< number of the action event that counts
         uint64_t slice = 0;  ///< of the event that ends the slice
         struct Balancing {
@@ -270,6 +288,7 @@ class Simulation {
     void time_slice(Cpu c);
     void ticked(Cpu c);
     void resched(Cpu c);
+    bool falls_asleep(const Task& t) const;
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
     void fire(uint32_t stim, Cpu waker, TaskId curr);
@@ -287,6 +306,8 @@ class Simulation {
     void enlist(TaskId server, Cpu from, TaskId client);
     void give(TaskId client, Cpu from, TaskId server);
     bool takes_any(const Task& t, uint32_t stim) const;
+    bool finds(Task& t, bool recorded);
+    void message(const Stim& s, Cpu waker, TaskId curr);
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void interrupt(uint32_t index);
     void expect(uint32_t r);
@@ -355,6 +376,7 @@ class Simulation {
         uint32_t stim = kNone;
     };
     std::vector<std::vector<Timer>> timers_;  ///< by CPU: those set there
+    int64_t owed_ = 0;  ///< wakeups that found their readers awake, less those that the recording does not have
     struct Limit {  ///< of a group
         std::vector<Cpu> throttled;  ///< the longest first
         std::vector<Ns> since;  ///< by CPU: when it could have gone on there but for that; negative: it could not

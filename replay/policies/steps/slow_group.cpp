@@ -79,15 +79,25 @@ Stats statistics(Ctx& x, const SlowRules& r, const CpuMask& g, int pct, bool asy
         s.max_cap = std::max<int64_t>(s.max_cap, x.v.cap[c.v]);
         if (r.allowed_only && !w.allowed->test(c)) return;
         x.touch(c);
-        const bool mine = c == w.task_cpu && !is_new(w), runs = mine && w.kind == Kind::exec;
-        s.load += mine ? std::max<int64_t>(x.v.load[c.v] - w.p_load, 0) : x.v.load[c.v];
-        s.runnable += mine ? std::max<int64_t>(in.runnable[c.v] - w.p_runnable, 0) : in.runnable[c.v];
-        s.util += util_without(x, r, c);
-        const int nr = x.v.nr[c.v] - runs;
-        s.nr += nr;
-        s.idle += nr == 0 && (runs ? !in.pending.test(c) : x.v.idle.test(c));
+        s.load += x.v.load[c.v];
+        s.runnable += in.runnable[c.v];
+        s.util += std::min<int32_t>(std::max(in.util[c.v], r.util_est ? in.util_est[c.v] : 0), x.t.cap_orig[c.v]);
+        s.nr += x.v.nr[c.v];
+        s.idle += x.v.nr[c.v] == 0 && x.v.idle.test(c);
         fits = fits || util_fits_cpu(x, c, r.fit, r.fit_margin) > 0;
     });
+    const Cpu own = w.task_cpu;
+    if (!is_new(w) && g.test(own) && (!r.allowed_only || w.allowed->test(own))) {
+        const int32_t util = std::max(in.util[own.v], r.util_est ? in.util_est[own.v] : 0);
+        s.load += std::max<int64_t>(x.v.load[own.v] - w.p_load, 0) - x.v.load[own.v];
+        s.runnable += std::max<int64_t>(in.runnable[own.v] - w.p_runnable, 0) - in.runnable[own.v];
+        s.util += util_without(x, r, own) - std::min<int32_t>(util, x.t.cap_orig[own.v]);
+        if (w.kind == Kind::exec) {  // p runs there
+            s.idle += x.v.nr[own.v] == 1 && !in.pending.test(own);
+            s.idle -= x.v.nr[own.v] == 0 && x.v.idle.test(own);
+            s.nr -= 1;
+        }
+    }
     const bool short_util = 100 * s.cap < s.util * pct, short_runnable = s.cap * pct < 100 * s.runnable;
     if (s.nr > s.weight && (short_util || short_runnable))
         s.type = overloaded;

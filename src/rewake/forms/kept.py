@@ -121,7 +121,7 @@ class GrowingColumns:
         joined: dict[tuple[int, ...], Array] = {}
 
         def join(name: str) -> Array:
-            arrays = [p[name] for p in pieces]
+            arrays = [p.pop(name) for p in pieces]  # gone when they are joined: never all of them twice
             same = tuple(map(id, arrays))
             if same not in joined:
                 joined[same] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

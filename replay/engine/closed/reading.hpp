@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Readers (inferred): a task that several others wake works off messages, of which the recording shows only those that found it
+// asleep. How many it worked off between two sleeps is told by its work; who sent the others is guessed. Modelled.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "replay/engine/closed/script.hpp"
+
+namespace rewake::closed {
+
+/// Work of a reader from a sleep to the next, ns x capacity.
+struct Pace {
+    int64_t first = -1;  ///< for one message, and to sleep and wake up; negative: it is no reader
+    int64_t next = 0;  ///< for each further one
+};
+
+/// Finds the readers of a recording: at least three tasks wake them, and half of their sleeps come after so little work that
+/// they read few messages.
+class Reading {
+  public:
+    explicit Reading(size_t tasks) : tasks_(tasks) {}
+    void ran(TaskId t, int64_t work) { tasks_[t.v].work += work; }
+    void sleeps(TaskId t);
+    void woken(TaskId t, TaskId waker);
+    /// By TaskId.
+    std::vector<Pace> readers() const;
+
+  private:
+    static constexpr size_t kSeveral = 3, kFewest = 20, kMost = 500;
+    static constexpr int64_t kFew = 4;  ///< times the work for one message
+    struct Task {
+        int64_t work = 0;  ///< since its last sleep
+        std::vector<int64_t> works;  ///< of the first sleeps
+        std::array<uint32_t, kSeveral> wakers{};
+        size_t n_wakers = 0;
+    };
+    std::vector<Task> tasks_;
+};
+
+/// Puts the messages that found their readers awake into the scripts: each is sent by somebody who ran then, and read later on.
+/// In a simulation in which all goes as recorded they change nothing. `paces`: by TaskId, see SimOptions; `serves`: see
+/// Serving, they answer and send nothing else.
+void add_messages(Script& script, const std::vector<Pace>& paces, const std::vector<bool>& serves,
+                  const std::vector<std::vector<Stretch>>& stretches);
+
+}  // namespace rewake::closed

@@ -463,7 +463,10 @@ def _small(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> dict[str, 
     columns: Columns = {}
     for column in RUN_TABLES["sim_window"].columns:
         values = [row[column.name] for row in rows]
-        if column.name == "why":
+        if column.name == "makespan_ns":
+            missing = np.array([v is None for v in values], np.bool_)
+            columns[column.name] = (np.array([v or 0 for v in values], np.int64), missing)
+        elif column.name == "why":
             columns[column.name] = (np.array(values, object), np.array([not v for v in values], np.bool_))
         else:
             kinds = {"USMALLINT": np.uint16, "UINTEGER": np.uint32, "BOOLEAN": np.bool_, "BIGINT": np.int64}

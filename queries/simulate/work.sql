@@ -2,8 +2,10 @@
 -- Question: How much would have been done, and was the machine used while tasks waited?
 -- Definition: Modelled (closed loop). Over the counted parts of all windows and replicas. A wake cycle is a wakeup that
 --   ended a sleep. Idle while waiting: time in which a task waited although a CPU was idle on which it may run
---   (work-conservation violations; tasks that may not run everywhere are left out).
--- Units: per second; per cent of the counted time.
+--   (work-conservation violations; tasks that may not run everywhere are left out). Makespan: of the tasks that ended
+--   in a window in the recording, from the start of its counted part until the last has done what it did there and
+--   ended, at most as long again as that part is; mean over the windows in which all of them did.
+-- Units: per second; per cent of the counted time; ns.
 -- Requires: sim_window arm
 -- Columns:
 --   policy: policy instance in charge, or what was forced
@@ -20,6 +22,10 @@
 --   llc_over_100us_per_s: such intervals of at least 100 us
 --   machine_idle_pct: the same, any CPU of the machine
 --   machine_over_100us_per_s: such intervals of at least 100 us
+--   throttled_cpus: CPUs on which a task group had somebody to run and was throttled, on average
+--   ended_pct: of the tasks that ended in the recording; NULL: none did
+--   makespan_ns: as above; NULL: no window in which all of them ended
+--   makespan_sd_ns: standard deviation over those windows
 WITH each AS (
     SELECT
         arm.policy,
@@ -43,7 +49,11 @@ SELECT
     pct(sum(llc_idle_ns) / 1e9, sum(seconds)) AS llc_idle_pct,
     sum(llc_over_100us) / nullif(sum(seconds), 0) AS llc_over_100us_per_s,
     pct(sum(machine_idle_ns) / 1e9, sum(seconds)) AS machine_idle_pct,
-    sum(machine_over_100us) / nullif(sum(seconds), 0) AS machine_over_100us_per_s
+    sum(machine_over_100us) / nullif(sum(seconds), 0) AS machine_over_100us_per_s,
+    sum(throttled_ns) / 1e9 / nullif(sum(seconds), 0) AS throttled_cpus,
+    pct(sum(ended), sum(ends)) AS ended_pct,
+    avg(makespan_ns) FILTER (WHERE NOT diverged) AS makespan_ns,
+    stddev_samp(makespan_ns) FILTER (WHERE NOT diverged) AS makespan_sd_ns
 FROM each
 GROUP BY policy
 ORDER BY min(arm)

@@ -119,6 +119,9 @@ nb::dict plain_window(const ClosedLoop::Result& r) {
     d["events"] = w.events;
     d["broken"] = w.broken;
     d["throttled_ns"] = w.throttled;
+    d["ends"] = w.ends;
+    d["ended"] = w.ended;
+    d["makespan_ns"] = w.ends > 0 && w.ended == w.ends && !w.diverged ? nb::object(nb::int_(w.makespan)) : nb::none();
     auto violations = [&](const char* scope, const Violations& v) {
         d[(std::string(scope) + "_idle_ns").c_str()] = v.total;
         d[(std::string(scope) + "_over_10us").c_str()] = v.over_10us;

@@ -258,6 +258,9 @@ void Machine::tick_all() {
     const Ns tick = last_tick();
     next_tick_ = tick + tick_;
     for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c), tick);
+    if (!watches_limits_) return;
+    for (uint16_t c = 0; c < cpus_.size(); ++c)
+        if (cpus_[c].runs_fair) account(tasks_[cpus_[c].curr.v].group, Cpu(c));
 }
 
 /// Its nice value changed: its averages follow at once (reweight_task).

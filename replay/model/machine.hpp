@@ -209,6 +209,8 @@ class Machine {
     /// Whether the model has a group with a limit throttled there.
     bool held(uint16_t limit, Cpu c) const { return held_[limit * cpus_.size() + c.v] != Held::no; }
     const std::vector<Quota>& quotas() const { return quotas_; }
+    /// From when on the time of what runs there does not count against its limits yet.
+    Ns ran_from(Cpu c) const { return cpus_[c.v].ran_from; }
     /// From now on groups are throttled when throttle() says so, and by nothing that the model makes of events.
     void throttles_when_told() {
         groups_.forget_limits();

@@ -94,12 +94,14 @@ ARMS = (("pinned", "pinned", 0), ("fifo", "null", 0), ("own", "factual", 0), ("o
         ("prev", "policy", 0))  # fmt: skip
 
 WINDOWS: list[dict[str, Any]] = [
-    {"arm": 0, "window_id": 0, "from_ns": 0, "to_ns": 6_000, "wakeups": 5, "wake_moves": 2, "forced_moves": 1},
-    {"arm": 0, "window_id": 1, "from_ns": 6_000, "to_ns": 10_000, "wakeups": 2, "wake_moves": 1, "missed_moves": 1},
+    {"arm": 0, "window_id": 0, "from_ns": 0, "to_ns": 6_000, "wakeups": 5, "wake_moves": 2, "forced_moves": 1,
+     "ends": 2, "ended": 2, "makespan_ns": 3_000},
+    {"arm": 0, "window_id": 1, "from_ns": 6_000, "to_ns": 10_000, "wakeups": 2, "wake_moves": 1, "missed_moves": 1,
+     "ends": 1},
     {"arm": 1, "window_id": 0, "from_ns": 0, "to_ns": 5_000, "wakeups": 2, "diverged": True, "why": "runnable"},
     {"arm": 2, "window_id": 0, "from_ns": 0, "to_ns": 4_000, "wakeups": 20, "wake_moves": 3, "cross_llc": 2,
      "fork_moves": 1, "cpu_ns": 8_000, "preemptions": 1, "llc_idle_ns": 400, "machine_idle_ns": 800,
-     "machine_over_100us": 1},
+     "machine_over_100us": 1, "throttled_ns": 8_000},
     {"arm": 2, "window_id": 1, "from_ns": 4_000, "to_ns": 10_000, "wakeups": 2, "wake_moves": 1, "newidle_moves": 2,
      "cpu_ns": 12_000, "machine_idle_ns": 200},
     {"arm": 3, "window_id": 0, "from_ns": 0, "to_ns": 10_000, "wakeups": 22, "wake_moves": 4, "periodic_moves": 1,
@@ -260,7 +262,8 @@ def fill_closed(con: duckdb.DuckDBPyConnection) -> None:
     make(
         con, "arm", [dict(zip(("arm", "policy", "kind", "replica"), (i, *a), strict=True)) for i, a in enumerate(ARMS)]
     )
-    nothing = {c.name: 0 for c in TABLES["sim_window"].columns if c.type == "BIGINT"} | {"diverged": False}
+    nothing = {c.name: 0 for c in TABLES["sim_window"].columns if c.type == "BIGINT"}
+    nothing |= {"diverged": False, "makespan_ns": None}
     make(con, "sim_window", [nothing | w for w in WINDOWS])
     make(con, "woken", [
         {

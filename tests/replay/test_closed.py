@@ -59,6 +59,19 @@ def test_waker_policy_stacks_the_pair_and_is_counted() -> None:
     assert waited[0] == 4000, "until task 2 sleeps, 5 us after the wakeup that takes 1 us to arrive"
 
 
+def test_the_makespan_is_when_the_last_of_those_ends_that_ended_in_the_recording() -> None:
+    """Task 3 wakes task 2 after 10 us of its 50, and both run on and end; in the recording on two CPUs."""
+    w = World(2, 4).runs(0, 1, 1, 3).waking(10_000, 1, 2, 0, 3).wakeup(11_000, 0, 2, 0).runs(13_000, 0, 0, 2)
+    w.runs(50_000, 1, 3, 1, "X").runs(73_000, 0, 2, 0, "X")
+    results, _ = simulate(w, (0, 0, 75_000, 200_000), "prev", "waker")
+    assert [(r["ends"], r["ended"]) for r in results] == [(2, 2)] * 2
+    apart, together = (r["makespan_ns"] for r in results)
+    assert apart == 73_000
+    assert together == 110_000, "one after the other, beyond the end of the window"
+    (none,), _ = simulate(w, (0, 0, 40_000, 200_000), "prev")
+    assert (none["ends"], none["makespan_ns"]) == (0, None)
+
+
 def test_a_server_whose_script_is_over_waits_for_requests() -> None:
     """Task 3 answers task 2 once and sleeps; it would answer without end if it began anew by itself."""
     w = World(2, 4).runs(0, 0, 0, 2)

@@ -56,6 +56,7 @@ void Simulation::begin() {
             (known->state == Machine::State::queued || known->state == Machine::State::running || throttled);
         if (fair_.queued(id) && !there) fair_.dequeue(id, false);
         if (!t.script) continue;
+        out_.ends += has_end(*t.script);
         t.ops = t.script->ops.data(), t.n_ops = static_cast<uint32_t>(t.script->ops.size());
         if (t.n_ops > 0) t.left = t.ops->work;
         t.waits_for = t.script->first;

@@ -37,6 +37,8 @@ void Simulation::begin_limits() {
         }
     }
     machine_.throttles_when_told();
+    for (size_t i = 0; i < cpus_.size(); ++i)
+        cpus_[i].spent = std::min(now_, machine_.ran_from(Cpu(static_cast<uint16_t>(i))));
     for (size_t i = 0; i < tasks_.size(); ++i) {
         Task& t = tasks_[i];
         const TaskId id(static_cast<uint32_t>(i));

@@ -172,6 +172,7 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
                 script_.reservations.push_back({woken < 0 ? began : woken, began, ts, c, prev, sw.prev_prio[i]});
         } else if (is_dead(sw.prev_state[i])) {
             act(prev, Op::Kind::exit, kNone);
+            script(prev).exit_at = ts;
         } else if (!still_runnable(sw.prev_state[i])) {
             if (!s.asleep) fall_asleep(prev, ts);
         } else if (idle(next) && !limited(prev)) {  // forced to idle: it is given back when it runs again

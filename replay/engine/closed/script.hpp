@@ -95,6 +95,7 @@ int64_t middle(std::vector<int64_t>& of);
 struct TaskScript {
     TaskId id{};
     std::vector<Op> ops;
+    Ns exit_at = -1;  ///< when it ended in the recording; negative: it did not
     uint32_t first = kNone;  ///< Stim that ends the sleep in which the window finds it, or its birth
     int64_t work() const;
     /// Median work from one wakeup to the next without a sleep between; negative: it gives one at a time.

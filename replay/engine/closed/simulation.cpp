@@ -59,11 +59,12 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
 
 WindowResult Simulation::run() {
     begin();
+    const Ns ends_by = 2 * script_.to - script_.measured;
     const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
     while (!events_.empty()) {
         const Happening e = events_.pop();
         const uint64_t number = e.seq();
-        if (e.at >= script_.to && (open_ == 0 || e.at > limit)) break;
+        if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) break;
         if (e.at < now_) ++out_.broken;
         now_ = e.at;
         ++out_.events;
@@ -274,6 +275,7 @@ void Simulation::act(Cpu c) {
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::exit:
                 while (!clients_[id.v].empty()) give(clients_[id.v].front(), c, id);  // they will wait in vain
+                if (has_end(*t.script)) ++out_.ended, out_.makespan = std::max<Ns>(0, now_ - script_.measured);
                 return sleep(c, kNone, kDead);
             case Op::Kind::end:
                 if (now_ < script_.to) ++out_.exhausted;

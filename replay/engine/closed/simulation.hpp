@@ -140,6 +140,8 @@ struct WindowResult {
     int64_t work = 0;  ///< script work done, ns x capacity
     int64_t events = 0;
     int64_t collided = 0;  ///< sent to a CPU to which another was on its way, that had been idle
+    int64_t ends = 0, ended = 0;  ///< tasks that ended in the counted part as recorded, and of these here
+    Ns makespan = 0;  ///< from the beginning of the counted part until the last of these did
     Ns throttled = 0;  ///< time that groups had somebody to run on a CPU and were throttled there, summed over both
     int64_t broken = 0;  ///< conservation checks that failed (V5); must be 0
     Violations in_llc, on_machine;
@@ -346,6 +348,7 @@ class Simulation {
     }
     void watch();
     bool judge();
+    bool has_end(const TaskScript& t) const { return t.exit_at >= script_.measured && t.exit_at < script_.to; }
     bool counted() const { return now_ >= script_.measured && now_ < script_.to; }
     double draw(const Stim& s, float own, uint64_t what) const;
 

@@ -352,6 +352,10 @@ machine_idle_ns i64 ns | the same, any CPU of the machine
 machine_over_10us i64 | intervals of at least 10 us
 machine_over_100us i64 | at least 100 us
 machine_over_1ms i64  | at least 1 ms
+throttled_ns  i64 ns  | time that task groups had somebody to run on a CPU and were throttled there, over both
+ends          i64     | tasks that ended in the counted part of the recording
+ended         i64     | of these, those that ended here, in the counted part or as long again after it
+makespan_ns   i64? ns | from the start of the counted part until the last of them ended; NULL: none of them, or not all
 events        i64     | events of the simulation
 broken        i64     | conservation checks that failed; 0, or the figures are worthless
 """),

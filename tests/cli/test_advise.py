@@ -45,7 +45,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_hints_that_keep_tasks_in_their_llc(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
-    asked = ("advise", DEMO, "--objective", "cross-llc", "--trials", "2", "--seed", "1")
+    asked = ("advise", DEMO, "--objective", "cross-llc", "--trials", "4", "--seed", "1")
     text = told(capsys, *asked, "-o", rules)
     lines = text.splitlines()
     assert all(columns(line) <= 100 for line in lines if not line.startswith(("next:", "      ")))
@@ -56,7 +56,7 @@ def test_hints_that_keep_tasks_in_their_llc(capsys: pytest.CaptureFixture[str], 
 
     data = json.loads(told(capsys, *asked, "--threads", "3", "--format", "json"))
     assert (data["trust"], data["no_hint"], data["judged_on_halves"]) == ("modelled", "linux-6.1", True)
-    assert data["tried"] == len(data["trials"]) == 2 and "2 trials are used up" in data["left_out"][-1]
+    assert data["tried"] == len(data["trials"]) == 4 and "4 trials are used up" in data["left_out"][-1]
     judged = data["judged"]
     assert data["recommended"] == judged["setting"]
     assert judged["objective"]["high_pct"] < 0 > judged["objective"]["change_pct"]

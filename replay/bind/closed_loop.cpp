@@ -57,8 +57,10 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);
     if (d.contains("reads"))
-        for (const auto& [first, next] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["reads"]))
+        for (const auto& [first, next] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["reads"])) {
+            if (first > 0 && next <= 0) throw std::invalid_argument("a further message takes work");
             o.reads.push_back({first, next});
+        }
     for (auto& scope : o.pulls) scope.fill(1);
     take(d, "pulls", o.pulls);
     if (d.contains("balance")) o.balance = balance_of(nb::cast<std::string>(d["balance"]));

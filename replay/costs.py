@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -139,6 +139,9 @@ PULLED = 20_000
 
 FEWEST_RACES = 20
 
+FEWEST_SEARCHES = 20
+"""Wakeups of which the median is taken."""
+
 LONG_HANDLER = 20_000
 """No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
 
@@ -258,10 +261,74 @@ def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: _engine.In
     columns["run_ns"] = columns["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
 
 
+def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[Any], group: npt.NDArray[Any]) -> float:
+    """What a search takes per CPU that it examines: slope of the medians of the time until the wakee is queued, over
+    groups of wakeups that differ in nothing else."""
+    _, cell = np.unique(np.stack([group, scanned]), axis=1, return_inverse=True)
+    cell = cell.reshape(-1)
+    above = below = 0.0
+    points: dict[int, list[tuple[int, float, int]]] = {}
+    order = np.argsort(cell, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(cell[order])) + 1):
+        if len(rows) >= FEWEST_SEARCHES:
+            at = (int(scanned[rows[0]]), float(np.median(queue[rows])), len(rows))
+            points.setdefault(int(group[rows[0]]), []).append(at)
+    for some in points.values():
+        x, y, weight = (np.array(values, np.float64) for values in zip(*some, strict=True))
+        x -= np.average(x, weights=weight)
+        above += float((weight * x * y).sum())
+        below += float((weight * x * x).sum())
+    return max(0.0, above / below) if below else 0.0
+
+
+def _without_searches(
+    columns: dict[str, npt.NDArray[Any]], searched: npt.NDArray[np.int16], first: int
+) -> tuple[list[float], npt.NDArray[np.uint8]]:
+    """Takes off the costs what the idle searches took, which are simulated by themselves. Returns that per CPU that
+    they examine, ns, and by decision how many that were: where no search comes to the recorded answer, as many as on
+    average among its like."""
+    out = np.maximum(searched, 0).astype(np.uint8, casting="unsafe")
+    at = columns["decision_id"] - first
+    scanned = searched[at].astype(np.float64)
+    paths = [columns[f"is_{path}"].astype(np.bool_) for path in ("idle", "busy")]
+    group = (columns["relation"] * 2 + columns["in_task"]) * 16 + columns["target"] + 96 * paths[1]
+    ours, known = paths[0] | paths[1], scanned >= 0
+    context = columns["in_task"].astype(np.intp)
+    per_cpu = [0.0, 0.0]
+    for k in range(len(per_cpu)):
+        told = ours & known & (context == k)
+        per_cpu[k] = _search_ns(*(values[told] for values in (columns["queue_ns"], scanned, group)))
+    for like in np.unique(group[ours]).tolist():
+        here = ours & (group == like)
+        mean = float(scanned[here & known].mean()) if (here & known).any() else 0.0
+        scanned[here & ~known] = round(mean)
+    scanned = np.clip(scanned, 0, 255)
+    out[at[ours]] = scanned[ours].astype(np.uint8)
+    columns["queue_ns"] = np.maximum(columns["queue_ns"] - (ours * np.floor(np.array(per_cpu)[context] * scanned)).astype(np.int64), 0)
+    return per_cpu, out
+
+
+class Costs(NamedTuple):
+    """What wakeups cost in a recording."""
+
+    samples: dict[str, npt.NDArray[Any]]
+    """Recorded costs, `odd` where that was asked of their time."""
+    luck: dict[str, npt.NDArray[np.float32]]
+    """By decision, the ranks of its costs among their like."""
+    search_ns: Sequence[float] = (0.0, 0.0)
+    """What an idle search takes per CPU that it examines, from an interrupt and from a task (inferred); not in the
+    samples."""
+    scanned: npt.NDArray[np.uint8] | None = None
+    """By decision, how many those were."""
+
+
 def costs(
-    recording: Recording, handlers: _engine.Interrupts, is_odd: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]
-) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[np.float32]]]:
-    """Recorded costs, `odd` where `is_odd` of their time; and by decision the ranks of its costs among their like."""
+    recording: Recording,
+    handlers: _engine.Interrupts,
+    is_odd: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]],
+    searched: npt.NDArray[np.int16] | None = None,
+) -> Costs:
+    """`is_odd`: of times; `searched`: Unseen.searched."""
     con = recording.connect(("decision", "switch", "cpu"))
     try:
         found = con.execute(_COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU))
@@ -270,6 +337,7 @@ def costs(
         con.close()
     columns = {k: np.ma.getdata(v) for k, v in rows.items()}
     _without_handlers(columns, handlers)
+    searches = ((0.0, 0.0), None) if searched is None else _without_searches(columns, searched, recording.first_decision)
     decisions = (recording.read_part("decision", k, ("event_id",)) for k in range(recording.n_parts))
     luck = _luck(columns, recording.first_decision, sum(len(d["event_id"]) for d in decisions))
     odd = is_odd(columns["ts_ns"])
@@ -285,7 +353,7 @@ def costs(
             "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
             "odd": odd[chosen],
         })  # fmt: skip
-    return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}, luck
+    return Costs({k: np.concatenate([p[k] for p in parts]) for k in parts[0]}, luck, *searches)
 
 
 def races(recording: Recording) -> tuple[int, dict[str, int]]:

@@ -322,9 +322,12 @@ class Loop:
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
         engine = self.engine([column], False, column, FIRST_FLIPS, panel=True, panel_scans=values)
         found: list[Asked] = []
+        searched: list[npt.NDArray[np.int16]] = []
         names = self.names()
         for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"])):
             waker, may = wakers(decisions, names)
+            answers = engine.answers()
+            searched.append(answers.pop("scanned"))
             cpus = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
             on, before = (np.where(null, 0, cpu) for cpu, null in cpus)
             found.append(
@@ -335,7 +338,7 @@ class Loop:
                     may=may,
                     llc_waker=of[on],
                     llc_prev=of[before],
-                    **engine.answers(),
+                    **answers,
                 )
             )
         if not found:
@@ -352,7 +355,7 @@ class Loop:
         closer = (
             None if self.truth is not None else lambda first: np.asarray(engine.wide_under([tuple(f) for f in first]))
         )
-        return infer(whole, mode, values, len(llcs), names, closer)
+        return infer(whole, mode, values, len(llcs), names, closer)._replace(searched=np.concatenate(searched))
 
     def names(self) -> npt.NDArray[np.int64]:
         """The comm of every task, the last one; 0 without. And at the end one of its own, for softirqs that wake."""

@@ -170,7 +170,8 @@ class Simulator:
         self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.interrupts = costs.interrupts(recording)
-        self.costs, self.luck = costs.costs(recording, self.interrupts, lambda ts: self._block(ts) % 2 == 1)
+        searched = None if unseen is None else unseen.searched
+        self.costs = costs.costs(recording, self.interrupts, lambda ts: self._block(ts) % 2 == 1, searched)
         self.races, self.unseen_for = costs.races(recording)
         self.woken = self._woken_at()
         self.hidden = 1.0
@@ -192,10 +193,11 @@ class Simulator:
     def _costs_for(self, windows: Sequence[Window]) -> list[dict[str, npt.NDArray[Any]]]:
         """Costs of all blocks of time, of the even ones and of the odd ones; none where no window draws from them."""
         used = {w.costs for w in windows}
-        odd = self.costs["odd"]
+        samples = self.costs.samples
+        odd = samples["odd"]
         kept = (slice(None), ~odd, odd)
         return [
-            {name: of[kept[k] if k in used else slice(0)] for name, of in self.costs.items() if name != "odd"}
+            {name: of[kept[k] if k in used else slice(0)] for name, of in samples.items() if name != "odd"}
             for k in range(len(kept))
         ]
 
@@ -233,7 +235,9 @@ class Simulator:
         for k in range(self.recording.n_parts):
             decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
             n = len(decisions["event_id"])
-            decisions |= {name: values[first : first + n] for name, values in self.luck.items()}
+            decisions |= {name: values[first : first + n] for name, values in self.costs.luck.items()}
+            if self.costs.scanned is not None:
+                decisions["scanned"] = self.costs.scanned[first : first + n]
             if self.settings.sync != "auto":
                 decisions["sync"] = np.full(n, self.settings.sync == "1")
             elif self.sync is not None:
@@ -248,7 +252,8 @@ class Simulator:
         s, found = self.settings, self.survey
         features = self.recording.manifest.get("features") or {}
         base: dict[str, Any] = {
-            "balance": s.balance, "move_factor": s.move_factor, "scan_ns": s.scan_ns, "smt": s.smt,
+            "balance": s.balance, "move_factor": s.move_factor, "search_ns": self.costs.search_ns,
+            "scan_ns": s.scan_ns, "smt": s.smt,
             "absolute_timers": s.timers == "absolute", "major": self.options["major"],
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,

@@ -79,6 +79,8 @@ class Unseen(NamedTuple):
     """Which of them; None: the first."""
     scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
     """nr_idle_scan of the LLCs of the waker's and of the previous CPU; None: as modelled."""
+    searched: npt.NDArray[np.int16] | None = None
+    """CPUs that the search examined that came to the recorded answer; negative where none did."""
 
 
 class Asked(NamedTuple):

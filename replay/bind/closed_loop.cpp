@@ -41,6 +41,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "own_luck", o.own_luck);
     take(d, "absolute_timers", o.absolute_timers);
     take(d, "move_factor", o.move_factor);
+    take(d, "search_ns", o.search_ns);
     take(d, "scan_ns", o.scan_ns);
     take(d, "smt", o.smt);
     take(d, "seed", o.seed);

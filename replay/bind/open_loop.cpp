@@ -69,6 +69,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
+    if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);
     if (t.contains("luck")) {
         d.luck = column<float>(t, "luck", d.n);
         d.luck_preempt = column<float>(t, "luck_preempt", d.n);
@@ -232,6 +233,7 @@ class PyOpenLoop {
         const PanelAnswers& a = loop_.answers();
         nb::dict d;
         d["agreed"] = own(a.agreed);
+        d["scanned"] = own(a.scanned);
         d["searched"] = own(a.searched);
         d["wide"] = own(a.wide);
         d["decided"] = own_bool(a.decided);

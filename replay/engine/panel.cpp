@@ -12,7 +12,7 @@ namespace rewake {
 
 void PanelAnswers::reset(size_t n) {
     agreed.assign(n * kAskings, 0), searched.assign(n * kAskings, nowhere);
-    wide.assign(n, 0), decided.assign(n, 0);
+    scanned.assign(n, -1), wide.assign(n, 0), decided.assign(n, 0);
     for (std::vector<int32_t>* v :
          {&scan_prev, &scan_waker, &chances_prev, &chances_waker, &writes_prev, &writes_waker})
         v->assign(n, 0);
@@ -53,7 +53,7 @@ void Panel::give_idle_cores(PolicyState& s, uint32_t member) {
 /// Asks for every value of nr_idle_scan. `policy` has the state of before_, and gets it back. `first`: the answer for the
 /// modelled one, if that was given before. `keeps`: has_idle_cores is from now on what these searches made of it.
 void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
-                   uint32_t& agreed, uint8_t& searched, uint32_t& looked) {
+                   uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked) {
     const Topology& topo = *machine.view().topo;
     PolicyState& s = policy.memory();
     const int32_t was_prev = machine.view().nr_idle_scan[prev_], was_waker = machine.view().nr_idle_scan[waker_];
@@ -89,7 +89,10 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
                 within |= uint32_t{scans_[v] >= made.same_from && scans_[v] <= made.same_to} << v;
             same &= within;
         }
-        if (made.cpu == chosen) agreed |= same;
+        if (made.cpu == chosen) {
+            agreed |= same;
+            if (scanned < 0) scanned = static_cast<int16_t>(made.scanned);
+        }
         for (size_t k = 0; k < 2; ++k) after[k] = flags[k] ? after[k] | same : after[k] & ~same;
         left &= ~same;
     }
@@ -151,13 +154,14 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
         }
         uint32_t looked = 0;
         asking(policy, machine, w, chosen, stays, is_wide ? nullptr : &narrow, out.agreed[at], out.searched[at],
-               looked);
+               out.scanned[row], looked);
         if (told_sync || !(looked & kSync)) {
             out.agreed[at + 1] = out.agreed[at], out.searched[at + 1] = out.searched[at];
             continue;
         }
         w.sync = true;
-        asking(policy, machine, w, chosen, false, nullptr, out.agreed[at + 1], out.searched[at + 1], looked);
+        asking(policy, machine, w, chosen, false, nullptr, out.agreed[at + 1], out.searched[at + 1],
+               out.scanned[row], looked);
     }
     after_.put(s, w);
     idle_cores_[prev_] = next_[0], idle_cores_[waker_] = next_[prev_ == waker_ ? 0 : 1];

@@ -25,6 +25,7 @@ struct PanelAnswers {
     std::vector<uint32_t>
         agreed;  ///< kAskings: bit i: as recorded under the i-th nr_idle_scan; kModelled: the modelled one
     std::vector<uint8_t> searched;  ///< kAskings: whose LLC's nr_idle_scan it looked at; waker and prev in one: at_prev
+    std::vector<int16_t> scanned;  ///< CPUs that the search examined that came to the recorded answer; negative: none did
     std::vector<uint32_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis
     std::vector<uint8_t> decided;  ///< else the others hold nothing
     std::vector<int32_t> scan_prev, scan_waker;  ///< nr_idle_scan of their LLCs, as modelled
@@ -60,7 +61,7 @@ class Panel {
     Decision once(Policy& policy, const View& v, const Wakeup& w);
     void give_idle_cores(PolicyState& s, uint32_t member);
     void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
-                uint32_t& agreed, uint8_t& searched, uint32_t& looked);
+                uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked);
     std::vector<int32_t> scans_;
     uint32_t members_ = 0;  ///< bits of PanelAnswers::agreed that are asked for
     std::vector<uint32_t> idle_cores_;  ///< by LLC: has_idle_cores, had every search had that nr_idle_scan

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,6 +281,18 @@ def test_who_reads_ahead_of_late_senders_is_woken_as_often(extra: list[int]) -> 
     (plain,), _ = simulate(reading(extra), (0, 0, end, end), "oracle-idle", **late)
     (result,), _ = simulate(reading(extra), (0, 0, end, end), "oracle-idle", reads=PACES, **late)
     assert (result["wakeups"], result["broken"]) == (plain["wakeups"], 0)
+
+
+@pytest.mark.parametrize(("search_ns", "takes"), [([0.0, 100.0], 100), ([100.0, 0.0], 0)])
+def test_a_search_takes_time_by_the_cpus_that_it_examines(search_ns: list[float], takes: int) -> None:
+    """Tasks wake here; what searches from interrupts take is none of it."""
+
+    def first(**more: Any) -> int:
+        (result,), _ = simulate(ping_pong(), (0, 0, 400_000, 440_000), "oracle-idle", **more)
+        return int(result["woken"]["latency_ns"][0][0])
+
+    examined, rest = divmod(first(search_ns=search_ns) - first(), 100)
+    assert rest == 0 and (examined > 0) == (takes > 0)
 
 
 def on_cpu(world: World) -> dict[int, int]:

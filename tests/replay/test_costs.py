@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which interrupts have their CPU whatever runs there."""
+"""Which interrupts have their CPU whatever runs there; what a search for an idle CPU takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rewake.forms import ENUMS
-from rewake.replay.costs import LONG_HANDLER, interrupts
+from rewake.replay.costs import FEWEST_SEARCHES, LONG_HANDLER, _search_ns, _without_searches, interrupts
 
 KIND = ENUMS["irq_kind"].index
 DEVICE, TIMER = KIND("device"), KIND("local_timer")
@@ -52,3 +52,38 @@ class Interrupted:
 def test_devices_and_what_lasts(recording: Interrupted, handled: int) -> None:
     spans = {"cpu": np.zeros(1, np.uint16), "from_ns": np.zeros(1, np.int64), "to_ns": np.full(1, 10**9)}
     assert np.asarray(interrupts(recording).within(spans)).tolist() == [handled]  # type: ignore[arg-type]
+
+
+def searches(per_cpu: int, n: int = 600) -> dict[str, np.ndarray[Any, Any]]:
+    """Wakeups of two groups, each with a cost of its own and every eleventh far above it. All came to the recorded answer
+    but every seventh."""
+    k = np.arange(n)
+    scanned = k % 5
+    group = k // 5 % 2
+    queue = 3000 + 1500 * group + per_cpu * scanned + np.where(k % 11 == 10, 40_000, k % 3)
+    return {"queue": queue, "scanned": scanned, "group": group, "searched": np.where(k % 7, scanned, -1)}
+
+
+@pytest.mark.parametrize("per_cpu", [0, 130])
+def test_a_search_is_the_slope_of_medians(per_cpu: int) -> None:
+    w = searches(per_cpu)
+    assert abs(_search_ns(w["queue"], w["scanned"], w["group"]) - per_cpu) <= 2
+    few = 10 * (FEWEST_SEARCHES - 1)
+    assert _search_ns(w["queue"][:few], w["scanned"][:few], w["group"][:few]) == 0, "too few to tell"
+
+
+def test_costs_are_without_their_searches() -> None:
+    w = searches(130)
+    n = len(w["queue"])
+    no, yes = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+    columns = {
+        "decision_id": np.arange(n) + 1000, "relation": np.ones(n, np.int64), "in_task": yes,
+        "target": w["group"] * 8, "queue_ns": w["queue"].copy(), "is_idle": yes, "is_busy": no,
+    }  # fmt: skip
+    (from_irq, from_task), scanned = _without_searches(columns, w["searched"].astype(np.int16), 1000)
+    assert (from_irq, round(from_task / 10)) == (0, 13)
+    known = w["searched"] >= 0
+    np.testing.assert_array_equal(scanned[known], w["scanned"][known])
+    assert set(scanned[~known].tolist()) == {2}, "as many as the others on average"
+    taken = w["queue"] - columns["queue_ns"]
+    np.testing.assert_array_equal(taken, np.floor(from_task * scanned).astype(np.int64))

@@ -245,6 +245,7 @@ Opening ClosedLoop::opening(const DecisionColumns& d, size_t row) const {
     o.hardirq = !null(d.irq_ctx_null) && d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::hardirq);
     o.sync = d.sync && d.sync[row];
     o.hint = d.hint ? d.hint[row] : 0;
+    if (d.scanned) o.scanned = d.scanned[row];
     if (d.luck) o.luck = {d.luck[row], d.luck_preempt[row]};
     return o;
 }

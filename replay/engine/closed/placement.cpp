@@ -12,17 +12,16 @@ bool Simulation::overlooked(const Fresh& f, Cpu waker) const {
     return opt_.hidden >= 1 || uniform(opt_.seed, f.p.v, static_cast<uint64_t>(now_)) < opt_.hidden;
 }
 
-/// The CPU for a wakee. `placed`: the policy was asked.
-Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays, bool& placed) {
+/// The CPU for a wakee.
+Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays) {
     const Cpu prev = t.cpu;
     if (opt_.pinned) {
-        if (!s.chosen_known) return prev;
-        placed = s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed;
-        return s.chosen;
+        if (!s.chosen_known) return {prev};
+        return {s.chosen, s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed, s.scanned};
     }
-    if (s.source == Stim::Source::resume) return prev;
-    if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return prev;  // still queued there
-    if (stays && s.kind == Kind::wake) return prev;
+    if (s.source == Stim::Source::resume) return {prev};
+    if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return {prev};  // still queued there
+    if (stays && s.kind == Kind::wake) return {prev};
     const TaskInfo& about = table_.info(s.p);
     const TaskTable::Allowed& allowed = table_.allowed(s.p);
     machine_.task(curr);  // there from now on: the reference stays
@@ -77,7 +76,7 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays
     overlook(1);
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
     overlook(-1);
-    if (d.undecided) return prev;
+    if (d.undecided) return {prev};
     if (d.cpu != prev && counted())
         out_.collided += std::ranges::any_of(fresh_, [&](const Fresh& f) { return f.to_idle && f.chosen == d.cpu; });
     if (d.looked & kLoad) {
@@ -89,8 +88,7 @@ Cpu Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays
         tasks_[curr.v].left += more;
         added_ += more;
     }
-    placed = s.cls != DecisionClass::pinned;
-    return d.cpu;
+    return {d.cpu, s.cls != DecisionClass::pinned, d.scanned};
 }
 
 /// Moves a waiting task to the queue of `to`.

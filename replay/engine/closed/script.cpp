@@ -210,6 +210,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.chosen_known = o.chosen_known;
     stim.sync = o.sync;
     stim.hint = o.hint;
+    stim.scanned = o.scanned;
     stim.luck = o.luck;
     stim.prio = o.prio;
     stim.prev = o.prev;

@@ -63,6 +63,7 @@ struct alignas(64) Stim {
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;
+    uint8_t scanned = 0;  ///< CPUs that the recorded kernel's search examined (inferred)
     int16_t prio = 120;
     Cpu waker{}, prev{}, chosen{};
     Luck luck;
@@ -130,6 +131,7 @@ struct Opening {
     int16_t prio = 120;
     bool sync = false;
     uint8_t hint = 0;
+    uint8_t scanned = 0;
     Luck luck;
 };
 

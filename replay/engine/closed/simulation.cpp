@@ -523,8 +523,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
         if (!idle(curr)) fair_.fork(waker, curr, s.p);
     }
     const Cpu prev = t.cpu;
-    bool placed = false;
-    const Cpu chosen = place(s, t, waker, curr, stays, placed);
+    const auto [chosen, placed, scanned] = place(s, t, waker, curr, stays);
     const bool idle_target = machine_.view().avail.test(chosen) && !cpus_[chosen.v].reserved;
     const uint32_t state = idle_target ? machine_.idle_state(chosen).value_or(kNone) : kNone;
     machine_.on_waking(s.p, s.prio, true, chosen);
@@ -571,7 +570,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     t.from = relation, t.by_task = s.in_task;
     const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
     t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
-    const Cost cost = cost_of(s, t, path, relation);
+    Cost cost = cost_of(s, t, path, relation);
+    if (path == Path::idle || path == Path::busy)
+        cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
     t.exit = cost.run;
     const Ns queued = now_ + cost.queue;
     if (policy_) {

@@ -54,6 +54,8 @@ struct SimOptions {
     bool absolute_timers = false;
     Balance balance = Balance::model;
     double move_factor = 0;  ///< of the penalties of running elsewhere
+    /// What the idle search of a wakeup takes per CPU that it examines: from an interrupt, from a task.
+    std::array<double, kContexts> search_ns{};
     Ns scan_ns = 0;  ///< charged to the waker per CPU that its idle search examined
     double smt = 1;  ///< speed of a CPU with a busy sibling
     uint32_t hz = 250;
@@ -295,7 +297,12 @@ class Simulation {
     void wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays);
     void wake(uint32_t stim, Cpu waker, TaskId curr);
     bool stays(Cpu waker, Cpu prev) const;
-    Cpu place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays, bool& placed);
+    struct Placed {
+        Cpu cpu{};
+        bool asked = false;  ///< the policy was, or the recorded kernel
+        int scanned = 0;  ///< CPUs that its search examined
+    };
+    Placed place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays);
     void arrive(TaskId t);
     bool serves(TaskId t) const { return any_serves_ && t.v < opt_.serves.size() && opt_.serves[t.v]; }
     /// The sleep that `stim` ends is ended by any wakeup of its kind.

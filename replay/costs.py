@@ -261,14 +261,13 @@ def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: _engine.In
     columns["run_ns"] = columns["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
 
 
-def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[Any], group: npt.NDArray[Any]) -> float:
+def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[np.uint8], group: npt.NDArray[np.uint8]) -> float:
     """What a search takes per CPU that it examines: slope of the medians of the time until the wakee is queued, over
     groups of wakeups that differ in nothing else."""
-    _, cell = np.unique(np.stack([group, scanned]), axis=1, return_inverse=True)
-    cell = cell.reshape(-1)
+    cell = group.astype(np.uint16) << 8 | scanned
+    order = np.argsort(cell, kind="stable")
     above = below = 0.0
     points: dict[int, list[tuple[int, float, int]]] = {}
-    order = np.argsort(cell, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(cell[order])) + 1):
         if len(rows) >= FEWEST_SEARCHES:
             at = (int(scanned[rows[0]]), float(np.median(queue[rows])), len(rows))
@@ -287,24 +286,24 @@ def _without_searches(
     """Takes off the costs what the idle searches took, which are simulated by themselves. Returns that per CPU that
     they examine, ns, and by decision how many that were: where no search comes to the recorded answer, as many as on
     average among its like."""
-    out = np.maximum(searched, 0).astype(np.uint8, casting="unsafe")
     at = columns["decision_id"] - first
-    scanned = searched[at].astype(np.float64)
-    paths = [columns[f"is_{path}"].astype(np.bool_) for path in ("idle", "busy")]
-    group = (columns["relation"] * 2 + columns["in_task"]) * 16 + columns["target"] + 96 * paths[1]
-    ours, known = paths[0] | paths[1], scanned >= 0
+    to_idle, to_busy = (columns[f"is_{path}"].astype(np.bool_) for path in ("idle", "busy"))
+    ours, known = to_idle | to_busy, searched[at] >= 0
+    scanned = np.clip(searched[at], 0, 255).astype(np.uint8)
     context = columns["in_task"].astype(np.intp)
-    per_cpu = [0.0, 0.0]
-    for k in range(len(per_cpu)):
-        told = ours & known & (context == k)
-        per_cpu[k] = _search_ns(*(values[told] for values in (columns["queue_ns"], scanned, group)))
-    for like in np.unique(group[ours]).tolist():
-        here = ours & (group == like)
-        mean = float(scanned[here & known].mean()) if (here & known).any() else 0.0
-        scanned[here & ~known] = round(mean)
-    scanned = np.clip(scanned, 0, 255)
-    out[at[ours]] = scanned[ours].astype(np.uint8)
-    columns["queue_ns"] = np.maximum(columns["queue_ns"] - (ours * np.floor(np.array(per_cpu)[context] * scanned)).astype(np.int64), 0)
+    group = ((to_busy * 3 + columns["relation"]) * 32 + context * 16 + columns["target"]).astype(np.uint8)
+    told = ours & known
+    per_cpu = [
+        _search_ns(columns["queue_ns"][rows], scanned[rows], group[rows])
+        for rows in (np.flatnonzero(told & (context == k)) for k in (0, 1))
+    ]
+    number = np.bincount(group[told], minlength=256)
+    mean = np.bincount(group[told], scanned[told], minlength=256) / np.maximum(number, 1)
+    scanned = np.where(known, scanned, np.round(mean).astype(np.uint8)[group])
+    out = np.clip(searched, 0, 255).astype(np.uint8)
+    out[at[ours]] = scanned[ours]
+    taken = np.floor(np.array(per_cpu)[context] * scanned).astype(np.int64)
+    columns["queue_ns"] = np.maximum(columns["queue_ns"] - ours * taken, 0)
     return per_cpu, out
 
 
@@ -337,7 +336,9 @@ def costs(
         con.close()
     columns = {k: np.ma.getdata(v) for k, v in rows.items()}
     _without_handlers(columns, handlers)
-    searches = ((0.0, 0.0), None) if searched is None else _without_searches(columns, searched, recording.first_decision)
+    searches = (
+        ((0.0, 0.0), None) if searched is None else _without_searches(columns, searched, recording.first_decision)
+    )
     decisions = (recording.read_part("decision", k, ("event_id",)) for k in range(recording.n_parts))
     luck = _luck(columns, recording.first_decision, sum(len(d["event_id"]) for d in decisions))
     odd = is_odd(columns["ts_ns"])

@@ -58,10 +58,10 @@ def searches(per_cpu: int, n: int = 600) -> dict[str, np.ndarray[Any, Any]]:
     """Wakeups of two groups, each with a cost of its own and every eleventh far above it. All came to the recorded answer
     but every seventh."""
     k = np.arange(n)
-    scanned = k % 5
-    group = k // 5 % 2
+    scanned, group = k % 5, k // 5 % 2
     queue = 3000 + 1500 * group + per_cpu * scanned + np.where(k % 11 == 10, 40_000, k % 3)
-    return {"queue": queue, "scanned": scanned, "group": group, "searched": np.where(k % 7, scanned, -1)}
+    searched = np.where(k % 7, scanned, -1)
+    return {"queue": queue, "scanned": scanned.astype(np.uint8), "group": group.astype(np.uint8), "searched": searched}
 
 
 @pytest.mark.parametrize("per_cpu", [0, 130])

@@ -85,9 +85,9 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
 
 
 def _cpu_max(text: str | None) -> tuple[int | None, int | None]:
-    """cpu.max is `quota period` in µs, quota may be `max`."""
+    """cpu.max is `quota period` in µs, quota may be `max`; no kernel has a period outside of 1 ms to 1 s."""
     match = re.fullmatch(r"(max|\d{1,15}) (\d{1,15})", text or "")
-    if not match:
+    if not match or not 1_000 <= int(match[2]) <= 1_000_000:
         return None, None
     return (None if match[1] == "max" else int(match[1]) * 1000), int(match[2]) * 1000
 

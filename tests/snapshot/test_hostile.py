@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rewake.collectors.snapshot import archive, load
+from rewake.collectors.snapshot import archive, load, tasks
 from rewake.errors import TraceError
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "topology.tar.gz"
@@ -190,3 +190,19 @@ def tar_bytes(member: tarfile.TarInfo, data: bytes = b"0\n") -> bytes:
         member.size = len(data)
         tar.addfile(member, io.BytesIO(data))
     return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("20000 100000", (20_000_000, 100_000_000)),
+        ("max 100000", (None, 100_000_000)),
+        ("1 1", (None, None)),  # a simulation would refill it a million times a second
+        ("1 0", (None, None)),
+        ("1000 1000001", (None, None)),
+        ("-1 100000", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_periods_that_no_kernel_has_are_no_limit(text: str | None, limit: tuple[int | None, int | None]) -> None:
+    assert tasks._cpu_max(text) == limit

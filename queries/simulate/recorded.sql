@@ -51,11 +51,7 @@ counted AS (
         CASE WHEN NOT chosen_idle THEN latency_ns - wakeup_ns END AS wait_ns,
         chosen_cpu <> prev_cpu AS moved
     FROM decision
-    WHERE kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
-        AND class IN (
-            code_decision_class('moved'), code_decision_class('stayed'), code_decision_class('pinned'),
-            code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
-        )
+    WHERE waited_for_cpu(kind, class, prio, censored, latency_ns)
 ),
 
 -- Spans by the parts of time that they touch, each as long as the longest span of the arm: wakeups find theirs by

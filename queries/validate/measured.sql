@@ -19,11 +19,7 @@ WITH counted AS (
         CASE WHEN NOT chosen_idle THEN latency_ns - wakeup_ns END AS wait_ns,
         chosen_cpu <> prev_cpu AS moved
     FROM decision
-    WHERE kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
-        AND class IN (
-            code_decision_class('moved'), code_decision_class('stayed'), code_decision_class('pinned'),
-            code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
-        )
+    WHERE waited_for_cpu(kind, class, prio, censored, latency_ns)
 ),
 
 ranked AS (

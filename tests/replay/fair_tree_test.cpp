@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "tests/replay/policies_machine.hpp"
+
 namespace rewake::closed {
 namespace {
 
@@ -21,16 +23,7 @@ class Trees : public testing::TestWithParam<int> {  // minor version of a 6.x ke
   protected:
     /// `group_of`: of tasks a, b and c.
     void build(std::vector<TaskGroup> groups, std::vector<uint16_t> group_of) {
-        topo_.n_cpus = 2;
-        topo_.online.set(c0), topo_.online.set(c1);
-        topo_.cap_orig = {1024, 1024};
-        Domain llc;
-        llc.span = topo_.online;
-        llc.name = "MC";
-        llc.share_llc = true;
-        topo_.domains = {llc};
-        topo_.llc_id = {0, 0};
-        topo_.has_llc_domain = {true, true};
+        topo_ = test::machine(2);
         topo_.finish();
         table_.masks.push_back({topo_.online, 2});
         table_.tasks.resize(8);

@@ -9,6 +9,7 @@
 
 #include "replay/model/machine.hpp"
 #include "replay/model/quota.hpp"
+#include "tests/replay/policies_machine.hpp"
 
 namespace rewake {
 namespace {
@@ -95,16 +96,7 @@ class Groups : public testing::Test {
   protected:
     /// Tasks 4 and 5 are of group 1, task 6 of group 2 below it, task 7 of the root group.
     void build(std::vector<TaskGroup> groups) {
-        topo_.n_cpus = 2;
-        topo_.online.set(k0), topo_.online.set(k1);
-        topo_.cap_orig = {1024, 1024};
-        Domain llc;
-        llc.span = topo_.online;
-        llc.name = "MC";
-        llc.share_llc = true;
-        topo_.domains = {llc};
-        topo_.llc_id = {0, 0};
-        topo_.has_llc_domain = {true, true};
+        topo_ = test::machine(2);
         topo_.finish();
         table_.masks.push_back({topo_.online, 2});
         table_.tasks.resize(8);

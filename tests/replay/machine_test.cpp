@@ -116,18 +116,8 @@ class Loads : public testing::Test {
   protected:
     Loads() { build({1024, 1024}); }
     void build(std::vector<uint16_t> capacities) {
-        topo_ = {};
-        topo_.n_cpus = 2;
-        topo_.online.set(Cpu(0));
-        topo_.online.set(Cpu(1));
+        topo_ = test::machine(2);
         topo_.cap_orig = std::move(capacities);
-        Domain llc;
-        llc.span = topo_.online;
-        llc.name = "MC";
-        llc.share_llc = true;
-        topo_.domains = {llc};
-        topo_.llc_id = {0, 0};
-        topo_.has_llc_domain = {true, true};
         topo_.finish();
         table_ = {};
         table_.masks.push_back({topo_.online, 2});

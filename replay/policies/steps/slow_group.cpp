@@ -42,17 +42,21 @@ uint64_t capacity(const Ctx& x, const CpuMask& g) {
 /// p is no longer or not yet part of any CPU's sums: a new task.
 bool is_new(const Wakeup& w) { return w.kind == Kind::fork; }
 
-/// cpu_util_without: the CPU's utilisation without p, at most its capacity.
+/// cpu_util: the CPU's utilisation, at most its capacity.
+int32_t util_of(const Ctx& x, const SlowRules& r, Cpu c) {
+    const SlowInputs& in = *x.v.slow;
+    return std::min<int32_t>(std::max(in.util[c.v], r.util_est ? in.util_est[c.v] : 0), x.t.cap_orig[c.v]);
+}
+
+/// cpu_util_without: the same without p.
 int64_t util_without(Ctx& x, const SlowRules& r, Cpu c) {
     const Wakeup& w = x.w;
     const SlowInputs& in = *x.v.slow;
-    const bool mine = c == w.task_cpu && !is_new(w);
-    int64_t util = in.util[c.v], est = r.util_est ? in.util_est[c.v] : 0;
-    if (mine) {
-        util = std::max<int64_t>(util - w.p_util, 0);
-        if (r.est_removed && w.kind == Kind::exec)
-            est = std::max<int64_t>(est - (r.est_odd ? w.p_util_est | 1 : w.p_util_est), 0);
-    }
+    if (c != w.task_cpu || is_new(w)) return util_of(x, r, c);
+    const int64_t util = std::max<int64_t>(in.util[c.v] - w.p_util, 0);
+    int64_t est = r.util_est ? in.util_est[c.v] : 0;
+    if (r.est_removed && w.kind == Kind::exec)
+        est = std::max<int64_t>(est - (r.est_odd ? w.p_util_est | 1 : w.p_util_est), 0);
     return std::min<int64_t>(std::max(util, est), x.t.cap_orig[c.v]);
 }
 
@@ -81,17 +85,16 @@ Stats statistics(Ctx& x, const SlowRules& r, const CpuMask& g, int pct, bool asy
         x.touch(c);
         s.load += x.v.load[c.v];
         s.runnable += in.runnable[c.v];
-        s.util += std::min<int32_t>(std::max(in.util[c.v], r.util_est ? in.util_est[c.v] : 0), x.t.cap_orig[c.v]);
+        s.util += util_of(x, r, c);
         s.nr += x.v.nr[c.v];
         s.idle += x.v.nr[c.v] == 0 && x.v.idle.test(c);
         fits = fits || util_fits_cpu(x, c, r.fit, r.fit_margin) > 0;
     });
     const Cpu own = w.task_cpu;
     if (!is_new(w) && g.test(own) && (!r.allowed_only || w.allowed->test(own))) {
-        const int32_t util = std::max(in.util[own.v], r.util_est ? in.util_est[own.v] : 0);
         s.load += std::max<int64_t>(x.v.load[own.v] - w.p_load, 0) - x.v.load[own.v];
         s.runnable += std::max<int64_t>(in.runnable[own.v] - w.p_runnable, 0) - in.runnable[own.v];
-        s.util += util_without(x, r, own) - std::min<int32_t>(util, x.t.cap_orig[own.v]);
+        s.util += util_without(x, r, own) - util_of(x, r, own);
         if (w.kind == Kind::exec) {  // p runs there
             s.idle += x.v.nr[own.v] == 1 && !in.pending.test(own);
             s.idle -= x.v.nr[own.v] == 0 && x.v.idle.test(own);

@@ -94,55 +94,41 @@ both_sides AS (
     SELECT arm, false AS simulated, latency_ns, wait_ns FROM truth
 ),
 
+measured AS (
+    SELECT
+        arm,
+        simulated,
+        unnest(['latency', 'wait']) AS measure,
+        unnest([latency_ns, wait_ns]) AS x
+    FROM both_sides
+),
+
 steps AS (
     SELECT
         arm,
-        latency_ns AS x,
+        measure,
+        x,
         sum(CASE WHEN simulated THEN 1.0 ELSE 0 END) AS sim,
         sum(CASE WHEN simulated THEN 0 ELSE 1.0 END) AS rec
-    FROM both_sides
-    GROUP BY arm, latency_ns
+    FROM measured
+    WHERE x IS NOT NULL
+    GROUP BY arm, measure, x
 ),
 
 distance AS (
-    SELECT arm, max(abs(sim_sum / nullif(sim_all, 0) - rec_sum / nullif(rec_all, 0))) AS ks
+    SELECT arm, measure, max(abs(sim_sum / nullif(sim_all, 0) - rec_sum / nullif(rec_all, 0))) AS ks
     FROM (
         SELECT
             arm,
+            measure,
             sum(sim) OVER upto AS sim_sum,
             sum(rec) OVER upto AS rec_sum,
-            sum(sim) OVER (PARTITION BY arm) AS sim_all,
-            sum(rec) OVER (PARTITION BY arm) AS rec_all
+            sum(sim) OVER (PARTITION BY arm, measure) AS sim_all,
+            sum(rec) OVER (PARTITION BY arm, measure) AS rec_all
         FROM steps
-        WINDOW upto AS (PARTITION BY arm ORDER BY x)
+        WINDOW upto AS (PARTITION BY arm, measure ORDER BY x)
     )
-    GROUP BY arm
-),
-
-wait_steps AS (
-    SELECT
-        arm,
-        wait_ns AS x,
-        sum(CASE WHEN simulated THEN 1.0 ELSE 0 END) AS sim,
-        sum(CASE WHEN simulated THEN 0 ELSE 1.0 END) AS rec
-    FROM both_sides
-    WHERE wait_ns IS NOT NULL
-    GROUP BY arm, wait_ns
-),
-
-wait_distance AS (
-    SELECT arm, max(abs(sim_sum / nullif(sim_all, 0) - rec_sum / nullif(rec_all, 0))) AS ks
-    FROM (
-        SELECT
-            arm,
-            sum(sim) OVER upto AS sim_sum,
-            sum(rec) OVER upto AS rec_sum,
-            sum(sim) OVER (PARTITION BY arm) AS sim_all,
-            sum(rec) OVER (PARTITION BY arm) AS rec_all
-        FROM wait_steps
-        WINDOW upto AS (PARTITION BY arm ORDER BY x)
-    )
-    GROUP BY arm
+    GROUP BY arm, measure
 ),
 
 ranked AS (
@@ -199,8 +185,8 @@ SELECT
 FROM judged
 LEFT JOIN ranked AS s ON s.arm = judged.arm AND s.simulated
 LEFT JOIN ranked AS r ON r.arm = judged.arm AND NOT r.simulated
-LEFT JOIN distance ON distance.arm = judged.arm
-LEFT JOIN wait_distance ON wait_distance.arm = judged.arm
+LEFT JOIN distance ON distance.arm = judged.arm AND distance.measure = 'latency'
+LEFT JOIN distance AS wait_distance ON wait_distance.arm = judged.arm AND wait_distance.measure = 'wait'
 LEFT JOIN rates ON rates.arm = judged.arm
 LEFT JOIN recorded_moves ON recorded_moves.arm = judged.arm
 ORDER BY judged.arm

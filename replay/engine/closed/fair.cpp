@@ -214,14 +214,25 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         place_eevdf(q, t, how);
     }
     if (t.cpu != c) t.exec_start = kLongAgo;
+    line_up(q, id, how == How::moved && t.cpu != c, t.cpu, now);
     t.ever = true, t.fresh = false;
     t.on = true;
     t.cpu = c;
-    q.queue.push_back(id);
     look(c);
     q.weight += t.weight;
     if (set_.kind == FairSettings::Kind::eevdf && q.queue.size() + q.late.size() == 1) update_min(q);
     charge(c, now);
+}
+
+/// At the end of the queue, as those before it have the turn among equals. Of tasks that balancing moves together the last one
+/// that it takes off their queue is the first that it puts on this one (detach_tasks(), attach_tasks()).
+void FairQueues::line_up(Queue& q, TaskId id, bool moved, Rq from, Ns now) {
+    auto at = q.queue.end();
+    if (moved) {
+        if (from == q.moved_from && now - q.moved_at <= kDetaches) at = std::find(q.queue.begin(), at, q.moved);
+        q.moved = id, q.moved_from = from, q.moved_at = now;
+    }
+    q.queue.insert(at, id);
 }
 
 void FairQueues::dequeue(TaskId id, bool sleeps) {

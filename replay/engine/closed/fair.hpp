@@ -118,6 +118,8 @@ class FairQueues {
 
   protected:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
+    /// Balancing that moves several tasks takes no longer from one to the next.
+    static constexpr Ns kDetaches = 5'000;
     static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
@@ -137,10 +139,14 @@ class FairQueues {
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
         Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
+        Ns moved_at = kUnknown;
+        TaskId moved{0xffffffff};  ///< who was moved here last, then, and from where
+        Rq moved_from;
         bool running = false;
         bool due = false;  ///< what runs has been told to go
     };
     static constexpr TaskId kNobody{0xffffffff};
+    void line_up(Queue& q, TaskId t, bool moved, Rq from, Ns now);
     void look(Rq c) {
         Queue& q = cpus_[c.v];
         q.oldest = kUnknown;

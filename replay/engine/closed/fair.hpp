@@ -40,6 +40,9 @@ struct Rq {
     bool operator==(const Rq&) const = default;
 };
 
+/// Balancing that moves several tasks takes no longer from one to the next.
+inline constexpr Ns kDetaches = 5'000;
+
 /// Run queues of all CPUs. Times of charge() on one CPU never go back.
 class FairQueues {
   public:
@@ -118,8 +121,6 @@ class FairQueues {
 
   protected:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
-    /// Balancing that moves several tasks takes no longer from one to the next.
-    static constexpr Ns kDetaches = 5'000;
     static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;

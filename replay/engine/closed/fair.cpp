@@ -276,7 +276,7 @@ void FairQueues::charge(Rq c, Ns now) {
     t.v += scaled(ran, t.weight);
     if (set_.kind == FairSettings::Kind::eevdf && t.v >= t.deadline) {
         t.deadline = t.v + scaled(set_.slice, t.weight);  // no longer the one that protects it
-        q.due = q.due || q.queue.size() + q.late.size() > 1;
+        if (!q.due && q.queue.size() + q.late.size() > 1) tell(q);
     }
     update_min(q);
 }
@@ -368,7 +368,7 @@ bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();
-    q.due = yes;
+    if (yes) tell(q);
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
     q.next = woken;
     if (q.queue.size() >= 8) q.last = q.curr;
@@ -391,7 +391,7 @@ bool FairQueues::over(Queue& q, Ns slice) {
     if (ended && q.next == q.curr) q.next = kNobody;
     if (ended && q.last == q.curr) q.last = kNobody;
     if (!ended && (t.ran < set_.granularity || t.v - first.v <= ideal)) return false;
-    q.due = true;
+    tell(q);
     return true;
 }
 

@@ -584,8 +584,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
     t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     Cost cost = cost_of(s, t, path, relation);
-    if (path == Path::idle || path == Path::busy)
-        cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
+    if (path == Path::idle || path == Path::busy) cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
     t.exit = cost.run;
     const Ns queued = now_ + cost.queue;
     if (policy_) {

@@ -53,6 +53,19 @@ TEST(Cfs, ANewbornWaitsForASliceOfTheQueueWithItInIt) {
     EXPECT_EQ(q.behind(b, a), 12 * kMs) << "half of the latency: there are two";
 }
 
+TEST(Cfs, OfTasksThatMoveTogetherTheLastOneComesFirst) {
+    for (const Ns between : {Ns{1'000}, Ns{20'000}}) {
+        FairQueues q = cfs();
+        Ns now = 0;
+        for (TaskId t : {a, b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        for (TaskId t : {a, b, c}) {
+            q.leave(t);
+            q.enqueue(c1, t, 1024, How::moved, now += between);
+        }
+        EXPECT_EQ(q.pick(c1), between < 5'000 ? c : a) << "alike but for when they came";
+    }
+}
+
 TEST(Cfs, ATaskThatMovesKeepsItsPlaceAmongThoseThatItLeaves) {
     FairQueues q = cfs();
     q.enqueue(c0, a, 1024, How::wakeup, 0);

@@ -184,6 +184,33 @@ def test_a_hint_keeps_a_task_in_its_llc_while_that_has_no_more_tasks_than_cpus()
         assert [r["newidle_moves"] > 0 for r in results] == expected
 
 
+@pytest.mark.parametrize(("gap", "second_ns"), [(2_500, 2_500), (5_000, 5_000 + 10_000)])
+def test_a_task_that_wakes_several_at_a_time_is_not_preempted_between_them(gap: int, second_ns: int) -> None:
+    """Task 2 wakes 3 and 4, which take the CPU from it 3 us after a wakeup at the least and run 10 us."""
+    w = World(1, 5)
+    for task in (3, 4):  # both have run, and slept for long
+        w.runs(0, 0, 0 if task == 3 else 3, task)
+    w.runs(1_000, 0, 4, 2)
+    t = 20_000_000
+    w.waking(t, 0, 3, 0, 2).wakeup(t + 1000, 0, 3, 0, curr=2)
+    w.waking(t + gap, 0, 4, 0, 2).wakeup(t + gap + 1000, 0, 4, 0, curr=2)
+    w.runs(t + gap + 3000, 0, 2, 3, "R").runs(t + gap + 13_000, 0, 3, 4).runs(t + gap + 23_000, 0, 4, 2)
+    w.runs(t + 90_000, 0, 2, 0)
+    (result,), _ = simulate(w, (2_000, 2_000, t + 50_000, t + 100_000), "prev")
+    assert (result["broken"], result["preemptions"]) == (0, 1 if gap < 3_000 else 2)
+    assert (result["woken"]["ts_ns"] - t).tolist() == [0, second_ns]
+
+
+def test_an_idle_cpu_takes_half_of_what_the_busiest_has() -> None:
+    """Six tasks on CPU 0, which none wakes, and CPU 1 idle: the balancer of the tick moves three, of which each runs."""
+    w = World(2, 8).runs(0, 0, 0, 2)
+    for task in range(3, 8):
+        w.runs(1_000 * (task - 2), 0, task - 1, task, "R")
+    w.runs(30_000_000, 0, 7, 0)
+    (result,), _ = simulate(w, (10_000, 10_000, 20_000_000, 30_000_000), "prev", balance="model")
+    assert (result["periodic_moves"], result["broken"]) == (3, 0)
+
+
 def test_what_a_device_was_asked_is_kept_relative_to_the_sleep() -> None:
     w = World(2, 4).runs(0, 0, 0, 2).runs(10_000, 0, 2, 0)
     w.waking(30_000, 1, 2, 0, 1, ctx="softirq").wakeup(31_000, 0, 2, 0).runs(33_000, 0, 0, 2).runs(40_000, 0, 2, 0)

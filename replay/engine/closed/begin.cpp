@@ -39,6 +39,8 @@ std::vector<Happening> planned(const Script& script, const SimOptions& options) 
 /// The machine as recorded: who runs, who waits; what comes from outside.
 void Simulation::begin() {
     resync_before_ = machine_.counts().resync;
+    // Half of the way is behind who is on it, on average.
+    const Ns arrives = costs_.draw(Path::busy, Relation::same_llc, true, 0, 0.5).queue / 2;
     for (size_t i = 0; i < tasks_.size(); ++i) {
         Task& t = tasks_[i];
         const TaskId id(static_cast<uint32_t>(i));
@@ -71,7 +73,7 @@ void Simulation::begin() {
                 break;
             case Machine::State::waking:
                 t.state = Task::State::waking;
-                push(now_, What::arrive, id.v);
+                push(now_ + arrives, What::arrive, id.v);
                 break;
             case Machine::State::throttled:
                 if (!throttled) break;
@@ -102,6 +104,12 @@ void Simulation::begin() {
         if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
             fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
             fair_.start(c, *curr, now_);
+        }
+        if (const std::optional<Ns> told = fair_.told(c)) {
+            if (now_ - *told < leaves_kernel_)
+                request(c, *told + leaves_kernel_);
+            else
+                fair_.goes_on(c);
         }
         plan(c);
     }

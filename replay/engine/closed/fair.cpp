@@ -214,14 +214,25 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         place_eevdf(q, t, how);
     }
     if (t.cpu != c) t.exec_start = kLongAgo;
+    line_up(q, id, how == How::moved && t.cpu != c, t.cpu, now);
     t.ever = true, t.fresh = false;
     t.on = true;
     t.cpu = c;
-    q.queue.push_back(id);
     look(c);
     q.weight += t.weight;
     if (set_.kind == FairSettings::Kind::eevdf && q.queue.size() + q.late.size() == 1) update_min(q);
     charge(c, now);
+}
+
+/// At the end of the queue, as those before it have the turn among equals. Of tasks that balancing moves together the last one
+/// that it takes off their queue is the first that it puts on this one (detach_tasks(), attach_tasks()).
+void FairQueues::line_up(Queue& q, TaskId id, bool moved, Rq from, Ns now) {
+    auto at = q.queue.end();
+    if (moved) {
+        if (from == q.moved_from && now - q.moved_at <= kDetaches) at = std::find(q.queue.begin(), at, q.moved);
+        q.moved = id, q.moved_from = from, q.moved_at = now;
+    }
+    q.queue.insert(at, id);
 }
 
 void FairQueues::dequeue(TaskId id, bool sleeps) {
@@ -265,7 +276,7 @@ void FairQueues::charge(Rq c, Ns now) {
     t.v += scaled(ran, t.weight);
     if (set_.kind == FairSettings::Kind::eevdf && t.v >= t.deadline) {
         t.deadline = t.v + scaled(set_.slice, t.weight);  // no longer the one that protects it
-        q.due = q.due || q.queue.size() + q.late.size() > 1;
+        if (!q.due && q.queue.size() + q.late.size() > 1) tell(q);
     }
     update_min(q);
 }
@@ -357,7 +368,7 @@ bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();
-    q.due = yes;
+    if (yes) tell(q);
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
     q.next = woken;
     if (q.queue.size() >= 8) q.last = q.curr;
@@ -380,7 +391,7 @@ bool FairQueues::over(Queue& q, Ns slice) {
     if (ended && q.next == q.curr) q.next = kNobody;
     if (ended && q.last == q.curr) q.last = kNobody;
     if (!ended && (t.ran < set_.granularity || t.v - first.v <= ideal)) return false;
-    q.due = true;
+    tell(q);
     return true;
 }
 

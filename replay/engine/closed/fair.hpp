@@ -40,6 +40,9 @@ struct Rq {
     bool operator==(const Rq&) const = default;
 };
 
+/// Balancing that moves several tasks takes no longer from one to the next.
+inline constexpr Ns kDetaches = 5'000;
+
 /// Run queues of all CPUs. Times of charge() on one CPU never go back.
 class FairQueues {
   public:
@@ -77,6 +80,13 @@ class FairQueues {
     void drain(Rq c);
     /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.
     bool preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
+    /// When what runs on `c` was told to go, if it was and has not gone yet.
+    std::optional<Ns> told(Rq c) const {
+        const Queue& q = cpus_[c.v];
+        return q.running && q.due ? std::optional(q.told_at) : std::nullopt;
+    }
+    /// What runs on `c` was told to go and went on: CFS had not told it. (EEVDF: its slice may be over, until the next tick.)
+    void goes_on(Rq c) { cpus_[c.v].due = cpus_[c.v].due && set_.kind != FairSettings::Kind::cfs; }
     /// Whether a tick takes the CPU away from what runs on `c`.
     bool tick(Rq c);
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
@@ -137,10 +147,16 @@ class FairQueues {
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
         Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
+        Ns moved_at = kUnknown;
+        TaskId moved{0xffffffff};  ///< who was moved here last, then, and from where
+        Rq moved_from;
         bool running = false;
-        bool due = false;  ///< what runs has been told to go
+        bool due = false;  ///< what runs has been told to go,
+        Ns told_at = 0;  ///< then
     };
     static constexpr TaskId kNobody{0xffffffff};
+    void line_up(Queue& q, TaskId t, bool moved, Rq from, Ns now);
+    void tell(Queue& q) { q.due = true, q.told_at = tasks_[q.curr.v].exec_start; }  // who asks has charged it
     void look(Rq c) {
         Queue& q = cpus_[c.v];
         q.oldest = kUnknown;

@@ -251,10 +251,7 @@ void FairTree::drain(uint16_t g, Cpu c) {
 bool FairTree::overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
     const Queue* mine = running(c);
     if (!mine || mine->curr == woken || set_.kind == FairSettings::Kind::fifo || held(woken)) return false;
-    for (uint16_t g = trees_[c.v].ran;; g = parent(g)) {
-        if (cpus_[rq(g, c).v].due) return set_.kind == FairSettings::Kind::eevdf;
-        if (g == 0) break;
-    }
+    if (told_any(c)) return set_.kind == FairSettings::Kind::eevdf;
     // find_matching_se()
     TaskId curr = mine->curr, e = woken;
     while (level(curr) != level(e)) {
@@ -269,7 +266,7 @@ bool FairTree::overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == e;
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();
-    q.due = yes;
+    if (yes) tell(q);
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
     favour(e, c);
     if (mine->queue.size() >= 8 && curr == mine->curr)
@@ -304,6 +301,20 @@ bool FairTree::look_all(Cpu c) {
         else
             due = (q.queue.size() >= 2 && over(q, share_of_period(e, c))) || due;
         if (level(e) == 0) return due;
+    }
+}
+
+std::optional<Ns> FairTree::told_any(Cpu c) const {
+    for (uint16_t g = trees_[c.v].ran;; g = parent(g)) {
+        if (const std::optional<Ns> at = FairQueues::told(rq(g, c))) return at;
+        if (g == 0) return std::nullopt;
+    }
+}
+
+void FairTree::all_go_on(Cpu c) {
+    for (uint16_t g = trees_[c.v].ran;; g = parent(g)) {
+        FairQueues::goes_on(rq(g, c));
+        if (g == 0) return;
     }
 }
 

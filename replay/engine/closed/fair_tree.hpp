@@ -55,6 +55,8 @@ class FairTree : public FairQueues {
         if (any_) return overtakes(c, woken, woken_idle_policy, curr_idle_policy);
         return FairQueues::preempts(c, woken, woken_idle_policy, curr_idle_policy);
     }
+    std::optional<Ns> told(Cpu c) const { return any_ ? told_any(c) : FairQueues::told(c); }
+    void goes_on(Cpu c) { any_ ? all_go_on(c) : FairQueues::goes_on(c); }
     bool tick(Cpu c) { return any_ ? look_all(c) : FairQueues::tick(c); }
     std::optional<Ns> slice_left(Cpu c) const { return any_ ? shortest(c) : FairQueues::slice_left(c); }
     bool all_hot(Cpu c, Ns now, Ns migration_cost) {
@@ -117,6 +119,8 @@ class FairTree : public FairQueues {
     TaskId choose(Queue& q);
     void drain(uint16_t g, Cpu c);
     bool overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
+    std::optional<Ns> told_any(Cpu c) const;
+    void all_go_on(Cpu c);
     bool look_all(Cpu c);
     Ns share_of_period(TaskId e, Cpu c) const;
     std::optional<Ns> shortest(Cpu c) const;

@@ -166,10 +166,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
         if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
         if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
         for (TaskId id : fair_.queue(c)) {
-            const Task& t = tasks_[id.v];
-            if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) continue;
-            if (held(t, to) || fair_.blocked(id, to)) continue;
-            if (!hot && !near.test(c) && fair_.hot(id, now_, opt_.migration_cost)) continue;
+            if (!may_pull(id, c, to, hot)) continue;
             best = id;
             most = static_cast<size_t>(machine_.view().nr[c.v]);
             break;
@@ -177,6 +174,39 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
         return false;
     });
     return best;
+}
+
+/// Whether balancing may move `id`, which is on the queue of `from`.
+bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
+    const Task& t = tasks_[id.v];
+    if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) return false;
+    if (held(t, to) || fair_.blocked(id, to)) return false;
+    return hot || topo_.smt[to.v].test(from) || !fair_.hot(id, now_, opt_.migration_cost);
+}
+
+/// So many tasks does `to` take from `from` at once (calculate_imbalance(), by numbers of tasks): an idle CPU half of what
+/// `from` has more, a busy one so many that neither gets beyond the mean of the domain.
+int Simulation::imbalance(Cpu to, Cpu from, const Domain& d) const {
+    const std::vector<int32_t>& nr = machine_.view().nr;
+    if (nr[to.v] == 0) return std::max(1, nr[from.v] / 2);
+    int sum = 0, cpus = 0;
+    for_each_cpu(
+        d.first_word, d.end_word, [&](int i) { return d.span.w[i]; },
+        [&](Cpu c) { return sum += nr[c.v], ++cpus, false; });
+    const int mean = sum / cpus;
+    return std::max(1, std::min(nr[from.v] - mean, mean - nr[to.v]));
+}
+
+/// `to` takes tasks from the queue that `first` is on.
+void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
+    constexpr size_t kAtOnce = 32;  // sysctl_sched_nr_migrate
+    const Cpu from = tasks_[first.v].cpu;
+    const auto n = std::min<size_t>(kAtOnce, static_cast<size_t>(imbalance(to, from, d)));
+    std::vector<TaskId> all;
+    for (TaskId id : fair_.queue(from))
+        if (all.size() < n && may_pull(id, from, to, hot)) all.push_back(id);
+    for (TaskId id : all) relocate(id, to);
+    if (counted()) out_.periodic_moves += static_cast<int64_t>(all.size());
 }
 
 /// `c` has nothing to run: the waiting task that it pulls, perhaps; kNone: none. `sure`: it does if it can.
@@ -212,6 +242,16 @@ bool Simulation::new_idle(Cpu c) {
     return true;
 }
 
+/// Of a group of CPUs one pulls from other groups: the first that is idle, else the first (should_we_balance()).
+bool Simulation::balances_for(Cpu c, const CpuMask& group) const {
+    CpuMask idle_ones;
+    for (int i = 0; i < topo_.words; ++i) idle_ones.w[i] = group.w[i] & machine_.view().avail.w[i];
+    const CpuMask& of = idle_ones.any(topo_.words) ? idle_ones : group;
+    Cpu first = c;
+    for_each_cpu(topo_.words, [&](int i) { return of.w[i]; }, [&](Cpu x) { return first = x, true; });
+    return first == c;
+}
+
 /// At a tick: each CPU evens out the numbers of tasks on the levels whose interval is over (rebalance_domains()): so many ms as
 /// the level has CPUs, up to twice that while there is nothing to do, and 16 times longer on busy CPUs.
 void Simulation::periodic() {
@@ -229,11 +269,11 @@ void Simulation::periodic() {
             CpuState::Balancing& b = cpu.balancing[k];
             const bool still_idle = was_idle && !more;
             if (!d.load_balance || now_ < b.last + b.interval * (still_idle ? 1 : 16)) continue;
+            if (k > 0 && !balances_for(c, topo_.domains[static_cast<size_t>(topo_.stack[i][k - 1])].span)) continue;
             const int tries = d.numa ? 2 : k > 0;  // sched_domain::cache_nice_tries
-            TaskId id = pull(c, level, false, b.failed > tries);
-            if (id.v != kNone) {
-                relocate(id, c);
-                if (counted()) ++out_.periodic_moves;
+            const bool hot = b.failed > tries;
+            if (const TaskId id = pull(c, level, false, hot); id.v != kNone) {
+                pull_all(c, id, d, hot);
                 more = true;
                 b.failed = 0;
                 b.interval = kMs * d.weight;

@@ -258,6 +258,11 @@ void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<
     Move move{m.ts[i], TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), why, s.last, kNone};
     if (s.last != kNone)
         move.next = std::exchange(script_.stims[s.last].moves, static_cast<uint32_t>(script_.moves.size()));
+    for (size_t i = script_.moves.size(); i > 0; --i) {
+        Move& before = script_.moves[i - 1];
+        if (before.orig != move.orig || before.dest != move.dest || move.ts - before.ts > kDetaches) break;
+        before.ts = move.ts;
+    }
     script_.moves.push_back(move);
 }
 

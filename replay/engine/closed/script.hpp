@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "replay/engine/closed/fair.hpp"
 #include "replay/engine/closed/interrupts.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
@@ -73,7 +74,7 @@ static_assert(sizeof(Stim) == 64);
 
 /// A recorded migration that no wakeup, fork or exec made.
 struct Move {
-    Ns ts = 0;
+    Ns ts = 0;  ///< of those that balancing made together, of the last one: they are put on the other queue then
     TaskId p{};
     Cpu orig{}, dest{};
     Cause cause = Cause::unknown;

@@ -33,6 +33,8 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       fair_(queues),
       policy_(policy),
       costs_(costs),
+      leaves_kernel_(costs.draw(Path::busy, Relation::same_cpu, true, target_of(0, 1024, true), 0.5).queue +
+                     costs.draw(Path::preempt, Relation::same_cpu, true, target_of(0, 1024, true), 0.5).run),
       opt_(options),
       any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
       events_(planned),
@@ -234,6 +236,7 @@ void Simulation::act(Cpu c) {
             case Op::Kind::wake:
                 if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))
                     enlist(server, c, id);
+                if (!script_.stims[op.arg].hidden) cpu.woke = now_;
                 fire(op.arg, c, id);
                 if (t.step >= 0 && !clients_[id.v].empty() &&
                     (t.pos >= t.script->ops.size() || t.script->ops[t.pos].kind != Op::Kind::wake)) {
@@ -372,6 +375,7 @@ void Simulation::resched(Cpu c) {
     }
     settle(c);
     if (const Task& t = tasks_[prev.v]; falls_asleep(t)) return request(c, now_ + time_for(t.left, speed(c)) + 1);
+    if (wakes_on(c)) return request(c, now_ + time_for(tasks_[prev.v].left, speed(c)) + cpu.takes);
     fair_.charge(c, now_);
     if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
@@ -390,6 +394,15 @@ bool Simulation::falls_asleep(const Task& t) const {
     return next == Op::Kind::block || next == Op::Kind::exit;
 }
 
+/// What runs on `c` has woken somebody, and will wake the next one before it could have left the kernel: it wakes all that
+/// wait for one thing, and is not preempted while it does.
+bool Simulation::wakes_on(Cpu c) const {
+    const CpuState& cpu = cpus_[c.v];
+    const Op* next = tasks_[cpu.curr.v].next();
+    if (cpu.woke < 0 || !next || next->kind != Op::Kind::wake || script_.stims[next->arg].hidden) return false;
+    return now_ + time_for(tasks_[cpu.curr.v].left, speed(c)) - cpu.woke < leaves_kernel_;
+}
+
 /// `prev` no longer runs on `c`: whoever is next.
 void Simulation::schedule(Cpu c, TaskId prev, uint8_t prev_state) {
     if (fair_.size(c) == 0 && !idle(prev)) new_idle(c);
@@ -400,7 +413,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     CpuState& cpu = cpus_[c.v];
     if (!limits_.empty()) spend(c);
     if (counted()) ++out_.switches;
-    cpu.resched = -1;
+    cpu.resched = cpu.woke = -1;
     cpu.since = std::max(now_, cpu.handling);
     cpu.plan = 0;
     cpu.curr = next;
@@ -571,8 +584,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
     t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     Cost cost = cost_of(s, t, path, relation);
-    if (path == Path::idle || path == Path::busy)
-        cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
+    if (path == Path::idle || path == Path::busy) cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
     t.exit = cost.run;
     const Ns queued = now_ + cost.queue;
     if (policy_) {

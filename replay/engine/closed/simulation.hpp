@@ -260,6 +260,7 @@ class Simulation {
         Ns resched = -1;
         Ns wakes = -1;  ///< an interrupt on it wakes tasks until then
         Ns takes = 0;  ///< what the switch was to take that was last asked for
+        Ns woke = -1;  ///< when what runs here last woke somebody, since it got the CPU
         Ns coming = -1;  ///< another CPU has it queue a wakee then, the last one
         uint64_t plan = 0;  ///< number of the action event that counts
         uint64_t slice = 0;  ///< of the event that ends the slice
@@ -291,6 +292,7 @@ class Simulation {
     void ticked(Cpu c);
     void resched(Cpu c);
     bool falls_asleep(const Task& t) const;
+    bool wakes_on(Cpu c) const;
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
     void fire(uint32_t stim, Cpu waker, TaskId curr);
@@ -325,6 +327,10 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
+    bool balances_for(Cpu c, const CpuMask& group) const;
+    bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
+    int imbalance(Cpu to, Cpu from, const Domain& d) const;
+    void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
     TaskId to_pull(Cpu c, bool sure);
     bool held(const Task& t, Cpu to) const;
@@ -367,6 +373,8 @@ class Simulation {
     std::optional<IrqTicks> irq_;  ///< where the policy reads it
     Policy* policy_;
     const Costs& costs_;
+    /// From a task's wakeup to its switch to whom it woke, the median: it has left the kernel by then.
+    Ns leaves_kernel_;
     SimOptions opt_;
     bool any_serves_;
     WindowResult out_;

@@ -20,13 +20,15 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
+import peers  # noqa: E402
 import targets  # noqa: E402
 from _pages import NOTHING, Missing, head, jobs, main, table  # noqa: E402
-from measure import AUTO, BLIND, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
+from measure import AUTO, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
 from pairs import pairs  # noqa: E402
 
 AT_ONCE = 2
-NO, YES = "**no**", "yes"
+NO, YES, INPUT = "**no**", "yes", "input"
+"""Verdicts. INPUT: no, and the probes prove that an input is the reason which no event tells."""
 
 Tables = list[str]
 
@@ -203,52 +205,49 @@ def probed_targets(recordings: list[Measured]) -> Tables:
 def blind_targets(recordings: list[Measured]) -> Tables:
     rows = []
     for found in recordings:
-        probed, mine = targets.reference(found, recordings), found.blind
-        ratio = targets.of_probed(found, probed) if probed else None
-        name = NOTHING if probed is None else "itself" if probed is found else f"`{probed.name}`"
+        mine, others = found.blind, peers.peers(found, recordings)
         aim = targets.AIMS.get(targets.workload(found))
         reached = aim is not None and mine["skill"] is not None and mine["skill"] >= aim
         aimed = NOTHING if aim is None else f"{'≥' if reached else '<'} {aim:.2f}"
-        failed = targets.from_events(found, probed) if probed else None
-        holds = NOTHING if failed is None else f"{NO}: {', '.join(failed)}" if failed else YES
-        held = held_by(found) if failed else ""
-        best = num(probed.fidelity[AUTO]["skill"]) if probed else NOTHING
+        best = num(peers.skill(others, AUTO)) if others else NOTHING
         span = targets.skill_interval(mine)
         known = [num(mine["skill"]), f"{mine['moved']:,}", f"{span[0]:.2f} to {span[1]:.2f}" if span else NOTHING]
-        rows.append([f"`{found.name}`", *known, name, best, pct(ratio), holds, aimed, held])
-    names = [
-        "recording",
-        "skill from events",
-        "moved wakeups",
-        "95 % interval",
-        "probed",
-        "its skill",
-        "share",
-        "≥ 90 % holds",
-        "aim",
-    ]
-    return table([*names, "misses that the probed input turns"], rows)
+        compared = [pct(peers.share(found, others)), *held(found, others)] if others else [NOTHING, NOTHING, ""]
+        rows.append([f"`{found.name}`", *known, *named(found, others), best, *compared[:2], aimed, compared[2]])
+    names = ["recording", "skill from events", "moved wakeups", "95 % interval", "probed", "differs in", "its skill"]
+    return table([*names, "share", "≥ 90 % holds", "aim", "misses that the probed input turns"], rows)
 
 
-def held_by(found: Measured) -> str:
-    """Which inputs hold the skill from events down: proven, where there are probes."""
-    b = found.budget[BLIND if found.probed else AUTO]
-    if not found.probed:
-        return "no probes: nothing can be proven"
-    ranked = sorted((c for c in b["causes"] if c["proven"]), key=lambda c: -c["proven"])
-    return ", ".join(f"{c['input']} {c['proven']:,}" for c in ranked) + f" of {b['misses']:,}"
+def named(found: Measured, others: list[Measured]) -> list[str]:
+    """The probed recordings that one is compared with, and what sets them apart."""
+    if not others:
+        return [NOTHING, NOTHING]
+    if others == [found]:
+        return ["itself", NOTHING]
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return [f"`{others[0].name}`{more}", ", ".join(peers.differences(found, others)) or "nothing"]
+
+
+def held(found: Measured, others: list[Measured]) -> list[str]:
+    """Whether the share holds its target and, if not, what the probes prove."""
+    failed = peers.failed(found, others)
+    if not failed:
+        return [NOTHING if failed is None else YES, ""]
+    verdict_ = INPUT if peers.excuse(found, others) else f"{NO}: {', '.join(failed)}"
+    if peers.differences(found, others):
+        return [verdict_, "no probes: nothing can be proven"]
+    return [verdict_, str(peers.Proof.of(others)) or "none missed"]
 
 
 def summary(recordings: list[Measured]) -> Tables:
     """How many recordings hold each target."""
     probed = [m for m in recordings if m.probed]
-    compared = [targets.from_events(m, p) for m in recordings if (p := targets.reference(m, recordings))]
     aimed = [m for m in recordings if targets.workload(m) in targets.AIMS and m.blind["skill"] is not None]
     rows = [
         ("with probes: agreement, and skill and moved wakeups or misses", [not targets.with_probes(m.fidelity[AUTO])
          for m in probed]),
         ("from events: ≥ 90 % of the probed skill of the same workload",
-         [not failed for failed in compared if failed is not None]),
+         [holds for m in recordings if (holds := from_events(m, recordings)) is not None]),
         ("from events: the skill aimed at for schbench, hackbench, messaging",
          [m.blind["skill"] >= targets.AIMS[targets.workload(m)] for m in aimed]),
         ("from events, where A_prev is above 0.9: misses at most half of prev's",
@@ -258,10 +257,16 @@ def summary(recordings: list[Measured]) -> Tables:
         ("idle share of throttled recordings against /proc/stat",
          [targets.idle_target(m.idle) for m in recordings if m.idle]),
     ]  # fmt: skip
-    told = [
-        [name, *(str(n) for n in (len(r), sum(x is True for x in r), r.count(targets.TOO_SHORT)))] for name, r in rows
-    ]
-    return table(["target", "recordings", "hold", "too short to tell"], told)
+    counted = [(name, len(r), *(r.count(y) for y in (True, INPUT, targets.TOO_SHORT))) for name, r in rows]
+    names = ["target", "recordings", "hold", "fail, for an input that no event tells", "too short to tell"]
+    return table(names, [[name, *map(str, numbers)] for name, *numbers in counted])
+
+
+def from_events(found: Measured, recordings: list[Measured]) -> bool | str | None:
+    """Whether the share of the probed skill holds, or INPUT; None: there is nothing to compare."""
+    others = peers.peers(found, recordings)
+    failed = peers.failed(found, others) if others else None
+    return None if failed is None else INPUT if peers.excuse(found, others) else not failed
 
 
 def refusals(recordings: Iterable[Measured]) -> Tables:

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
-from measure import AUTO, Idle, Measured
+from measure import Idle, Measured
 
 AGREEMENT, SKILL, MOVED = 0.96, 0.88, 0.92
 BUSY = 0.9
@@ -69,41 +68,15 @@ def skill_interval(fidelity: dict[str, Any]) -> tuple[float, float] | None:
     return low, high
 
 
+def command(found: Measured) -> str:
+    """The command line that made the load."""
+    return str(found.meta.get("workload", "")).removeprefix("begin ")  # the lab's way to start it in the recording
+
+
 def workload(found: Measured) -> str:
     """What made the load: the program where it is a benchmark of AIMS, else the whole command line."""
-    line = str(found.meta.get("workload", "")).removeprefix("begin ")  # the lab's way to start it in the recording
+    line = command(found)
     return line.split(" ")[0] if line.startswith(tuple(AIMS)) else line
-
-
-def reference(found: Measured, all_: Iterable[Measured]) -> Measured | None:
-    """The probed recording that `found` is compared with: itself, else of the same workload, else None.
-
-    Of several the one on the same topology, then with the same kernel, then the first.
-    """
-    if found.probed:
-        return found
-    alike = [m for m in all_ if m.probed and m.header and workload(m) == workload(found)]
-    kernel, topology = found.header["kernel"].split(".")[:2], found.meta.get("topology")
-    alike.sort(key=lambda m: (m.meta.get("topology") != topology, m.header["kernel"].split(".")[:2] != kernel))
-    return alike[0] if alike else None
-
-
-def of_probed(found: Measured, probed: Measured) -> float | None:
-    """Skill without probes, of the probed skill. None where there is no skill to compare."""
-    mine, best = found.blind["skill"], probed.fidelity[AUTO]["skill"]
-    return mine / best if mine is not None and best is not None and best > 0 else None
-
-
-def from_events(found: Measured, probed: Measured) -> list[str] | None:
-    """What a recording without probes fails of the target; empty: it holds; None: there is no skill to compare.
-
-    A share of a skill that fails its own target proves nothing.
-    """
-    ratio = of_probed(found, probed)
-    if ratio is None:
-        return None
-    failed = ["share"] if ratio < OF_PROBED else []
-    return failed + (["the probed one fails"] if with_probes(probed.fidelity[AUTO]) else [])
 
 
 def idle_target(idle: Idle) -> bool | str:

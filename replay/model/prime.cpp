@@ -14,11 +14,13 @@ constexpr Ns kLikeBefore = 50'000'000;  // a task did before the recording what 
 /// What a task did so far.
 struct Past {
     bool seen = false, queued = false, runs = false;
-    Ns queued_from = 0, runs_from = 0, waited = 0, ran = 0;
+    Ns queued_from = 0, runs_from = 0, waited = 0;
+    int32_t speed = 0;  ///< capacity of the CPU it runs on
+    double worked = 0;  ///< time that it ran, times that
     Cpu cpu{};
     int16_t prio = 120;
     void stop(Ns ts) {
-        if (std::exchange(runs, false)) ran += ts - runs_from;
+        if (std::exchange(runs, false)) worked += static_cast<double>(ts - runs_from) * speed;
     }
     void sleep(Ns ts) {
         stop(ts);
@@ -27,9 +29,9 @@ struct Past {
     void queue(Ns ts) {
         if (!std::exchange(queued, true)) queued_from = ts;
     }
-    void run(Ns ts) {
+    void run(Ns ts, int32_t capacity) {
         queue(ts);
-        if (!std::exchange(runs, true)) runs_from = ts;
+        if (!std::exchange(runs, true)) runs_from = ts, speed = capacity;
     }
 };
 
@@ -53,7 +55,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
     std::vector<uint8_t> switched(cpus_.size(), 0);
     auto ran_before = [&](Cpu c, TaskId task, int prio) {  // without a switch, maybe for all that time
         if (std::exchange(switched[c.v], uint8_t{1}) || is_idle_task(task) || met(task.v)) return;
-        past(task.v, c, prio).run(begin);
+        past(task.v, c, prio).run(begin, topo_.cap_orig[c.v]);
     };
     auto during = [&](const HeadColumns& h, size_t i) {
         whole = whole || h.ts[i] >= end;
@@ -74,7 +76,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
                     const bool known = met(next);
                     Past& x = past(next, Cpu(b.sw.cpu[i]), b.sw.next_prio[i]);
                     if (!known) x.queue(begin);
-                    x.run(ts);
+                    x.run(ts, topo_.cap_orig[b.sw.cpu[i]]);
                 }
                 break;
             }
@@ -106,7 +108,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         t.weight = weight_of_prio(x.prio);
         t.pelt.load = static_cast<double>(x.waited) / kSpan * t.weight;
         t.pelt.runnable = static_cast<double>(x.waited) / kSpan * 1024;
-        t.pelt.util = static_cast<double>(x.ran) / kSpan * topo_.cap_orig[x.cpu.v];
+        t.pelt.util = x.worked / kSpan;
         t.util_est = static_cast<int32_t>(t.pelt.util);
         attach(t, x.cpu);
     }

@@ -27,7 +27,7 @@ GOLDEN = Path(__file__).parent / "golden_fidelity.txt"
 
 
 make = generator.load(FOLDER)
-measure, targets = sys.modules["measure"], sys.modules["targets"]
+measure, peers, targets = (sys.modules[name] for name in ("measure", "peers", "targets"))
 PROSE = make.tomllib.loads((FOLDER / "page.toml").read_text(encoding="utf-8"))
 PAIRS = make.tomllib.loads((FOLDER / "pairs.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs/fidelity.md").read_text(encoding="utf-8")
@@ -138,6 +138,10 @@ def cause(name: str, proven: int, possible: int) -> dict[str, Any]:
     return {"input": name, "proven": proven, "proven_placebo": 1, "possible": possible, "possible_placebo": 0}
 
 
+def misses(n: int, proven: list[str], first: int = 0) -> list[dict[str, Any]]:
+    return [{"decision_id": k, "proven": proven} for k in range(first, first + n)]
+
+
 def synthetic() -> list[Any]:
     """A probed throttled recording, an unprobed quiet one of the same workload, and one that was refused."""
     wake = {"kind": "wake", "decisions": 1000, "agreed": 970, "prev_agreed": 700, "llc_agreed": 990}
@@ -153,9 +157,12 @@ def synthetic() -> list[Any]:
     budget = {
         "decisions": 1000, "misses": 30, "proven": 0, "possible": 20, "unexplained": 10, "equivalent": 3,
         "open_order": 4, "order_agreement": 0.974, "order_answers": 1.01, "causes": [cause("idle", 0, 20)],
-        "by_branch": [{"branch": "SCAN", "misses": 30, "open_order": 4}],
+        "by_branch": [{"branch": "SCAN", "misses": 30, "open_order": 4}], "listed": misses(30, []),
     }  # fmt: skip
-    proven = budget | {"misses": 90, "proven": 60, "causes": [cause("load", 15, 3), cause("flips", 45, 0)]}
+    listed = [*misses(45, ["flips"]), *misses(15, ["load"], 45), *misses(30, [], 60)]
+    proven = budget | {
+        "misses": 90, "proven": 60, "causes": [cause("load", 15, 3), cause("flips", 45, 0)], "listed": listed,
+    }  # fmt: skip
     inputs = [
         {"input": "recent_cpu", "origin": "reconstructed", "decisions": 900, "exact": 0.995, "close": None,
          "error_p50": None, "error_p90": None, "error_p99": None, "r2": None, "probed_mean": None, "mean": None,
@@ -258,32 +265,116 @@ def test_interval_of_a_skill(misses: int, moved: int) -> None:
     assert targets.skill_interval(fidelity | {"moved": 0}) is None
 
 
-def recording(name: str, workload: str, topology: str, kernel: str, probed: bool) -> Any:
-    meta = {"workload": workload, "topology": topology}
-    return measure.Measured(name, "", meta, header={"kernel": kernel}, probed=probed)
+GOOD = {
+    "agreement": 0.97, "prev_agreement": 0.7, "decisions": 1000, "moved": 300, "skill": 0.9, "moved_agreement": 0.95,
+    "moved_precision": 0.95,
+}  # fmt: skip
 
 
-def test_a_recording_is_compared_with_the_nearest_probed_one() -> None:
-    near = recording("near", "schbench -m 2", "t", "7.2.1", True)
-    kernel = recording("kernel", "schbench -m 3", "t", "6.1.9", True)
-    far = recording("far", "schbench", "u", "6.1.9", True)
-    mine = recording("mine", "schbench -m 9", "t", "6.1.2", False)
-    assert targets.reference(mine, [far, near, kernel]) is kernel
-    assert targets.reference(mine, [far, near]) is near
-    assert targets.reference(mine, [recording("x", "hackbench", "t", "6.1.2", True)]) is None
-    assert targets.reference(far, [near]) is far
+def recording(name: str, workload: str, topology: str, kernel: str, probed: bool, **more: Any) -> Any:
+    """`more`: llcs; arch; fidelity, with probes; blind, without."""
+    uname = f"Linux (none) {kernel} #1 SMP {more.get('arch', 'x86_64')} GNU/Linux"
+    meta = {"workload": workload, "topology": topology, "kernel": uname, "background": more.get("beside", "")}
+    header = {"kernel": kernel, "llcs": more.get("llcs", 1)}
+    ways = {"auto": more.get("fidelity", GOOD)} | ({"blind": more.get("blind", GOOD)} if probed else {})
+    return measure.Measured(name, "", meta, header=header, probed=probed, fidelity=ways)
+
+
+def test_a_recording_is_compared_with_the_nearest_probed_ones() -> None:
+    mine = recording("mine", "schbench -t 9", "t", "6.1.2", False, llcs=2)
+    arm = recording("arm", "schbench -t 9", "t", "6.1.2", True, llcs=2, arch="aarch64")
+    loads = [recording(name, "hackbench", "t", "6.1.2", True) for name in ("x", "y")]
+    idle = GOOD | {"prev_agreement": 0.95}
+    order = [
+        recording("quiet", "schbench", "t", "6.1.9", True, llcs=2, fidelity=idle),
+        recording("far", "schbench", "u", "6.12.9", True, llcs=8),
+        recording("llcs", "schbench", "v", "6.12.9", True, llcs=3),
+        recording("kernel", "schbench", "w", "6.1.9", True, llcs=3),
+        recording("machine", "schbench", "t", "7.2.1", True, llcs=2),
+        recording("line", "schbench -t 9", "v", "7.2.1", True, fidelity=idle),
+        recording("twin", "begin schbench -t 9", "t", "6.1.9", True, llcs=2),
+    ]
+    assert peers.peers(mine, loads) == []
+    for n in range(len(order)):
+        assert peers.peers(mine, [arm, *loads, *order[: n + 1]]) == [order[n]], order[n].name
+    assert peers.peers(mine, [arm, *loads]) == [arm]
+    again = recording("again", "schbench -t 9", "t", "6.1.8", True, llcs=2)
+    assert peers.peers(mine, [again, *order]) == [again, order[-1]], "all of one job"
+    assert peers.peers(arm, order) == [arm], "itself"
+
+
+def test_what_sets_a_probed_recording_apart_is_said() -> None:
+    mine = recording("mine", "schbench -t 9", "t", "6.1.2", False)
+    for other, words in (
+        (recording("a", "begin schbench -t 9", "t", "6.1.9", True), []),
+        (recording("b", "schbench -t 9", "t", "6.1.2", True, beside="irq"), ["load"]),
+        (
+            recording("c", "schbench -t 8", "u", "6.12.2", True, arch="aarch64"),
+            ["architecture", "load", "machine", "kernel"],
+        ),
+    ):
+        assert peers.differences(mine, [other]) == words
+    assert make.named(mine, [mine]) == ["itself", make.NOTHING]
+    assert make.named(mine, [other, other, other]) == ["`c` and 2 more", "architecture, load, machine, kernel"]
 
 
 def test_a_share_of_a_skill_that_fails_its_own_target_does_not_hold() -> None:
-    good = {"agreement": 0.97, "prev_agreement": 0.7, "skill": 0.9, "moved_agreement": 0.95, "moved_precision": 0.95}
     probed, mine = recording("p", "hackbench", "t", "6.1", True), recording("m", "hackbench", "t", "6.1", False)
-    probed.fidelity["auto"] = good
     for skill, failed in ((0.82, []), (0.80, ["share"]), (None, None)):
-        mine.fidelity["auto"] = good | {"skill": skill}
-        assert targets.from_events(mine, probed) == failed
-    probed.fidelity["auto"] = good | {"agreement": 0.8, "skill": 0.2}
-    mine.fidelity["auto"] = good
-    assert targets.from_events(mine, probed) == ["the probed one fails"]
+        mine.fidelity["auto"] = GOOD | {"skill": skill}
+        assert peers.failed(mine, [probed]) == failed
+    mine.fidelity["auto"] = GOOD
+    probed.fidelity["auto"] = GOOD | {"agreement": 0.8, "skill": 0.2}
+    assert peers.failed(mine, [probed]) == ["the probed one fails"]
+    probed.fidelity["auto"] = GOOD | {"agreement": 0.5, "skill": -0.7}
+    assert peers.failed(mine, [probed]) == ["the probed one fails"], "a skill below that of prev is none to reach"
+
+
+def twins(*from_events: tuple[int, list[str], bool]) -> list[Any]:
+    """Two quiet probed recordings with 5 moved wakeups each, which miss nothing with their probes but what stays. The
+    first has these misses from events: how many, the inputs that turn them alone, and whether they stay."""
+    found = []
+    for name in ("p", "q"):
+        listed, stay = [], []
+        for n, proven, stays in from_events if name == "p" else ():
+            some = misses(n, proven, len(listed))
+            listed += some
+            stay += some if stays else []
+        figures = {"decisions": 1000, "moved": 5, "prev_agreement": 0.995}
+        ways = [figures | {"agreement": 1 - len(m) / 1000, "skill": 1 - len(m) / 5} for m in (stay, listed)]
+        one = recording(name, "schbench", "t", "6.1", True, fidelity=ways[0], blind=ways[1])
+        one.budget.update(auto={"misses": len(stay), "listed": stay}, blind={"misses": len(listed), "listed": listed})
+        found.append(one)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("from_events", "told", "excused"),
+    [
+        ([(2, ["recent"], False)], "recent 2 of 2", True),
+        (
+            [(1, ["recent", "several"], False), (1, ["several"], False), (1, [], False)],
+            "recent 1, together 2 of 3",
+            True,
+        ),
+        ([(1, ["recent"], False)], "recent 1 of 1", False),  # nine of ten: the twins hold
+        ([(2, ["load"], False)], "load 2 of 2", False),  # which events tell
+        ([(2, ["load", "recent"], False)], "load 2, recent 2 of 2", True),
+        ([(1, ["sync"], False), (2, [], True)], "sync 1 of 3", True),  # the others stay with probes, too
+        ([(2, [], True), (2, ["util"], False)], "util 2 of 4", False),
+        ([], "", False),
+    ],
+)
+def test_twins_prove_that_an_input_is_missing(from_events: Any, told: str, excused: bool) -> None:
+    mine = recording("m", "schbench", "t", "6.1", False, fidelity=GOOD | {"skill": 0.1})
+    others = twins(*from_events)
+    assert str(peers.Proof.of(others)) == told
+    assert bool(peers.excuse(mine, others)) == excused
+    verdict = make.INPUT if excused else f"{make.NO}: share"
+    assert make.held(mine, others) == [verdict, told or "none missed"]
+    assert make.from_events(mine, [mine, *others]) == (make.INPUT if excused else False)
+    other = recording("m", "schbench", "u", "6.1", False, fidelity=GOOD | {"skill": 0.1})
+    assert make.held(other, others) == [f"{make.NO}: share", "no probes: nothing can be proven"]
 
 
 # What is asked and read

@@ -256,11 +256,9 @@ TEST(QuotaTest, CpusDrawSlicesOfFiveMsAndGiveBackAllButOne) {
 }
 
 TEST_F(Groups, AveragesBeginAsTheFirstEventsWouldHaveMadeThem) {
-    build({{}});
-    machine_.emplace(topo_, table_);
     const std::vector<int64_t> id{0, 1, 2, 3, 4}, ts{0, 10 * kMs, 20 * kMs, 30 * kMs, 50 * kMs};
-    const std::vector<uint16_t> cpu{0, 0, 0, 0, 0};
-    const std::vector<uint32_t> prev{0, 7, 0, 7, 0}, next{7, 0, 7, 0, 7};
+    const std::vector<uint16_t> cpu{0, 0, 1, 1, 0};
+    const std::vector<uint32_t> prev{0, 7, 1, 7, 0}, next{7, 0, 7, 1, 7};
     const std::vector<int16_t> prio(5, 120);
     const std::vector<uint8_t> state(5, static_cast<uint8_t>(PrevState::S));
     Batch b;
@@ -269,9 +267,15 @@ TEST_F(Groups, AveragesBeginAsTheFirstEventsWouldHaveMadeThem) {
     b.sw.prev_prio = b.sw.next_prio = prio.data();
     EventOrder order(2, 8);
     order.build(b);
-    machine_->prime(b, order, {});
-    EXPECT_EQ(util(7, k0), 409);  // 20 of 50 ms
-    EXPECT_EQ(machine_->task(TaskId(7)).util_est, 409);
+    for (const uint16_t capacity : {1024, 512}) {  // of CPU 1, where it ran 10 of its 20 of 50 ms
+        build({{}});
+        topo_.cap_orig = {1024, capacity};
+        machine_.emplace(topo_, table_);
+        machine_->prime(b, order, {});
+        const int expected = (1024 + capacity) / 5;
+        EXPECT_EQ(util(7, k0), expected);
+        EXPECT_EQ(machine_->task(TaskId(7)).util_est, expected);
+    }
 }
 
 }  // namespace

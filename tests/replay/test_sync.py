@@ -15,7 +15,7 @@ from rewake.forms import ENUMS, Columns
 from rewake.replay import probes, sync
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.sync import LEAST, Sites, by_fold, causal, evidence, wakers
+from rewake.replay.sync import Sites, by_fold, causal, evidence, wakers
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
 Row = tuple[int, int, bool, bool, bool]
@@ -37,13 +37,13 @@ def run(rows: list[Row], folds: list[int] | None = None, names: list[int] | None
 
 
 def test_a_relation_takes_what_the_other_folds_say() -> None:
-    pro = [(1, 2, *PRO)] * LEAST
-    assert run([*pro, (1, 2, *MUTE)], [0] * LEAST + [1]) == [False] * LEAST + [True], "never its own fold"
-    assert run([*pro[1:], (1, 2, *MUTE)], [0] * (LEAST - 1) + [1])[-1] is False, "too few to say anything"
-    assert run([*pro, (1, 3, *MUTE)], [0] * LEAST + [1])[-1] is True, "without votes the waker's other relations decide"
-    assert run([*pro, (1, 2, False, False, True)], [0] * LEAST + [1])[-1] is False, "not from interrupts"
-    contra = [(1, 3, *CONTRA)] * 8
-    assert run([*pro, *contra, (1, 2, *MUTE)], [0] * (LEAST + 8) + [1])[-1] is True, "the relation's own votes go first"
+    pro, mute = (1, 2, *PRO), (1, 2, *MUTE)
+    assert run([pro, mute], [0, 1]) == [False, True], "never its own fold"
+    assert run([mute, mute, pro], [0, 1, 1]) == [True, False, False], "where nobody votes it is clear"
+    assert run([pro, (1, 3, *MUTE)], [0, 1])[-1] is True, "without votes the waker's other relations decide"
+    assert run([pro, (1, 2, False, False, True)], [0, 1])[-1] is False, "not from interrupts"
+    pros, contra = [pro] * 3, [(1, 3, *CONTRA)] * 8
+    assert run([*pros, *contra, mute], [0] * 11 + [1])[-1] is True, "the relation's own votes go first"
     assert run([], []) == []
 
 
@@ -59,14 +59,14 @@ def test_a_softirq_is_its_own_waker_and_a_hardirq_none() -> None:
 
 
 def test_tasks_of_one_name_speak_for_each_other() -> None:
-    rows = [(1, 2, *PRO)] * LEAST + [(3, 4, *MUTE), (5, 6, *MUTE)]
-    assert run(rows, [0] * LEAST + [1, 1], [0, 1, 2, 1, 2, 3, 4, 0, 0])[LEAST:] == [True, False]
+    rows = [(1, 2, *PRO), (3, 4, *MUTE), (5, 6, *MUTE)]
+    assert run(rows, [0, 1, 1], [0, 1, 2, 1, 2, 3, 4, 0, 0])[1:] == [True, False]
 
 
 def test_causal_votes_come_from_before() -> None:
-    pro = [(1, 2, *PRO)] * LEAST
-    assert run([*pro, (1, 2, *MUTE)]) == [False] * LEAST + [True]
-    assert run([(1, 2, *MUTE), *pro])[0] is False
+    pro, mute = (1, 2, *PRO), (1, 2, *MUTE)
+    assert run([pro, mute]) == [False, True]
+    assert run([mute, pro])[0] is False
 
 
 rows = st.lists(

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which probed recordings a recording of docs/fidelity.md is compared with, and what these prove."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import targets
+from measure import AUTO, BLIND, Measured
+
+TOLD = {"load", "util", "has_idle_cores"}
+"""Inputs that follow from events, however roughly: no miss is excused by them."""
+TOGETHER = "together"
+"""Stands for the probed inputs of a miss that none of them turns alone."""
+
+
+class Job(NamedTuple):
+    """What was recorded where: two recordings that differ in nothing of it are repeats of each other."""
+
+    architecture: str
+    """As uname says; empty when that is not known."""
+    load: str
+    machine: str
+    kernel: str
+
+    @classmethod
+    def of(cls, found: Measured) -> Job:
+        words = str(found.meta.get("kernel", "")).split()
+        architecture = next((w for w in words if w in ("x86_64", "aarch64")), "")
+        line, beside = targets.command(found), found.meta.get("background")
+        load = f"{line}; beside it: {beside}" if beside else line
+        kernel = ".".join(str(found.header["kernel"]).split(".")[:2])
+        return cls(architecture, load, str(found.meta.get("topology")), kernel)
+
+
+def peers(found: Measured, all_: Iterable[Measured]) -> list[Measured]:
+    """The probed recordings that `found` is compared with: itself, else all of one job of the same program; or none.
+
+    That is the job on the same architecture, then the same command line, then as busy, then on the same machine, else
+    on one with about as many LLCs, then of the same kernel, then the first.
+    """
+    if found.probed:
+        return [found]
+    alike = [m for m in all_ if m.probed and m.header and targets.workload(m) == targets.workload(found)]
+    if not alike:
+        return []
+    mine = Job.of(found)
+
+    def strangeness(other: Measured) -> tuple[Any, ...]:
+        job = Job.of(other)
+        llcs = abs((other.header["llcs"] or 0) - (found.header["llcs"] or 0))
+        busy = targets.quiet(other.fidelity[AUTO]) != targets.quiet(found.blind)
+        architecture, load, machine, kernel = (a != b for a, b in zip(job, mine, strict=True))
+        return architecture, load, busy, machine, llcs, kernel
+
+    best = Job.of(min(alike, key=strangeness))
+    return [m for m in alike if Job.of(m) == best]
+
+
+def differences(found: Measured, others: Sequence[Measured]) -> list[str]:
+    """What sets the job of `others` apart from that of `found`; empty: nothing, they are its twins."""
+    both = zip(Job._fields, Job.of(found), Job.of(others[0]), strict=True)
+    return [name for name, a, b in both if a != b]
+
+
+def misses(recordings: Iterable[Measured], way: str) -> int:
+    return sum(m.budget[way]["misses"] for m in recordings)
+
+
+def skill(recordings: Sequence[Measured], way: str) -> float | None:
+    """Of probed recordings together."""
+    if len(recordings) == 1:
+        alone: float | None = recordings[0].fidelity[way]["skill"]
+        return alone
+    moved = sum(m.fidelity[way]["moved"] for m in recordings)
+    return 1 - misses(recordings, way) / moved if moved else None
+
+
+class Proof(NamedTuple):
+    """What becomes of the misses from events of probed recordings with the probes."""
+
+    misses: int
+    turned: Counter[str]
+    """By input: misses that become the recorded choice with its probed value; TOGETHER: with all of them only."""
+    excused: int
+    """Misses that do with an input that no event tells."""
+
+    @classmethod
+    def of(cls, recordings: Sequence[Measured]) -> Proof:
+        turned: Counter[str] = Counter()
+        excused = 0
+        for found in recordings:
+            stay = {m["decision_id"] for m in found.budget[AUTO]["listed"]}
+            for miss in found.budget[BLIND]["listed"]:
+                alone = set(miss["proven"]) - {"several"}
+                if not alone and (miss["proven"] or miss["decision_id"] not in stay):
+                    alone = {TOGETHER}
+                turned.update(alone)
+                excused += bool(alone - TOLD)
+        return cls(misses(recordings, BLIND), turned, excused)
+
+    def __str__(self) -> str:
+        """Empty when there was no miss."""
+        ranked = sorted(self.turned.items(), key=lambda x: (x[0] == TOGETHER, -x[1], x[0]))
+        words = ", ".join(f"{name} {n:,}" for name, n in ranked) or "nothing"
+        return f"{words} of {self.misses:,}" if self.misses else ""
+
+
+def share(found: Measured, others: Sequence[Measured]) -> float | None:
+    """Skill from events, of the probed skill. None where there is no skill to compare."""
+    mine, best = found.blind["skill"], skill(others, AUTO)
+    return mine / best if mine is not None and best is not None and best > 0 else None
+
+
+def failed(found: Measured, others: Sequence[Measured]) -> list[str] | None:
+    """What a recording without its probes fails of the target; empty: it holds; None: there is no skill to compare.
+
+    A share of a skill that fails its own target proves nothing.
+    """
+    mine, best = found.blind["skill"], skill(others, AUTO)
+    if mine is None or best is None:
+        return None
+    words = ["share"] if mine < targets.OF_PROBED * best else []
+    return words + (["the probed one fails"] if any(targets.with_probes(m.fidelity[AUTO]) for m in others) else [])
+
+
+def excuse(found: Measured, others: Sequence[Measured]) -> Proof | None:
+    """The proof that a share is too low for want of an input that no event tells; None: there is none.
+
+    It takes probed recordings of the same job, whose own share is too low as well, and is not without the misses that
+    come out right with the probed value of such an input.
+    """
+    if failed(found, others) != ["share"] or differences(found, others):
+        return None
+    best, blind = skill(others, AUTO), skill(others, BLIND)
+    moved = sum(m.fidelity[AUTO]["moved"] for m in others)
+    assert best is not None and blind is not None  # there is a share
+    proof = Proof.of(others)
+    without = blind + proof.excused / moved
+    return proof if blind < targets.OF_PROBED * best <= without else None

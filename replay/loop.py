@@ -12,13 +12,14 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, hotplug, plugins, probes
+from rewake.replay import affinity, hotplug, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
+    MIN_RANGE,
     SCHED_SOFTIRQ,
     batch,
+    by_capacity,
     recorded_machine,
-    rows_of,
     running,
     tables,
     with_next,
@@ -37,9 +38,6 @@ DECISION_COLUMNS = (
 
 DEFAULT_HZ = 250
 """Tick rate when the recording does not say: what the distributions' kernels of this age use."""
-
-_MIN_RANGE = 100
-"""Fewest recorded wakeups from which a range of idle-target latencies is taken; fewer fall back to a coarser group."""
 
 _ON_CPU_NS = 5_000
 """A task that was switched out so shortly before it is woken may still be on its CPU (policies.md C3.6a)."""
@@ -60,7 +58,7 @@ def _bytes(columns: Columns) -> int:
 def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """[p1, p99] of the recorded latency on idle targets, by LLC relation of waker and target and by idle state.
 
-    The lists are indexed by idle state; their last entry stands for an unknown state. Groups with fewer than _MIN_RANGE
+    The lists are indexed by idle state; their last entry stands for an unknown state. Groups with fewer than MIN_RANGE
     wakeups take the range of the next coarser one; no idle target at all gives empty lists.
     """
     con = recording.connect(("decision", "cpu"))
@@ -84,11 +82,11 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
 
     def ranges(same: bool) -> list[tuple[int, int]]:
         coarse = found.get((same, None))
-        base = coarse if coarse is not None and coarse[2] >= _MIN_RANGE else whole
+        base = coarse if coarse is not None and coarse[2] >= MIN_RANGE else whole
         out = []
         for state in range(states):
             fine = found.get((same, state))
-            best = fine if fine is not None and fine[2] >= _MIN_RANGE else base
+            best = fine if fine is not None and fine[2] >= MIN_RANGE else base
             out.append((int(best[0]), int(best[1])))
         return [*out, (int(base[0]), int(base[1]))]
 
@@ -171,16 +169,7 @@ def _settle(recording: Recording, n_cpus: int) -> list[int]:
         same &= _left(recording, k, of["task"], of["id"]) < began - _ON_CPU_NS
         took.append(np.stack([of["cpu"], of["ts_ns"] - began])[:, same])
     on, found = np.concatenate(took, axis=1)
-    if not len(found):
-        return [0] * n_cpus
-    capacity = {row["cpu"]: row["capacity"] for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
-    of_cpu = np.array([capacity.get(cpu) or 1024 for cpu in range(n_cpus)])
-    out = (np.median(found * of_cpu[on]) / of_cpu).astype(np.int64)
-    for value in np.unique(of_cpu):
-        same = of_cpu[on] == value
-        if same.sum() >= _MIN_RANGE:
-            out[of_cpu == value] = int(np.median(found[same]))
-    return [int(ns * _SEARCH) for ns in out]
+    return [int(ns * _SEARCH) for ns in by_capacity(recording, n_cpus, on, found)]
 
 
 class Loop:
@@ -204,6 +193,9 @@ class Loop:
         more = [] if self.masks is None else self.masks.lists
         self.recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)
+        n_cpus = self.recorded.n_cpus
+        search = _settle(recording, n_cpus)
+        self._emptying = wake_lists.durations(recording, n_cpus) if wake_lists.seen_empty(recording) else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
@@ -215,7 +207,9 @@ class Loop:
             "inferred": _inferred(recording, self.recorded.topology_known),
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "energy_aware": recording.manifest.get("energy_aware") is True,
-            "settle": _settle(recording, self.recorded.n_cpus),
+            "settle": search,
+            "listing": list(zip(*wake_lists.listing(recording, n_cpus, search), strict=True)),
+            "emptying": self._emptying,
             "shapes": hotplug.shapes(hotplug.away(recording)),
         }
 
@@ -305,6 +299,8 @@ class Loop:
             events, decisions = self._kept[k]
         else:
             events = batch(recording, k, probe=self.truth is not None)
+            if any(self._emptying):
+                events["wake_list"] = wake_lists.interrupts(recording, k, self._emptying)
             decisions = recording.read_part("decision", k, DECISION_COLUMNS)
             size = sum(_bytes(columns) for columns in (*events.values(), decisions))
             if size <= self._room:

@@ -33,6 +33,9 @@ OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
 _NO_LISTS, _LISTS_TO_OTHER_LLCS = 0, 1
 """Values of Recorded.wake_lists."""
 
+MIN_RANGE = 100
+"""Fewest measured times from which a range or a median is taken; fewer fall back to a coarser group."""
+
 _ON_A_CPU = re.compile(r"/\d+")
 """In the name of a kernel thread that is bound to a CPU."""
 
@@ -79,6 +82,22 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 
 def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
+
+
+def by_capacity(source: Recording, n_cpus: int, cpu: npt.NDArray[Any], ns: npt.NDArray[Any]) -> list[int]:
+    """Median of durations, by CPU: of those on CPUs of its capacity or, where these are few, of all, by their
+    capacities. `cpu`: where each was."""
+    if not len(ns):
+        return [0] * n_cpus
+    capacity = {row["cpu"]: row["capacity"] for row in rows_of(source.read("cpu", ("cpu", "capacity")))}
+    of_cpu = np.array([capacity.get(cpu) or 1024 for cpu in range(n_cpus)])
+    out = (np.median(ns * of_cpu[cpu]) / of_cpu).astype(np.int64)
+    for value in np.unique(of_cpu):
+        same = of_cpu[cpu] == value
+        if same.sum() >= MIN_RANGE:
+            out[of_cpu == value] = int(np.median(ns[same]))
+    found: list[int] = out.tolist()
+    return found
 
 
 def kernel_version(release: str | None) -> tuple[int, int]:

@@ -119,8 +119,17 @@ ReplayOptions read_options(const nb::dict& o) {
     r.hz = nb::cast<uint32_t>(o["hz"]);
     r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
     r.inferred = nb::cast<uint32_t>(o["inferred"]);
-    if (o.contains("settle")) r.settle = nb::cast<std::vector<Ns>>(o["settle"]);
-    for (Ns& ns : r.settle) ns = std::clamp<Ns>(ns, 0, 100'000);
+    const auto short_time = [](Ns t) { return std::clamp<Ns>(t, 0, 100'000); };
+    const auto times = [&](const char* name) {
+        std::vector<Ns> ns;
+        if (o.contains(name)) ns = nb::cast<std::vector<Ns>>(o[name]);
+        for (Ns& t : ns) t = short_time(t);
+        return ns;
+    };
+    r.settle = times("settle"), r.emptying = times("emptying");
+    if (o.contains("listing"))
+        for (const auto& [migrate, stay] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["listing"]))
+            r.listing.push_back({short_time(migrate), short_time(stay)});
     if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
     if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
     if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);

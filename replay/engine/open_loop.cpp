@@ -43,9 +43,10 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
-    std::vector<Ns> listing = opt_.settle;
-    for (Ns& ns : listing) ns = static_cast<Ns>(kListing * static_cast<double>(ns));
-    machine_.set_listing(std::move(listing));
+    machine_.set_listing(opt_.listing);
+    std::vector<Ns> emptying = opt_.emptying;
+    for (Ns& ns : emptying) ns = static_cast<Ns>(kCleared * static_cast<double>(ns));
+    machine_.set_emptying(std::move(emptying));
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
@@ -184,6 +185,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 opening(b.migrate.id[i], b.migrate.ts[i]);
                 break;
             case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
+            case Event::wake_list: before(b.wake_list, i); break;
             case Event::probe:
                 if (b.probe.phase[i] != 0 && !opt_.blind) before(b.probe, i);
                 break;

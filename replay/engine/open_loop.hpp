@@ -151,6 +151,9 @@ struct ReplayOptions {
     std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
     std::vector<Ns>
         settle;  ///< from a wakeup's opening event to the end of its placement, as a rule; by the waker's CPU
+    std::vector<Machine::ListedAfter> listing;  ///< by the waker's CPU
+    std::vector<Ns>
+        emptying;  ///< from an interrupt that empties a wake list to its first sched_wakeup, by CPU; 0: not seen
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -218,9 +221,9 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
-    /// From the end of a search until its wakee is on a wake list, in parts of ReplayOptions::settle. Probed recordings of
-    /// 6.1 to 7.2 come out alike from 0.2 to 0.5.
-    static constexpr double kListing = 0.4;
+    /// From the interrupt until the tasks of a wake list that is emptied are no longer seen there, in parts of
+    /// ReplayOptions::emptying. Recordings of 6.1 come out alike from 0.3 to 0.55.
+    static constexpr double kCleared = 0.4;
     void take(const Shape& s);
     uint64_t jiffies(Ns ts) const {
         const Ns tick = 1'000'000'000 / opt_.hz;

@@ -95,11 +95,27 @@ struct Batch {
     IrqColumns irq;  ///< only for replays that follow interrupts
     HeadColumns loss;
     HeadColumns balance;  ///< SCHED softirqs begin
+    HeadColumns wake_list;  ///< interrupts begin in which an idle CPU empties its wake list, where others see that
     ProbeEventColumns probe;  ///< only where placement probes are used
 };
 
 /// Which table an event of the walk belongs to.
-enum class Event : uint8_t { none, sw, waking, wakeup, migrate, fork, exec, exit, idle, irq, loss, balance, probe };
+enum class Event : uint8_t {
+    none,
+    sw,
+    waking,
+    wakeup,
+    migrate,
+    fork,
+    exec,
+    exit,
+    idle,
+    irq,
+    loss,
+    balance,
+    wake_list,
+    probe
+};
 
 /// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
 class EventOrder {
@@ -116,7 +132,7 @@ class EventOrder {
             if (c.id[c.n - 1] > hi) hi = c.id[c.n - 1];
         };
         range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
-        range(b.idle), range(b.irq), range(b.loss), range(b.balance), range(b.probe);
+        range(b.idle), range(b.irq), range(b.loss), range(b.balance), range(b.wake_list), range(b.probe);
         slots_.clear();
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
@@ -152,6 +168,7 @@ class EventOrder {
         place(b.irq, Event::irq, [](size_t) { return true; });
         place(b.loss, Event::loss, [](size_t) { return true; });
         place(b.balance, Event::balance, [](size_t) { return true; });
+        place(b.wake_list, Event::wake_list, [](size_t) { return true; });
         place(b.probe, Event::probe, [&](size_t i) {
             return b.probe.phase[i] != 0 || (b.probe.task_null && b.probe.task_null[i]) || task(b.probe.task[i]);
         });

@@ -127,47 +127,6 @@ void Machine::uncount(Task& t, bool moves) {
     refresh(c);
 }
 
-/// It is on its way to `c`.
-void Machine::expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by) {
-    t.cpu = c;
-    t.pending = true;
-    if (by && !lists(*by, c)) return;
-    if (const Ns after = by && by->v < listing_.size() ? listing_[by->v] : 0)
-        unlisted_.push_back({id, c, now_ + after});
-    else
-        list(t, c);
-}
-
-/// From now on the others see it in the wake list of `c`.
-void Machine::list(Task& t, Cpu c) {
-    t.listed = true;
-    cpus_[c.v].pending += 1;
-    refresh(c);
-}
-
-void Machine::list_due() {
-    std::erase_if(unlisted_, [&](const Listing& x) {
-        Task& t = tasks_[x.p.v];
-        if (!t.pending || t.cpu != x.to || t.listed) return true;
-        if (now_ < x.at) return false;
-        list(t, x.to);
-        return true;
-    });
-}
-
-void Machine::drop_pending(Task& t) {
-    t.pending = false;
-    if (!std::exchange(t.listed, false)) return;
-    cpus_[t.cpu.v].pending -= 1;
-    refresh(t.cpu);
-}
-
-/// A task that `by` wakes goes to `c` by its wake list (ttwu_queue_cond); else `by` queues it there.
-bool Machine::lists(Cpu by, Cpu c) const {
-    if (table_.wake_lists == WakeLists::none) return false;
-    return !topo_.share_cache(by, c) || (table_.wake_lists == WakeLists::idle_too && by != c);
-}
-
 /// The averages of a throttled group's tasks stand still.
 void Machine::thaw(Task& t) {
     if (t.state != State::throttled || !t.is_attached) return;
@@ -407,7 +366,8 @@ void Machine::refresh(Cpu c) {
     const size_t word = c.v >> 6;
     const uint64_t bit = uint64_t{1} << (c.v & 63);
     const auto put = [&](CpuMask& set, bool on) { set.w[word] = on ? set.w[word] | bit : set.w[word] & ~bit; };
-    const bool idle = nr == 0 && s.pending == 0 && s.curr_known && is_idle_task(s.curr) && (online_.w[word] & bit);
+    const bool idle =
+        nr == 0 && (s.pending == 0 || s.hides) && s.curr_known && is_idle_task(s.curr) && (online_.w[word] & bit);
     put(view_.idle, idle);
     put(view_.avail, idle);
     put(view_.sidle, nr > 0 && nr == s.idle_h);
@@ -457,6 +417,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
         }
         case Event::loss: on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
         case Event::balance: on_balance(Cpu(b.balance.cpu[i]), b.balance.ts[i]); break;
+        case Event::wake_list: on_wake_list(Cpu(b.wake_list.cpu[i]), b.wake_list.ts[i]); break;
         default: break;
     }
 }
@@ -605,7 +566,10 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
     Task& t = tasks_[p.v];
     switch (t.state) {
         case State::waking: {  // part of its own placement
-            if (t.cpu == dest) break;
+            if (t.cpu == dest) {
+                moved(p, t, by, ts);
+                break;
+            }
             drop_pending(t);
             expect(p, t, dest, by);
             break;
@@ -649,6 +613,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
     if (!unlisted_.empty()) list_due();
+    if (!cleared_.empty()) look_at_cleared();
     if (!waits_.empty()) look_for_held();
     const Ns tick = last_tick();
     catch_up(prev, tick);

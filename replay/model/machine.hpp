@@ -73,6 +73,8 @@ class Machine {
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
     void on_exit(TaskId p);
+    /// An interrupt in which `c` empties its wake list begins: set_emptying().
+    void on_wake_list(Cpu c, Ns ts);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
     /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU those of all that are idle, and
     /// nr_idle_scan of the LLCs whose turn it is.
@@ -181,8 +183,15 @@ class Machine {
     }
     /// After a copy: the View refers to this machine again.
     void rebind() { view_.slow = &slow_; }
-    /// How long after a placement its wakee is on the wake list of the CPU that it is to go to, by the waker's CPU.
-    void set_listing(std::vector<Ns> after) { listing_ = std::move(after); }
+    /// How long after sched_migrate_task its task is on the wake list of the CPU that it is to go to, and how long after
+    /// its placement one that stays, by the waker's CPU.
+    struct ListedAfter {
+        Ns migrate = 0, stay = 0;
+    };
+    void set_listing(std::vector<ListedAfter> after) { listing_ = std::move(after); }
+    /// How long after such an interrupt the others no longer see the tasks of the list, by CPU; 0: they see them until they
+    /// are queued. Until 6.1 rq::ttwu_pending, before 5.8 the list itself, is cleared first.
+    void set_emptying(std::vector<Ns> after) { emptying_ = std::move(after); }
     /// From now on no event tells when the load balancer runs.
     void balances_at_ticks() { balances_ = false; }
     /// An RT or deadline task runs on `c`.
@@ -249,6 +258,7 @@ class Machine {
         uint32_t idle_state = 0;
         bool runs_fair = false;  ///< curr is a fair task
         int32_t pending = 0;  ///< wakeups in its wake list, as others see it
+        bool hides = false;  ///< they are off that list and not queued yet: nobody sees them
         int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         Ns updated = 0;  ///< last update of `pelt`
@@ -279,8 +289,12 @@ class Machine {
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
     void expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by);
-    void list(Task& t, Cpu c);
+    void list(Task& t, Cpu c, Ns at);
     void list_due();
+    void moved(TaskId id, Task& t, Cpu by, Ns ts);
+    void unlist(Task& t);
+    void look_at_cleared();
+    void show_list(Cpu c, Ns at);
     void drop_pending(Task& t);
     bool lists(Cpu by, Cpu c) const;
     void enqueue(TaskId id, Task& t, Cpu c);
@@ -345,7 +359,13 @@ class Machine {
         Ns at = 0;
     };
     std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
-    std::vector<Ns> listing_;
+    std::vector<ListedAfter> listing_;
+    struct Clearing {
+        Cpu c{};
+        Ns at = 0;
+    };
+    std::vector<Clearing> cleared_;  ///< wake lists that are about to be cleared
+    std::vector<Ns> emptying_;
     bool watches_limits_ = false;
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when

@@ -333,7 +333,7 @@ TEST_F(Loads, AnIdleCpuIsBusyWithAWakeListButNotWhileTheWakerQueues) {
 
 TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
     build({1024, 1024});
-    machine_->set_listing({2'000, 0});
+    machine_->set_listing({{2'000, 500}, {}});
     runs(kMs, 0, 0, 4);
     runs(kMs, 1, 1, 5);
     runs(2 * kMs, 1, 5, 1);
@@ -345,8 +345,41 @@ TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
     machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));
     EXPECT_TRUE(idle_after(2'999));
     EXPECT_FALSE(idle_after(3'000));
-    machine_->on_wakeup(TaskId(6), 120, Cpu(1), 2 * kMs + 4'000);
-    EXPECT_FALSE(idle_after(5'000));
+    machine_->on_migrate(TaskId(6), Cpu(0), Cpu(1), 2 * kMs + 3'500, Cpu(0));  // its search took longer than as a rule
+    EXPECT_TRUE(idle_after(5'499));
+    EXPECT_FALSE(idle_after(5'500));
+    machine_->on_wakeup(TaskId(6), 120, Cpu(1), 2 * kMs + 6'000);
+    EXPECT_FALSE(idle_after(7'000));
+    runs(2 * kMs + 8'000, 1, 1, 6);
+    runs(2 * kMs + 9'000, 1, 6, 1);
+    EXPECT_TRUE(idle_after(10'000));
+    machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));  // stays
+    EXPECT_TRUE(idle_after(10'499));
+    EXPECT_FALSE(idle_after(10'500));
+}
+
+TEST_F(Loads, AnIdleCpuIsIdleAgainWhileItEmptiesItsWakeList) {
+    build({1024, 1024});
+    machine_->set_emptying({0, 1'000});
+    runs(kMs, 0, 0, 4);
+    runs(kMs, 1, 1, 5);
+    runs(2 * kMs, 1, 5, 1);
+    const auto idle_after = [&](Ns ns) {
+        machine_->advance(2 * kMs + ns, Cpu(1), Cpu(0));
+        return machine_->view().avail.test(Cpu(1));
+    };
+    EXPECT_TRUE(idle_after(1'000));
+    machine_->on_wake_list(Cpu(1), 2 * kMs + 1'500);  // sent for something else
+    EXPECT_TRUE(idle_after(3'000));
+    machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));
+    EXPECT_FALSE(idle_after(4'000));
+    machine_->on_wake_list(Cpu(1), 2 * kMs + 5'000);
+    EXPECT_FALSE(idle_after(5'999));
+    EXPECT_TRUE(idle_after(6'000));
+    machine_->on_waking(TaskId(7), 120, true, Cpu(1), Cpu(0));  // the list has one again
+    EXPECT_FALSE(idle_after(7'000));
+    machine_->on_wakeup(TaskId(6), 120, Cpu(1), 2 * kMs + 8'000);
+    EXPECT_FALSE(idle_after(9'000));
 }
 
 TEST_F(Loads, AnEstimateWaitsForTheEndOfAPeriod) {

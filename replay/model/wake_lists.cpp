@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Tasks that are placed and not queued yet, and who sees them (ttwu_queue_wakelist, sched_ttwu_pending).
+#include <algorithm>
+#include <utility>
+
+#include "replay/model/machine.hpp"
+
+namespace rewake {
+
+/// It is on its way to `c`.
+void Machine::expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by) {
+    const bool moves = std::exchange(t.cpu, c) != c;
+    t.pending = true;
+    if (by && !lists(*by, c)) return;
+    const ListedAfter after = by && by->v < listing_.size() ? listing_[by->v] : ListedAfter{};
+    if (const Ns ns = moves ? after.migrate : after.stay)  // of one that moves: at the earliest
+        unlisted_.push_back({id, c, now_ + ns});
+    else
+        list(t, c, now_);
+}
+
+/// From `at` on the others see it in the wake list of `c`.
+void Machine::list(Task& t, Cpu c, Ns at) {
+    t.listed = true;
+    cpus_[c.v].pending += 1;
+    show_list(c, at);
+    refresh(c);
+}
+
+/// `by` has recorded that it moves to its CPU: next it puts it on the wake list there.
+void Machine::moved(TaskId id, Task& t, Cpu by, Ns ts) {
+    if (!t.pending || by.v >= listing_.size() || !lists(by, t.cpu)) return;
+    unlist(t);
+    std::erase_if(unlisted_, [&](const Listing& x) { return x.p == id; });
+    unlisted_.push_back({id, t.cpu, ts + listing_[by.v].migrate});
+}
+
+void Machine::list_due() {
+    std::erase_if(unlisted_, [&](const Listing& x) {
+        Task& t = tasks_[x.p.v];
+        if (!t.pending || t.cpu != x.to || t.listed) return true;
+        if (now_ < x.at) return false;
+        list(t, x.to, x.at);
+        return true;
+    });
+}
+
+void Machine::unlist(Task& t) {
+    if (!std::exchange(t.listed, false)) return;
+    cpus_[t.cpu.v].pending -= 1;
+    refresh(t.cpu);
+}
+
+void Machine::drop_pending(Task& t) {
+    t.pending = false;
+    unlist(t);
+}
+
+/// A task that `by` wakes goes to `c` by its wake list (ttwu_queue_cond); else `by` queues it there.
+bool Machine::lists(Cpu by, Cpu c) const {
+    if (table_.wake_lists == WakeLists::none) return false;
+    return !topo_.share_cache(by, c) || (table_.wake_lists == WakeLists::idle_too && by != c);
+}
+
+void Machine::on_wake_list(Cpu c, Ns ts) {
+    if (c.v < emptying_.size() && emptying_[c.v] > 0) cleared_.push_back({c, ts + emptying_[c.v]});
+}
+
+void Machine::look_at_cleared() {
+    std::erase_if(cleared_, [&](const Clearing& x) {
+        if (now_ < x.at) return false;
+        cpus_[x.c.v].hides = cpus_[x.c.v].pending > 0;
+        refresh(x.c);
+        return true;
+    });
+}
+
+/// Who is put on a list while it is being emptied is seen there, and the others with it.
+void Machine::show_list(Cpu c, Ns at) {
+    std::erase_if(cleared_, [&](const Clearing& x) { return x.c == c && x.at <= at; });
+    cpus_[c.v].hides = false;
+}
+
+}  // namespace rewake

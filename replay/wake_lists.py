@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Interrupts in which an idle CPU empties its wake list, and how long it takes until a task of the list is queued."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewake.forms import ENUMS, Columns, Recording
+from rewake.replay.recorded import Source, by_capacity, kernel_version, tables, with_null
+
+_IPIS = {
+    "irq": ("id", "ts_ns", "cpu", "curr_task", "kind", "entry"),
+    "ipi": ("id", "ts_ns", "cpu", "curr_task", "phase"),
+}
+_LISTED = 0.7
+"""From sched_migrate_task to the wake list, in parts of the time of a search. Recordings of 6.1 to 7.2 come out alike
+from 0.6 to 0.8."""
+
+_WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("out")
+
+_SHORTEST_NS = 4_000
+"""In less time the CPU looks idle for less than two CPUs' events have an order (inputs.ORDER_WINDOW_NS)."""
+
+_ENOUGH = 10_000
+"""So many measured times are enough for a median."""
+
+_LONGEST_NS = 100_000
+"""Until a task is queued after such an interrupt began; later ones are not its doing."""
+
+
+def seen_empty(source: Source) -> bool:
+    """Whether a CPU looks idle from when it begins to empty its wake list until the first task is queued: until 6.1
+    rq::ttwu_pending, and before 5.8 the list itself, is cleared first (6.2, d6962c4fe8f9: after the last)."""
+    return (0, 0) < kernel_version(source.manifest.get("kernel")) < (6, 2)
+
+
+def listing(source: Recording, n_cpus: int, search: list[int]) -> tuple[list[int], list[int]]:
+    """Until a task is on the wake list of the CPU that it is to go to, ns, by the waker's CPU: from sched_migrate_task
+    and, of one that stays, from the end of its search.
+
+    From events the first is _LISTED of `search`, the time of a search that moves a task; one that does not is shorter,
+    and that makes up for the second. Probes see a search end, and what they saw from there to sched_migrate_task takes
+    as long as either.
+    """
+    took = [np.empty((2, 0), np.int64)]
+    for k in range(source.n_parts):
+        ends: Any = source.read_part("probe", k, ("id", "ts_ns", "cpu", "phase"))
+        if not len(ends["id"]):
+            continue
+        moved: Any = source.read_part("migrate", k, ("id", "ts_ns", "cpu", "cause"))
+        why, unknown = with_null(moved["cause"])
+        moved = {name: moved[name][(why == _WAKE) & ~unknown] for name in ("id", "ts_ns", "cpu")}
+        at, same = _last_before(ends, moved)
+        ns = moved["ts_ns"] - ends["ts_ns"][at]
+        good = same & (ends["phase"][at] == _OUT) & (ns < _LONGEST_NS)
+        took.append(np.stack([moved["cpu"].astype(np.int64), ns])[:, good])
+    on, ns = np.concatenate(took, axis=1)
+    if not len(ns):
+        return [int(_LISTED * ns) for ns in search], [0] * n_cpus
+    found = by_capacity(source, n_cpus, on, ns)
+    return found, found
+
+
+def interrupts(source: Source, index: int, took: list[int]) -> Columns:
+    """Entries of interrupts in which idle CPUs may empty their wake lists, in a part. `took`: as of durations(); where
+    that is 0 they are left out."""
+    entries = _handlers(source, index)
+    here = entries["begins"] & (entries["curr_task"] < len(took)) & (np.array(took)[entries["cpu"]] > 0)
+    return {name: entries[name][here] for name in ("id", "ts_ns", "cpu")}
+
+
+def durations(source: Recording, n_cpus: int) -> list[int]:
+    """From the entry of such an interrupt to sched_wakeup of the first task, ns, by CPU: the median on CPUs of its
+    capacity; 0 where it is too short to tell, or no such interrupt is recorded."""
+    took = [np.empty((2, 0), np.int64)]
+    for k in range(source.n_parts):
+        if sum(part.shape[1] for part in took) > _ENOUGH:
+            break
+        ipi = _handlers(source, k)
+        if not len(ipi["id"]):
+            continue
+        wakeup: Any = source.read_part("wakeup", k, ("id", "ts_ns", "cpu", "curr_task", "target_cpu"))
+        own = (wakeup["cpu"] == wakeup["target_cpu"]) & (wakeup["curr_task"] < n_cpus)
+        wakeup = {name: wakeup[name][own] for name in ("id", "ts_ns", "cpu")}
+        at, same = _last_before(ipi, wakeup)
+        first = np.unique(at, return_index=True)[1]  # task of the list
+        at, same, wakeup = at[first], same[first], {name: column[first] for name, column in wakeup.items()}
+        ns = wakeup["ts_ns"] - ipi["ts_ns"][at]
+        good = same & ipi["begins"][at] & (ns < _LONGEST_NS)
+        took.append(np.stack([wakeup["cpu"].astype(np.int64), ns])[:, good])
+    found = by_capacity(source, n_cpus, *np.concatenate(took, axis=1))
+    return [ns if ns >= _SHORTEST_NS else 0 for ns in found]
+
+
+def _handlers(source: Source, index: int) -> dict[str, npt.NDArray[Any]]:
+    """Begin and end of the handlers of interprocessor interrupts, in order."""
+    found: dict[str, Any] = tables(source, index, _IPIS)
+    irq, ipi = found["irq"], found["ipi"]
+    kinds = [ENUMS["irq_kind"].index(kind) for kind in ("reschedule", "call_function", "call_function_single")]
+    phases = ENUMS["ipi_phase"]
+    sent = np.isin(irq["kind"], kinds)
+    handled = ipi["phase"] != phases.index("send")
+    begins = np.concatenate([irq["entry"][sent], (ipi["phase"] == phases.index("entry"))[handled]])
+    columns = {
+        name: np.concatenate([irq[name][sent], ipi[name][handled]]) for name in ("id", "ts_ns", "cpu", "curr_task")
+    }
+    order = np.argsort(columns["id"])
+    return {name: column[order] for name, column in (columns | {"begins": begins}).items()}
+
+
+def _last_before(columns: Any, events: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Row of `columns` (some) that comes last before each event on the same CPU, and whether there is one. Both in
+    order."""
+    key, wanted = ((c["cpu"].astype(np.int64) << 48) + c["id"] for c in (columns, events))
+    order = np.argsort(key)
+    before = np.searchsorted(key, wanted, sorter=order) - 1
+    at = order[before]
+    return at, (before >= 0) & (columns["cpu"][at] == events["cpu"])

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""When a task is on a wake list, and when nobody sees it there any more (replay/wake_lists.py)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from rewake.forms import ENUMS, Recording
+from rewake.replay import wake_lists
+
+LITTLE, BIG = 0, 1
+CAPACITY = (512, 1024)
+EVERY = 50_000
+TIMES = 150
+"""Enough of them for a median of their own."""
+
+
+class Lists:
+    """CPU 0 (512) and CPU 1 (1024). Every 50 us a CPU is interrupted for its wake list and queues two tasks, 6 and 8 us
+    after that on CPU 0, half as late on CPU 1; and a probe sees a search end on it, whose result is recorded 2 us later
+    on CPU 0, 1 us later on CPU 1."""
+
+    n_parts = 1
+
+    def __init__(self, kernel: str = "6.1.0", *, vectors: bool, probed: bool = False) -> None:
+        self.manifest = {"kernel": kernel}
+        rows: list[tuple[int, str, dict[str, int]]] = []
+        for cpu in (LITTLE, BIG):
+            slow = 1024 // CAPACITY[cpu]
+            for ts in range(cpu * EVERY // 2, TIMES * EVERY, EVERY):
+                idle = {"cpu": cpu, "curr_task": cpu}
+                if vectors:
+                    kind = ENUMS["irq_kind"].index("call_function_single")
+                    ipi = [("irq", idle | {"kind": kind, "entry": entry}) for entry in (1, 0)]
+                else:
+                    phases = [ENUMS["ipi_phase"].index(name) for name in ("entry", "exit")]
+                    ipi = [("ipi", idle | {"phase": phase}) for phase in phases]
+                queued = ("wakeup", idle | {"target_cpu": cpu})
+                rows += [(ts, *ipi[0]), (ts + 3_000 * slow, *queued), (ts + 4_000 * slow, *queued)]
+                rows.append((ts + 5_000 * slow, *ipi[1]))
+                if probed:
+                    rows += [(ts + 20_000, "probe", {"cpu": cpu, "phase": 0})]
+                    rows += [(ts + 21_000, "probe", {"cpu": cpu, "phase": 1})]
+                cause = ENUMS["migrate_cause"].index("wake")
+                rows.append((ts + 21_000 + 1_000 * slow, "migrate", {"cpu": cpu, "cause": cause}))
+        self.tables: dict[str, list[dict[str, int]]] = {}
+        for k, (ts, table, row) in enumerate(sorted(rows, key=lambda row: row[0])):
+            self.tables.setdefault(table, []).append({"id": k, "ts_ns": ts} | row)
+
+    def read_part(self, table: str, k: int, names: Any) -> dict[str, Any]:
+        rows = self.tables.get(table, [])
+        return {name: np.array([row[name] for row in rows], np.int64) for name in names} | (
+            {"entry": np.array([row["entry"] for row in rows], np.bool_)} if "entry" in names else {}
+        )
+
+    def read(self, table: str, names: Any) -> dict[str, Any]:
+        return {"cpu": np.arange(2, dtype=np.uint16), "capacity": np.array(CAPACITY, np.uint16)}
+
+
+def lists(**how: Any) -> Recording:
+    return cast(Recording, Lists(**how))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "empty"), [("5.4.0", True), ("6.1.0-50", True), ("6.2.0", False), ("6.12.1", False)]
+)
+def test_only_old_kernels_clear_the_list_first(kernel: str, empty: bool) -> None:
+    assert wake_lists.seen_empty(lists(kernel=kernel, vectors=True)) is empty
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_how_long_a_list_takes_to_empty_is_measured_by_capacity(vectors: bool) -> None:
+    """To the first of its tasks; on the fast CPU in less time than events have an order."""
+    assert wake_lists.durations(lists(vectors=vectors), 2) == [6_000, 0]
+
+
+def test_interrupts_of_cpus_that_take_long() -> None:
+    found = wake_lists.interrupts(lists(vectors=False), 0, [6_000, 0])
+    assert set(np.asarray(found["cpu"]).tolist()) == {LITTLE}
+    assert np.asarray(found["ts_ns"]).tolist() == list(range(0, TIMES * EVERY, EVERY)), "entries only"
+
+
+def test_a_task_is_listed_later_where_the_waker_is_slow() -> None:
+    assert wake_lists.listing(lists(vectors=True), 2, [2_000, 1_000]) == ([1_400, 700], [0, 0])
+
+
+def test_with_probes_it_is_measured_as_their_searches_take_longer() -> None:
+    expected = [2_000, 1_000]
+    assert wake_lists.listing(lists(vectors=True, probed=True), 2, [20_000, 10_000]) == (expected, expected)

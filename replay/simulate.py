@@ -286,11 +286,11 @@ class Simulator:
         engine.begin_with(self.leads, self.phases)
         for k, (events, decisions) in enumerate(self._parts(hints)):
             engine.run(events, decisions)
-            yield from map(self._numbered, engine.take())
+            yield from map(self._numbered, _taken(engine))
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)
         engine.finish()
-        yield from map(self._numbered, engine.take())
+        yield from map(self._numbered, _taken(engine))
 
     def _numbered(self, result: dict[str, Any]) -> dict[str, Any]:
         """A slice's decisions keep the numbers of the whole; the engine counts from 0."""
@@ -341,6 +341,12 @@ class Simulator:
     def _block(self, ts: Any) -> Any:
         """Number of the block of time, of BLOCKS, that holds a time."""
         return (ts - self.span[0]) * BLOCKS // max(1, self.span[1] - self.span[0] + 1)
+
+
+def _taken(engine: _engine.ClosedLoop) -> Iterator[dict[str, Any]]:
+    """The windows that are done, few at a time."""
+    while found := engine.take(64):
+        yield from found
 
 
 def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: bool | None = None) -> list[Arm]:

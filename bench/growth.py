@@ -10,13 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from measuring import Row, cpu_seconds, measure, peak_mb
-from replays import make_long_trace, make_trace
+from replays import MACHINES, imported, make_long_trace, make_trace
 from stages import POLICIES
 
 FIXED_MB = 150
 """Row 8: what a process may take before it has read anything."""
 TIMES = 10
 STREAMS = (2, 256)
+LONGER = 4
+"""Row 8b of the closed loop: how many times longer the longer recording is."""
 
 
 def decoding(decoder: Path, folder: Path, events: int, pairs: int) -> list[Row]:
@@ -64,6 +66,24 @@ def memory(folder: Path, trace: Path, topology: str | None, env: dict[str, str])
     for made in (recording, run, closed):
         shutil.rmtree(made, ignore_errors=True)
     return found
+
+
+def simulating(folder: Path, events: int, cpus: int, env: dict[str, str]) -> Row:
+    """Row 8b of the closed loop: peak MB of simulate, of a recording that it can re-run and of a longer one."""
+    short, long = (_simulate_mb(folder, n, cpus, env) for n in (events, LONGER * events))
+    what = f"simulate, 1 policy, peak MB: a recording {LONGER} times as long / it"
+    return Row("8b", what, long, short, long / short, 1.5, 1.2)
+
+
+def _simulate_mb(folder: Path, events: int, cpus: int, env: dict[str, str]) -> float:
+    trace, run = make_trace(folder, events, "none", cpus, causal=True), folder / "memory.closed.run"
+    recording = imported(trace, MACHINES[cpus].topology, folder)
+    words = ("simulate", str(recording.path), "--policy", "prev", "-o", str(run), "--force")
+    mb = peak_mb([sys.executable, "-m", "rewake.cli", *words], {**env, "XDG_CACHE_HOME": str(folder)})
+    trace.unlink()
+    for made in (recording.path, run):
+        shutil.rmtree(made)
+    return mb
 
 
 def _policies() -> list[str]:

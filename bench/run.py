@@ -210,6 +210,7 @@ class Bench:
         what = f"rewake import, {long.stat().st_size / 1e6:.0f} MB, peak MB"
         self.info[what] = self.writing(peak_mb, "-m", "rewake.cli", "import", *topology, str(long), "-o")
         long.unlink()
+        self.rows.append(growth.simulating(self.folder, self.args.events, CPUS, self.python))
         stages = growth.memory(self.folder, self.trace, self.topology, self.python)
         self.info |= {f"{stage}, {self.size / 1e6:.0f} MB, peak MB": mb for stage, mb in stages.items()}
 

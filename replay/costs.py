@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 import rewake.replay._engine as _engine
-from rewake.forms import ENUMS, Recording
+from rewake.forms import ENUMS, Recording, sparingly
+from rewake.replay.ranks import Ranks
+from rewake.replay.segments import CHUNK, SEGMENT, Thinned
+
+Array = npt.NDArray[Any]
+Columns = dict[str, Array]
 
 ON_CPU = 5_000
 """A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
@@ -200,36 +206,31 @@ FROM told
 """From the last wakeup that a task gave to its switch-out: with a pull between, and where another task waited."""
 
 
-def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[str, npt.NDArray[np.float32]]:
-    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none.
-    Where it is late, as if it had run as soon as most."""
-    luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
-    groups = columns["relation"] * 32 + columns["in_task"] * 16 + columns["target"]
-    for path in PATHS:
+def _add_luck(luck: Mapping[str, Array], columns: Columns, ranks: Mapping[str, Ranks], first: int) -> None:
+    """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1). Where it is late, as if
+    it had run as soon as most."""
+    for code, (path, of) in enumerate(ranks.items()):
+        groups = code << 8 | _groups(columns)
+        into = luck["luck_preempt" if path == "preempt" else "luck"]
         used = _samples(columns, path)
         chosen = np.flatnonzero(used)
-        if not len(chosen):
-            continue
-        into = luck["luck_preempt" if path == "preempt" else "luck"]
-        run = columns["run_ns"][chosen] * (path != "busy")
-        queue = columns["queue_ns"][chosen] * (path != "preempt")
-        group = groups[chosen]
-        order = np.lexsort((queue, queue + run, group))
-        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-        sizes = np.diff(np.append(starts, len(order)))
-        rank = np.arange(len(order)) - np.repeat(starts, sizes)
-        into[columns["decision_id"][chosen[order]] - first] = (rank + 0.5) / np.repeat(sizes, sizes)
+        rank, known = of.of(columns["number"][chosen])
+        into[columns["decision_id"][chosen[known]] - first] = rank
+        others = chosen[~known]
+        run, queue = _cost(columns, path)
+        rank, known = of.among(groups[others], queue[others], run[others])
+        into[columns["decision_id"][others[known]] - first] = rank[known]
         late = np.flatnonzero(columns[f"is_{path}"].astype(np.bool_) & ~used)
-        for start, size in zip(starts, sizes, strict=True):
-            like = order[start : start + size]
-            those = late[groups[late] == group[like[0]]]
-            cost = columns["queue_ns"][those] + np.median(run[like])
-            rank = np.searchsorted((queue + run)[like], cost)
-            into[columns["decision_id"][those] - first] = np.minimum(rank + 0.5, size - 0.5) / size
-    return luck
+        rank, known = of.among(groups[late], columns["queue_ns"][late])
+        into[columns["decision_id"][late[known]] - first] = rank[known]
 
 
-def _samples(columns: Mapping[str, npt.NDArray[Any]], path: str) -> npt.NDArray[np.bool_]:
+def _cost(columns: Columns, path: str) -> tuple[Array, Array]:
+    """Until the wakee ran, and until it was queued: what counts of that on `path`."""
+    return columns["run_ns"] * (path != "busy"), columns["queue_ns"] * (path != "preempt")
+
+
+def _samples(columns: Columns, path: str) -> npt.NDArray[np.bool_]:
     """Wakeups that tell what `path` costs."""
     taken: npt.NDArray[np.bool_] = columns[f"is_{path}"].astype(np.bool_)
     return taken if path in ("busy", "preempt") else taken & ~columns["late"].astype(np.bool_)
@@ -261,17 +262,18 @@ def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: _engine.In
     columns["run_ns"] = columns["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
 
 
-def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[np.uint8], group: npt.NDArray[np.uint8]) -> float:
-    """What a search takes per CPU that it examines: slope of the medians of the time until the wakee is queued, over
-    groups of wakeups that differ in nothing else."""
-    cell = group.astype(np.uint16) << 8 | scanned
-    order = np.argsort(cell, kind="stable")
+def _search_ns(searches: Thinned, in_task: int) -> float:
+    """What a search takes per CPU that it examines, in that context: slope of the medians of the time until the wakee
+    is queued, over groups of wakeups that differ in nothing else. `searches`: these times, by group and, in the lower 8
+    bits, CPUs examined."""
+    cells, (times,) = searches.rows()
     above = below = 0.0
     points: dict[int, list[tuple[int, float, int]]] = {}
-    for rows in np.split(order, np.flatnonzero(np.diff(cell[order])) + 1):
-        if len(rows) >= FEWEST_SEARCHES:
-            at = (int(scanned[rows[0]]), float(np.median(queue[rows])), len(rows))
-            points.setdefault(int(group[rows[0]]), []).append(at)
+    for rows in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(cells)) + 1):
+        cell = int(cells[rows[0]]) if len(rows) else 0
+        if searches.seen.get(cell, 0) >= FEWEST_SEARCHES and cell >> 12 & 1 == in_task:
+            at = (cell & 255, float(np.median(times[rows])), searches.seen[cell])
+            points.setdefault(cell >> 8, []).append(at)
     for some in points.values():
         x, y, weight = (np.array(values, np.float64) for values in zip(*some, strict=True))
         x -= np.average(x, weights=weight)
@@ -280,31 +282,47 @@ def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[np.uint8], group: n
     return max(0.0, above / below) if below else 0.0
 
 
-def _without_searches(
-    columns: dict[str, npt.NDArray[Any]], searched: npt.NDArray[np.int16], first: int
-) -> tuple[list[float], npt.NDArray[np.uint8]]:
-    """Takes off the costs what the idle searches took, which are simulated by themselves. Returns that per CPU that
-    they examine, ns, and by decision how many that were: where no search comes to the recorded answer, as many as on
-    average among its like."""
-    at = columns["decision_id"] - first
-    to_idle, to_busy = (columns[f"is_{path}"].astype(np.bool_) for path in ("idle", "busy"))
-    ours, known = to_idle | to_busy, searched[at] >= 0
-    scanned = np.clip(searched[at], 0, 255).astype(np.uint8)
-    context = columns["in_task"].astype(np.intp)
-    group = ((to_busy * 3 + columns["relation"]) * 32 + context * 16 + columns["target"]).astype(np.uint8)
-    told = ours & known
-    per_cpu = [
-        _search_ns(columns["queue_ns"][rows], scanned[rows], group[rows])
-        for rows in (np.flatnonzero(told & (context == k)) for k in (0, 1))
-    ]
-    number = np.bincount(group[told], minlength=256)
-    mean = np.bincount(group[told], scanned[told], minlength=256) / np.maximum(number, 1)
-    scanned = np.where(known, scanned, np.round(mean).astype(np.uint8)[group])
-    out = np.clip(searched, 0, 255).astype(np.uint8)
-    out[at[ours]] = scanned[ours]
-    taken = np.floor(np.array(per_cpu)[context] * scanned).astype(np.int64)
-    columns["queue_ns"] = np.maximum(columns["queue_ns"] - ours * taken, 0)
-    return per_cpu, out
+class _Searches:
+    """What idle searches took, of which they are simulated by themselves."""
+
+    def __init__(self, searched: npt.NDArray[np.int16], first: int) -> None:
+        """`searched`: Unseen.searched; `first`: number of the first decision."""
+        self._searched, self._first = searched, first
+        self._times = Thinned(1)
+        self._number, self._sum = np.zeros(256, np.int64), np.zeros(256, np.int64)
+        self.scanned = np.clip(searched, 0, 255).astype(np.uint8)
+        """By decision, how many CPUs were examined: where no search comes to the recorded answer, as many as on
+        average among its like. Complete when all rows were without()."""
+
+    def _of(self, columns: Columns) -> tuple[Array, Array, Array, Array]:
+        """Which wakeups search; of which it is known how far; their group, and how far."""
+        found = self._searched[columns["decision_id"] - self._first]
+        to_idle, to_busy = (columns[f"is_{path}"].astype(np.bool_) for path in ("idle", "busy"))
+        group = ((to_busy * 3 + columns["relation"]) * 32 + columns["in_task"] * 16 + columns["target"]).astype(
+            np.uint8
+        )
+        return to_idle | to_busy, found >= 0, group, np.clip(found, 0, 255).astype(np.uint8)
+
+    def add(self, columns: Columns) -> None:
+        ours, known, group, scanned = self._of(columns)
+        told = ours & known
+        cell = group[told].astype(np.int64) << 8 | scanned[told]
+        self._times.add(cell, columns["queue_ns"][told].astype(np.int64)[:, np.newaxis])
+        self._number += np.bincount(group[told], minlength=256)
+        self._sum += np.bincount(group[told], scanned[told], minlength=256).astype(np.int64)
+
+    def per_cpu(self) -> tuple[float, float]:
+        """What a search takes per CPU that it examines, from an interrupt and from a task, ns."""
+        return _search_ns(self._times, 0), _search_ns(self._times, 1)
+
+    def without(self, columns: Columns, per_cpu: Sequence[float]) -> None:
+        """Takes them off the costs."""
+        ours, known, group, scanned = self._of(columns)
+        mean = np.round(self._sum / np.maximum(self._number, 1)).astype(np.uint8)
+        scanned = np.where(known, scanned, mean[group])
+        self.scanned[columns["decision_id"][ours] - self._first] = scanned[ours]
+        taken = np.floor(np.array(per_cpu)[columns["in_task"].astype(np.intp)] * scanned).astype(np.int64)
+        columns["queue_ns"] = np.maximum(columns["queue_ns"] - ours * taken, 0)
 
 
 class Costs(NamedTuple):
@@ -321,6 +339,76 @@ class Costs(NamedTuple):
     """By decision, how many those were."""
 
 
+class _Samples:
+    """Recorded costs by path and group."""
+
+    def __init__(self, most: int) -> None:
+        self._rows = Thinned(4, most)
+        """run_ns, queue_ns, number, odd."""
+
+    def add(self, columns: Columns, odd: npt.NDArray[np.bool_]) -> None:
+        group = _groups(columns)
+        for code, path in enumerate(PATHS):
+            chosen = np.flatnonzero(_samples(columns, path))
+            rows = np.stack(
+                [x[chosen].astype(np.int64) for x in (*_cost(columns, path), columns["number"], odd)], axis=1
+            )
+            self._rows.add(code << 8 | group[chosen], rows)
+
+    def columns(self) -> dict[str, Array]:
+        """As the engine takes them (engine/closed/costs.hpp), and `odd`."""
+        of, (run, queue, _, odd) = self._rows.rows()
+        return {
+            "path": (of >> 8).astype(np.uint8), "relation": (of >> 5 & 7).astype(np.uint8),
+            "in_task": (of >> 4 & 1).astype(np.bool_), "target": (of & 15).astype(np.uint8),
+            "queue_ns": queue.copy(), "run_ns": run.copy(), "odd": odd.astype(np.bool_),
+        }  # fmt: skip
+
+    def ranks(self) -> dict[str, Ranks]:
+        of, (run, queue, number, _) = self._rows.rows()
+        edges = np.searchsorted(of >> 8, range(len(PATHS) + 1)).tolist()
+        return {
+            path: Ranks(of[a:b], run[a:b], queue[a:b], number[a:b])
+            for path, a, b in zip(PATHS, edges, edges[1:], strict=False)
+        }
+
+
+def _groups(columns: Columns) -> Array:
+    """The number of the wakeups that differ in nothing but their path."""
+    found: Array = columns["relation"].astype(np.int64) * 32 + columns["in_task"] * 16 + columns["target"]
+    return found
+
+
+class _Wakeups:
+    """Rows of _COSTS, by time, a chunk at a time; `number` counts them. A single chunk is asked for once."""
+
+    def __init__(self, recording: Recording, handlers: _engine.Interrupts) -> None:
+        self._handlers = handlers
+        self._con = recording.connect(("decision", "switch", "cpu"))
+        asked = _COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU)
+        sparingly(lambda: self._con.execute(f"CREATE OR REPLACE TEMP TABLE wakeup_costs AS {asked}").fetchall())
+        row = self._con.execute("SELECT count(*) FROM wakeup_costs").fetchone()
+        assert row is not None
+        self.n: int = row[0]
+        self._only = self._chunk(0) if self.n <= CHUNK else None
+
+    def close(self) -> None:
+        self._con.execute("DROP TABLE wakeup_costs").fetchall()
+        self._con.close()
+
+    def __iter__(self) -> Iterator[Columns]:
+        for first in range(0, self.n, CHUNK):
+            yield self._chunk(first) if self._only is None else dict(self._only)
+
+    def _chunk(self, first: int) -> Columns:
+        rows = "SELECT * FROM wakeup_costs WHERE rowid >= ? AND rowid < ?"
+        found = sparingly(lambda: self._con.execute(rows, [first, first + CHUNK]).fetchnumpy())
+        columns = {k: np.ma.getdata(v) for k, v in found.items()}
+        columns["number"] = np.arange(first, first + len(columns["ts_ns"]))
+        _without_handlers(columns, self._handlers)
+        return columns
+
+
 def costs(
     recording: Recording,
     handlers: _engine.Interrupts,
@@ -328,33 +416,30 @@ def costs(
     searched: npt.NDArray[np.int16] | None = None,
 ) -> Costs:
     """`is_odd`: of times; `searched`: Unseen.searched."""
-    con = recording.connect(("decision", "switch", "cpu"))
-    try:
-        found = con.execute(_COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU))
-        rows = found.fetchnumpy()
-    finally:
-        con.close()
-    columns = {k: np.ma.getdata(v) for k, v in rows.items()}
-    _without_handlers(columns, handlers)
-    searches = (
-        ((0.0, 0.0), None) if searched is None else _without_searches(columns, searched, recording.first_decision)
-    )
-    decisions = (recording.read_part("decision", k, ("event_id",)) for k in range(recording.n_parts))
-    luck = _luck(columns, recording.first_decision, sum(len(d["event_id"]) for d in decisions))
-    odd = is_odd(columns["ts_ns"])
-    parts: list[dict[str, npt.NDArray[Any]]] = []
-    for code, path in enumerate(PATHS):
-        chosen = _samples(columns, path)
-        parts.append({
-            "path": np.full(int(chosen.sum()), code, np.uint8),
-            "relation": columns["relation"][chosen].astype(np.uint8),
-            "in_task": columns["in_task"][chosen].astype(np.bool_),
-            "target": columns["target"][chosen].astype(np.uint8),
-            "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
-            "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
-            "odd": odd[chosen],
-        })  # fmt: skip
-    return Costs({k: np.concatenate([p[k] for p in parts]) for k in parts[0]}, luck, *searches)
+    with closing(_Wakeups(recording, handlers)) as wakeups:
+        searches = None if searched is None else _Searches(searched, recording.first_decision)
+        per_cpu = (0.0, 0.0)
+        if searches is not None:
+            for columns in wakeups:
+                searches.add(columns)
+            per_cpu = searches.per_cpu()
+
+        def without_searches() -> Iterator[Columns]:
+            for columns in wakeups:
+                if searches is not None:
+                    searches.without(columns, per_cpu)
+                yield columns
+
+        # Of recordings that are no longer than a segment all are kept, also where one wakeup tells of two paths.
+        samples = _Samples(SEGMENT if wakeups.n > SEGMENT else len(PATHS) * SEGMENT)
+        for columns in without_searches():
+            samples.add(columns, is_odd(columns["ts_ns"]))
+        ranks = samples.ranks()
+        n = recording.rows("decision")
+        luck = {name: np.full(n, -1, np.float32) for name in ("luck", "luck_preempt")}
+        for columns in without_searches():
+            _add_luck(luck, columns, ranks, recording.first_decision)
+    return Costs(samples.columns(), luck, per_cpu, None if searches is None else searches.scanned)
 
 
 def races(recording: Recording) -> tuple[int, dict[str, int]]:

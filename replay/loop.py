@@ -27,7 +27,7 @@ from rewake.replay.recorded import (
 )
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers
-from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, nothing, scan_values
+from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, scan_values
 
 Array = npt.NDArray[Any]
 
@@ -308,50 +308,42 @@ class Loop:
                 self._kept[k] = events, decisions
         return (events | tables(recording, k, _IRQ) if irq else events), decisions
 
-    def infer(self, column: PolicySpec, mode: str = "auto", *, again: bool = True) -> Unseen:
+    def infer(self, column: PolicySpec, mode: str = "auto", *, again: bool = True, scans: bool = True) -> Unseen:
         """What no event carries, from the recorded kernel's column asked under all of it (unseen.py). `again`: there
-        will be another pass over the parts, for which some of them stay in memory."""
+        will be another pass over the parts, for which some of them stay in memory; `scans`: with Unseen.scan."""
         self._room = _KEPT_BYTES if again else 0
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
-        of: npt.NDArray[np.uint16] = dense.astype(np.uint16)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
         engine = self.engine([column], False, column, FIRST_FLIPS, panel=True, panel_scans=values)
-        found: list[Asked] = []
-        searched: list[npt.NDArray[np.int16]] = []
+        searched = [np.empty(0, np.int16)]
         names = self.names()
+        asked = self._asked(engine, column, names, dense.astype(np.uint16), searched)
+        closer = (
+            None if self.truth is not None else lambda first: np.asarray(engine.wide_under([tuple(f) for f in first]))
+        )
+        found = infer(asked, mode, values if scans else [], len(llcs), names, closer)
+        return found._replace(searched=np.concatenate(searched))
+
+    def _asked(
+        self, engine: _engine.OpenLoop, column: PolicySpec, names: Array, llc: Array, searched: list[Array]
+    ) -> Iterator[Asked]:
+        """The panel's answers, part by part; adds to `searched`. `llc`: by CPU."""
         for _, decisions in self.run([engine], bool(self.about(column)["reads_irq"])):
             waker, may = wakers(decisions, names)
             answers = engine.answers()
             searched.append(answers.pop("scanned"))
             cpus = (with_null(decisions[name]) for name in ("waker_cpu", "prev_cpu"))
             on, before = (np.where(null, 0, cpu) for cpu, null in cpus)
-            found.append(
-                Asked(
-                    ts=np.array(decisions["ts_ns"]),
-                    waker=waker.astype(np.uint32),
-                    wakee=with_null(decisions["task"])[0].copy(),
-                    may=may,
-                    llc_waker=of[on],
-                    llc_prev=of[before],
-                    **answers,
-                )
+            yield Asked(
+                ts=np.array(decisions["ts_ns"]),
+                waker=waker.astype(np.uint32),
+                wakee=with_null(decisions["task"])[0],
+                may=may,
+                llc_waker=llc[on],
+                llc_prev=llc[before],
+                **answers,
             )
-        if not found:
-            return nothing(0)
-        # Column by column: never all of them twice.
-        parts: list[list[npt.NDArray[Any]]] = [list(values) for values in zip(*found, strict=True)]
-        found.clear()
-        joined = []
-        for pieces in parts:
-            joined.append(np.concatenate(pieces))
-            pieces.clear()
-        whole = Asked(*joined)
-        del joined
-        closer = (
-            None if self.truth is not None else lambda first: np.asarray(engine.wide_under([tuple(f) for f in first]))
-        )
-        return infer(whole, mode, values, len(llcs), names, closer)._replace(searched=np.concatenate(searched))
 
     def names(self) -> npt.NDArray[np.int64]:
         """The comm of every task, the last one; 0 without. And at the end one of its own, for softirqs that wake."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
-from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter
+from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
 from rewake.replay import costs
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
@@ -151,7 +151,7 @@ class Simulator:
     def __init__(self, recording: Recording, settings: Settings, auto: PolicySpec | None) -> None:
         self.recording, self.settings, self.auto = recording, settings, auto
         self.loop = Loop(recording, settings.seed, use_probes=False)
-        unseen = self.loop.infer(auto, again=False) if auto is not None else None
+        unseen = self.loop.infer(auto, again=False, scans=False) if auto is not None else None
         self.sync = None if unseen is None else unseen.sync
         major, minor = kernel_version(recording.manifest.get("kernel"))
         flips = FirstFlips() if unseen is None else _first_flips(unseen)
@@ -172,12 +172,11 @@ class Simulator:
         self.interrupts = costs.interrupts(recording)
         searched = None if unseen is None else unseen.searched
         self.costs = costs.costs(recording, self.interrupts, lambda ts: self._block(ts) % 2 == 1, searched)
-        self.races, self.unseen_for = costs.races(recording)
-        self.woken = self._woken_at()
+        self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
-        self.pull_ns = costs.pull(recording)
-        self.waits_ns = costs.waits(recording)
-        self.asks = askers(recording)
+        self.pull_ns = sparingly(lambda: costs.pull(recording))
+        self.waits_ns = sparingly(lambda: costs.waits(recording))
+        self.asks = sparingly(lambda: askers(recording))
         self.survey = self._survey()
 
     def _span(self) -> tuple[int, int]:
@@ -201,16 +200,18 @@ class Simulator:
             for k in range(len(kept))
         ]
 
-    def _woken_at(self) -> npt.NDArray[np.int64]:
-        """When fair tasks were woken, ascending."""
+    def _recorded_wakeups(self, first: int, end: int) -> int:
+        """Of fair tasks, from one time until before another."""
         con = self.recording.connect(("decision",))
         try:
-            rows = con.execute(
-                "SELECT ts_ns FROM decision WHERE kind = 0 AND prio >= 100 AND latency_ns IS NOT NULL ORDER BY ts_ns"
-            )
-            return np.ma.getdata(rows.fetchnumpy()["ts_ns"]).astype(np.int64)
+            found = con.execute(
+                "SELECT count(*) FROM decision "
+                "WHERE kind = 0 AND prio >= 100 AND latency_ns IS NOT NULL AND ts_ns >= ? AND ts_ns < ?",
+                [first, end],
+            ).fetchone()
         finally:
             con.close()
+        return 0 if found is None else int(found[0])
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
@@ -285,11 +286,11 @@ class Simulator:
         engine.begin_with(self.leads, self.phases)
         for k, (events, decisions) in enumerate(self._parts(hints)):
             engine.run(events, decisions)
-            yield from map(self._numbered, engine.take())
+            yield from map(self._numbered, _taken(engine))
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)
         engine.finish()
-        yield from map(self._numbered, engine.take())
+        yield from map(self._numbered, _taken(engine))
 
     def _numbered(self, result: dict[str, Any]) -> dict[str, Any]:
         """A slice's decisions keep the numbers of the whole; the engine counts from 0."""
@@ -320,8 +321,7 @@ class Simulator:
 
     def _drifted(self, window: Mapping[str, Any]) -> bool:
         """Half the recorded wakeups were given in it, or twice as many."""
-        first, last = np.searchsorted(self.woken, (window["from_ns"], window["to_ns"]))
-        recorded = int(last - first)
+        recorded = self._recorded_wakeups(window["from_ns"], window["to_ns"])
         return not recorded / 2 <= window["wakeups"] <= 2 * recorded and recorded >= FEWEST_WAKEUPS
 
     def _hide(self, found: Sequence[Mapping[str, Any]]) -> None:
@@ -341,6 +341,12 @@ class Simulator:
     def _block(self, ts: Any) -> Any:
         """Number of the block of time, of BLOCKS, that holds a time."""
         return (ts - self.span[0]) * BLOCKS // max(1, self.span[1] - self.span[0] + 1)
+
+
+def _taken(engine: _engine.ClosedLoop) -> Iterator[dict[str, Any]]:
+    """The windows that are done, few at a time."""
+    while found := engine.take(64):
+        yield from found
 
 
 def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: bool | None = None) -> list[Arm]:
@@ -397,7 +403,7 @@ def simulate(
         simulator.shorten(MOST_DIVERGED, threads)
         plans.append((arms_of(simulator, specs, queues_wakeups), simulator.windows))
     arms: list[Arm] = []
-    rows: list[dict[str, Any]] = []
+    rows = _Windows()
     for group, windows in plans:
         about = given if group[0].kind != "pinned" else None
         for result in simulator.run(group, windows, threads, progress, about):
@@ -405,7 +411,7 @@ def simulate(
             writer.append("woken", _woken(result, arm))
             rows.append(result | {"arm": arm})
         arms += group
-    for name, columns in _small(arms, rows).items():
+    for name, columns in _small(arms, rows.columns()).items():
         writer.write(name, columns)
     writer.manifest |= {
         "mode": "closed",
@@ -440,20 +446,14 @@ def kept(
     simulator: Simulator, arms: Sequence[Arm], windows: Sequence[Window], hints: TaskHints | None, threads: int = 1
 ) -> dict[str, Columns]:
     """The tables `arm`, `sim_window` and `woken` of these arms, in memory."""
-    rows, parts = [], []
+    rows, parts = _Windows(), []
     for result in simulator.run(arms, windows, threads, hints=hints):
         parts.append(_woken(result, result["arm"]))
         rows.append(result)
     if not parts:
         raise TraceError(f"{simulator.recording.path}: no window of it could be simulated")
-    woken: Columns = {}
-    for name in RUN_TABLES["woken"].names:
-        columns = [part[name] for part in parts]
-        if columns and isinstance(columns[0], tuple):
-            woken[name] = tuple(np.concatenate(list(x)) for x in zip(*columns, strict=True))  # type: ignore[assignment]
-        else:
-            woken[name] = np.concatenate(columns)
-    return {**_small(arms, rows), "woken": woken}
+    woken = _joined(parts, RUN_TABLES["woken"].names)
+    return {**_small(arms, rows.columns()), "woken": woken}
 
 
 def _woken(result: dict[str, Any], arm: int) -> Columns:
@@ -464,18 +464,51 @@ def _woken(result: dict[str, Any], arm: int) -> Columns:
     return woken | {"arm": np.full(n, arm, np.uint16), "window_id": window}
 
 
-def _small(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> dict[str, Columns]:
-    columns: Columns = {}
-    for column in RUN_TABLES["sim_window"].columns:
-        values = [row[column.name] for row in rows]
-        if column.name == "makespan_ns":
-            missing = np.array([v is None for v in values], np.bool_)
-            columns[column.name] = (np.array([v or 0 for v in values], np.int64), missing)
-        elif column.name == "why":
-            columns[column.name] = (np.array(values, object), np.array([not v for v in values], np.bool_))
+class _Windows:
+    """Rows of sim_window, most of them as columns: a tenth of what rows take."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Columns] = []
+        self._rows: list[Mapping[str, Any]] = []
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) == 1024:
+            self._fold()
+
+    def _fold(self) -> None:
+        rows, self._rows = self._rows, []
+        columns: Columns = {}
+        for column in RUN_TABLES["sim_window"].columns:
+            values = [row[column.name] for row in rows]
+            if column.name == "makespan_ns":
+                missing = np.array([v is None for v in values], np.bool_)
+                columns[column.name] = (np.array([v or 0 for v in values], np.int64), missing)
+            elif column.name == "why":
+                columns[column.name] = (np.array(values, object), np.array([not v for v in values], np.bool_))
+            else:
+                kinds = {"USMALLINT": np.uint16, "UINTEGER": np.uint32, "BOOLEAN": np.bool_, "BIGINT": np.int64}
+                columns[column.name] = np.array(values, kinds[column.type])
+        self._pieces.append(columns)
+
+    def columns(self) -> Columns:
+        if self._rows or not self._pieces:
+            self._fold()
+        return _joined(self._pieces, RUN_TABLES["sim_window"].names)
+
+
+def _joined(parts: Sequence[Columns], names: Sequence[str]) -> Columns:
+    joined: Columns = {}
+    for name in names:
+        columns = [part[name] for part in parts]
+        if isinstance(columns[0], tuple):
+            joined[name] = tuple(np.concatenate(list(x)) for x in zip(*columns, strict=True))  # type: ignore[assignment]
         else:
-            kinds = {"USMALLINT": np.uint16, "UINTEGER": np.uint32, "BOOLEAN": np.bool_, "BIGINT": np.int64}
-            columns[column.name] = np.array(values, kinds[column.type])
+            joined[name] = np.concatenate(columns)
+    return joined
+
+
+def _small(arms: Sequence[Arm], windows: Columns) -> dict[str, Columns]:
     return {
         "arm": {
             "arm": np.arange(len(arms), dtype=np.uint16),
@@ -483,5 +516,5 @@ def _small(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> dict[str, 
             "kind": np.array([a.kind for a in arms], object),
             "replica": np.array([a.replica for a in arms], np.uint16),
         },
-        "sim_window": columns,
+        "sim_window": windows,
     }

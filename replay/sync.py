@@ -32,17 +32,67 @@ PRIOR = 8.0
 pairs of the same programs mostly share their site. 16 comes out the same."""
 
 
-class Sites(NamedTuple):
-    """Groups of wakeups that share the flag, from the widest to the narrowest: per decision the number of its group."""
+class Relations:
+    """Numbers of the pairs (waker, wakee), in the order in which pieces of a recording bring them."""
 
+    def __init__(self, names: Ints) -> None:
+        """`names`: what a task is called, by task."""
+        self._names, self._tasks = names, len(names)
+        self._pairs: list[Ints] = []
+        self._dense = np.full(self._tasks**2 if self._tasks**2 <= _DENSE else 0, -1, np.int32)
+        self._keys, self._numbers = np.empty(0, np.int64), np.empty(0, np.int32)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def number(self, waker: npt.NDArray[Any], wakee: npt.NDArray[Any]) -> Numbers:
+        """Per decision the number of its relation."""
+        keys = waker.astype(np.int64) * self._tasks + wakee
+        if len(self._dense):
+            found: Numbers = self._dense[keys]
+            if (found < 0).any():
+                new = np.unique(keys[found < 0])
+                self._dense[new] = self._more(new)
+                found = self._dense[keys]
+            return found
+        each, of = np.unique(keys, return_inverse=True)
+        at = np.searchsorted(self._keys, each)
+        known = np.append(self._keys, -1)[at] == each
+        new, numbers = each[~known], self._more(each[~known])
+        self._keys = np.insert(self._keys, at[~known], new)
+        self._numbers = np.insert(self._numbers, at[~known], numbers)
+        number: Numbers = self._numbers[np.searchsorted(self._keys, each)][of]
+        return number
+
+    def _more(self, pairs: Ints) -> Numbers:
+        self._pairs.append(pairs)
+        first, self._n = self._n, self._n + len(pairs)
+        return np.arange(first, self._n, dtype=np.int32)
+
+    def groups(self) -> tuple[Numbers, ...]:
+        """Those that share the flag, from the widest to the narrowest: per relation the number of its group."""
+        waker, wakee = np.divmod(np.concatenate([np.empty(0, np.int64), *self._pairs]), self._tasks)
+        own = np.arange(self._n, dtype=np.int32)
+        return _numbered(self._names[waker], self._names[wakee]), _ranks(waker), own
+
+
+class Sites(NamedTuple):
+    """Where decisions are made."""
+
+    relation: Numbers
+    """Per decision."""
     groups: tuple[Numbers, ...]
+    """Relations.groups()."""
     may: Bools
     """Per decision: not by a hardirq, and by a known task or a softirq."""
 
     @classmethod
     def of(cls, waker: npt.NDArray[Any], wakee: npt.NDArray[Any], names: Ints, may: Bools) -> Sites:
         """`names`: what a task is called, by task."""
-        return cls((_numbered(names[waker], names[wakee]), _ranks(waker), _numbered(waker, wakee)), may)
+        relations = Relations(names)
+        relation = relations.number(waker, wakee)
+        return cls(relation, relations.groups(), may)
 
 
 def wakers(decisions: Columns, names: Ints) -> tuple[Ints, Bools]:
@@ -76,13 +126,6 @@ def _ranks(values: npt.NDArray[Any]) -> Numbers:
     numbers -= 1
     found: Numbers = numbers[values]
     return found
-
-
-def _first(numbers: Numbers) -> Ints:
-    """Where each of the numbers, which have no gaps, occurs first."""
-    first = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return first
 
 
 class Flags(NamedTuple):
@@ -121,26 +164,56 @@ def _shrunk(levels: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
 
 def by_fold(sites: Sites, votes: npt.NDArray[np.int8], fold: npt.NDArray[np.int8], folds: int) -> Flags:
     """Each fold hears the votes of all the others."""
-    relation = sites.groups[-1]
-    first = _first(relation)
+    n = len(sites.groups[-1])
+    return flags_of(sites, counted(sites.relation, votes, fold, n, folds))
+
+
+def counted(
+    relation: Numbers, votes: npt.NDArray[np.int8], fold: npt.NDArray[np.int8], relations: int, folds: int
+) -> Floats:
+    """Votes: (their sum and number, relation, fold)."""
     cast = np.flatnonzero(votes)
+    at = relation[cast].astype(np.int64) * folds + fold[cast]
+    n = relations * folds
+    out = np.empty((2, n))
+    out[0], out[1] = np.bincount(at, votes[cast], n), np.bincount(at, minlength=n)
+    return out.reshape(2, relations, folds)
+
+
+def flags_of(sites: Sites, votes: Floats) -> Flags:
+    """`votes`: as counted."""
     levels = []
     for group in sites.groups:
         n = int(group.max(initial=-1)) + 1
-        at = group[cast] * folds + fold[cast]
-        total = np.bincount(at, votes[cast], n * folds).reshape(n, folds)
-        number = np.bincount(at, minlength=n * folds).reshape(n, folds).astype(np.float64)
-        heard = tuple(x.sum(axis=1, keepdims=True) - x for x in (total, number))
-        levels.append((heard[0][group[first]], heard[1][group[first]]))
+        sums = np.stack([[np.bincount(group, of[:, f], n) for f in range(of.shape[1])] for of in votes])
+        heard = sums.sum(axis=1, keepdims=True) - sums
+        levels.append((heard[0].T[group], heard[1].T[group]))
     mean, number = _shrunk(levels)
-    return Flags(relation, mean > 0, number > 0, sites.may)
+    return Flags(sites.relation, mean > 0, number > 0, sites.may)
 
 
 def causal(sites: Sites, votes: npt.NDArray[np.int8]) -> tuple[Bools, Bools]:
     """Per decision: WF_SYNC, and whether votes were heard: those of the decisions before it."""
-    levels = [_before(group, votes) for group in sites.groups]
-    mean, number = _shrunk(levels)
-    return (mean > 0) & sites.may, (number > 0) | ~sites.may
+    return Before(sites.groups).hear(sites.relation, votes, sites.may)
+
+
+class Before:
+    """The votes so far."""
+
+    def __init__(self, groups: tuple[Numbers, ...]) -> None:
+        self._groups = groups
+        self._votes = [np.zeros((2, int(group.max(initial=-1)) + 1)) for group in groups]
+
+    def hear(self, relation: Numbers, votes: npt.NDArray[np.int8], may: Bools) -> tuple[Bools, Bools]:
+        """As causal(), of the decisions that come next."""
+        levels = []
+        for group, so_far in zip(self._groups, self._votes, strict=True):
+            here = group[relation]
+            total, number = _before(here, votes)
+            levels.append((so_far[0][here] + total, so_far[1][here] + number))
+            so_far += [np.bincount(here, of, so_far.shape[1]) for of in (votes, votes != 0)]
+        mean, number = _shrunk(levels)
+        return (mean > 0) & may, (number > 0) | ~may
 
 
 def _before(group: Numbers, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:

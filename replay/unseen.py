@@ -13,18 +13,22 @@ the answer is the recorded one. Which others, is the mode:
 
 What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, for
 which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
+
+Votes on WF_SYNC and wakee_flips are counted over the whole recording, by relation and fold; the answers themselves go
+to disk where they are many. nr_idle_scan is a matter of milliseconds: it is inferred segment by segment.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rewake.replay import _engine, sync
+from rewake.replay.segments import SEGMENT, Growing
 from rewake.replay.sync import Bools, Ints, Sites
 
 
@@ -60,6 +64,8 @@ STAYS, KEPT = 0.95, 0.1
 did, and where one did."""
 DOUBT = 0.05
 """Weight of a value under which a wakeup comes out otherwise."""
+AROUND = 1 << 14
+"""Decisions on both sides of a segment that speak for its nr_idle_scan, too."""
 NEAR = 16
 """A jump goes that share of the LLC's CPUs away from the modelled value, at least one."""
 
@@ -84,7 +90,7 @@ class Unseen(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The panel's answers over all decisions (engine/panel.hpp), and what tells the decisions apart."""
+    """The panel's answers over a part of the decisions (engine/panel.hpp), and what tells the decisions apart."""
 
     ts: npt.NDArray[np.int64]
     waker: npt.NDArray[np.uint32]
@@ -131,47 +137,35 @@ WideUnder = Callable[[list[FirstFlips]], npt.NDArray[np.uint32]]
 
 
 def infer(
-    asked: Asked, mode: str, values: list[int], n_llcs: int, names: Ints, wide_under: WideUnder | None = None
+    parts: Iterable[Asked],
+    mode: str,
+    values: list[int],
+    n_llcs: int,
+    names: Ints,
+    wide_under: WideUnder | None = None,
 ) -> Unseen:
-    """`values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is called, by task.
-    `wide_under`: then closer hypotheses are tried."""
-    n = len(asked.ts)
-    if not n:
-        return nothing(0)
-    told = _Told(asked, names)
-    if mode == "causal":
-        which, flags, known = told.causal()
-        scan = told.scan(told.asking(which, flags), values, n_llcs, causal=True)
-    else:
-        fold = fold_of(asked.ts, int(asked.ts[0]))
-        which, flags, known = np.zeros(n, np.uint8), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        scan = None
-        alike: dict[bytes, tuple[Any, Any] | None] = {}
-        chosen = told.folded(fold)
-        if wide_under is not None and len(told.tried) > 1:
-            told, chosen = told.closer(fold, [h for h, _ in chosen], wide_under)
-        for f, (hypothesis, inferred) in enumerate(chosen):
-            ours = fold == f
-            which[ours], flags[ours], known[ours] = hypothesis, inferred.of(f)[ours], inferred.known(f)[ours]
-            asking = told.asking(hypothesis, inferred.of(f))
-            key = asking.tobytes()
-            if key not in alike:
-                alike[key] = told.scan(asking, values, n_llcs, causal=False)
-            found = alike[key]
-            if found is not None:
-                scan = scan or (asked.scan_waker.copy(), asked.scan_prev.copy())
-                for out, here in zip(scan, found, strict=True):
-                    out[ours] = here[ours]
-    numbers = np.unique(which)
-    first = tuple(told.first[k] for k in numbers.tolist())
-    return Unseen(
-        flags, known, first, np.searchsorted(numbers, which).astype(np.uint8) if len(first) > 1 else None, scan
-    )
+    """`parts`: in order; `values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is
+    called, by task. `wide_under`: then closer hypotheses are tried; it is called when all parts have been taken."""
+    with ExitStack() as files:
+        told = _Told(parts, names, bool(values), files)
+        if not told.n:
+            return nothing(0)
+        inferred = told.causal() if mode == "causal" else told.auto(wide_under)
+        flags, known = np.zeros(told.n, np.bool_), np.zeros(told.n, np.bool_)
+        which = np.zeros(told.n, np.uint8)
+        first = 0
+        for h, flag, is_known in inferred:
+            here = slice(first, first + len(flag))
+            which[here], flags[here], known[here] = h, flag, is_known
+            first += len(flag)
+        scan = told.scans(which, flags, values, n_llcs, causal=mode == "causal") if values else None
+        numbers = np.unique(which)
+        of = tuple(told.first[k] for k in numbers.tolist())
+        return Unseen(flags, known, of, np.searchsorted(numbers, which).astype(np.uint8) if len(of) > 1 else None, scan)
 
 
-def _chosen(answers: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     """Of the four answers to each decision the one to that asking."""
-    each = answers.reshape(-1, 4)
     out = each[:, 0].copy()
     for k in range(1, 4):
         np.copyto(out, each[:, k], where=asking == k)
@@ -187,109 +181,223 @@ def between(first: FirstFlips) -> list[FirstFlips]:
     return list(dict.fromkeys([first, *(first._replace(flips=n) for n in flips)]))
 
 
+Told = tuple[Any, Bools, Bools]
+"""Per decision of a chunk: the hypothesis, WF_SYNC, and whether that is known."""
+
+_STEPS = ("searched", "agreed")
+_LLCS = ("llc_prev", "llc_waker")
+_SCANS = ("scan_prev", "scan_waker", "chances_prev", "chances_waker", "writes_prev", "writes_waker")
+
+
+def _hits(asked: Asked) -> Bools:
+    """(decision, asking): the modelled nr_idle_scan leads to what was recorded."""
+    hits: Bools = (asked.agreed >= _MODELLED).reshape(-1, 4)
+    never, always = asked.wide == 0, asked.wide == (1 << len(FIRST_FLIPS)) - 1
+    hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
+    return hits
+
+
+def _wide(bits: npt.NDArray[np.uint32], hypothesis: Any) -> npt.NDArray[np.uint8]:
+    out: npt.NDArray[np.uint8] = (bits >> hypothesis & 1).astype(np.uint8)
+    return out
+
+
+def _hit(rows: dict[str, Any], asking: npt.NDArray[np.uint8]) -> Bools:
+    out: Bools = (rows["hits"] >> asking & 1).astype(np.bool_)
+    return out
+
+
 class _Told:
-    """What the answers tell."""
+    """What the answers tell. `first`: the hypotheses."""
 
-    def __init__(self, asked: Asked, names: Ints) -> None:
-        self._asked = asked
-        self._sites = Sites.of(asked.waker, asked.wakee, names, asked.may)
-        hits = (asked.agreed >= _MODELLED).reshape(-1, 4)
-        never, always = asked.wide == 0, asked.wide == (1 << len(FIRST_FLIPS)) - 1
-        hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
-        self._hits = hits
-        self._open = np.flatnonzero((hits != hits[:, :1]).any(axis=1))
-        """Decisions at which something that is inferred matters."""
+    def __init__(self, parts: Iterable[Asked], names: Ints, scans: bool, files: ExitStack) -> None:
+        self._rows, self._open, self._scans = (files.enter_context(Growing()) for _ in range(3))
+        """All decisions; those at which something that is inferred matters; what nr_idle_scan is inferred from."""
+        self.first: tuple[FirstFlips, ...] = FIRST_FLIPS
+        self._closer: tuple[Sequence[int], Any, list[list[int]]] | None = None
+        relations = sync.Relations(names)
+        alike: list[int] = [0] * len(FIRST_FLIPS)
+        start = 0
+        for asked in parts:
+            if not self.n and len(asked.ts):
+                start = int(asked.ts[0])
+            hits = _hits(asked)
+            rows = {
+                "relation": relations.number(asked.waker, asked.wakee), "may": asked.may,
+                "fold": fold_of(asked.ts, start), "wide": asked.wide,
+                "hits": np.packbits(hits, axis=1, bitorder="little")[:, 0],
+            }  # fmt: skip
+            matters = np.flatnonzero((hits != hits[:, :1]).any(axis=1))
+            opened = {name: values[matters] for name, values in rows.items()} | {"row": matters + self.n}
+            alike = _alike(alike, asked.wide[matters])
+            if scans:
+                self._scans.append({"ts": asked.ts - start, "decided": asked.decided}
+                                   | {name: getattr(asked, name).reshape(-1, 4) for name in _STEPS}
+                                   | {name: getattr(asked, name) for name in (*_LLCS, *_SCANS)})  # fmt: skip
+            self._rows.append(rows)
+            self._open.append(opened)
+        self._try(alike)
+        self._groups = relations.groups()
 
-        self._try(FIRST_FLIPS, asked.wide)
+    @property
+    def n(self) -> int:
+        return len(self._rows)
 
-    def _try(self, first: tuple[FirstFlips, ...], wide: npt.NDArray[np.uint32]) -> None:
-        """From now on these are the hypotheses. `same`: per hypothesis the first that asks the same everywhere;
-        `tried`: those first ones."""
-        self.first, self._bits = first, wide
-        found: dict[bytes, int] = {}
-        self.same = [found.setdefault(self._wide(h, self._open).tobytes(), h) for h in range(len(first))]
-        self.tried = sorted(found.values())
+    def _try(self, alike: list[int]) -> None:
+        """`same`: per hypothesis the first that asks the same everywhere; `tried`: those first ones."""
+        self.same = alike
+        self.tried = sorted(set(alike))
 
-    def _votes(self, hypothesis: int) -> npt.NDArray[np.int8]:
-        """The votes on WF_SYNC under it."""
-        votes = np.zeros(len(self._hits), np.int8)
-        wide = self._wide(hypothesis, self._open)
-        clear, set_ = (self._hits[self._open, 2 * wide + k] for k in (0, 1))
-        votes[self._open] = sync.evidence(self._sites.may[self._open], clear, set_)
-        return votes
+    def _sites(self, rows: dict[str, Any]) -> Sites:
+        return Sites(rows["relation"], self._groups, rows["may"])
 
-    def _wide(self, hypothesis: Any, rows: Any = slice(None)) -> npt.NDArray[np.uint8]:
-        out: npt.NDArray[np.uint8] = (self._bits[rows] >> hypothesis & 1).astype(np.uint8)
+    def _bits(self, rows: dict[str, Any], row: Ints) -> npt.NDArray[np.uint32]:
+        """Bit h: wake_wide() under the h-th hypothesis. `row`: numbers of the decisions, ascending."""
+        if self._closer is None:
+            wide: npt.NDArray[np.uint32] = rows["wide"]
+            return wide
+        chosen, known, near = self._closer
+        out = np.zeros(len(row), np.uint32)
+        for h, those in zip(chosen, near, strict=True):  # later than `known` tells nothing has changed
+            for k in set(those):
+                out |= _wide(rows["wide"], h).astype(np.uint32) << np.uint32(k)
+        told = int(np.searchsorted(row, len(known)))
+        out[:told] = known[row[:told]]
         return out
 
-    def asking(self, which: Any, flags: Bools) -> npt.NDArray[np.uint8]:
-        """Per decision the number of the asking that holds."""
-        return 2 * self._wide(which) + flags
+    def _opened(self) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.uint32]]]:
+        for rows in self._open.chunks():
+            yield rows, self._bits(rows, rows["row"])
 
-    def folded(
-        self, fold: npt.NDArray[np.int8], among: Sequence[Sequence[int]] | None = None
-    ) -> list[tuple[int, sync.Flags]]:
+    def _votes(self, rows: dict[str, Any], wide: npt.NDArray[np.uint8]) -> npt.NDArray[np.int8]:
+        return sync.evidence(rows["may"], *(_hit(rows, 2 * wide + np.uint8(k)) for k in (0, 1)))
+
+    def _by_fold(self, hypothesis: int) -> sync.Flags:
+        """WF_SYNC under it, from the votes of all other folds; of no decision yet."""
+        n = len(self._groups[-1])
+        votes = np.zeros((2, n, FOLDS))
+        for rows, bits in self._opened():
+            votes += sync.counted(rows["relation"], self._votes(rows, _wide(bits, hypothesis)), rows["fold"], n, FOLDS)
+        nobody = {"relation": np.empty(0, np.int32), "may": np.empty(0, np.bool_)}
+        return sync.flags_of(self._sites(nobody), votes)
+
+    def folded(self, among: Sequence[Sequence[int]] | None = None) -> list[tuple[int, sync.Flags]]:
         """Per fold the hypothesis and the flags, from the votes of all the others. `among`: per fold the hypotheses
         that it may take; of equal ones the first."""
-        tried = {h: sync.by_fold(self._sites, self._votes(h), fold, FOLDS) for h in self.tried}
-        out = []
-        for f in range(FOLDS):
-            rows = self._open[fold[self._open] != f]
-            may = self.tried if among is None else list(dict.fromkeys(self.same[h] for h in among[f]))
-            agreed = [
-                int(self._hits[rows, 2 * self._wide(h, rows) + tried[h].of(f, rows)].sum()) if len(may) > 1 else 0
-                for h in may
-            ]
-            best = may[int(np.argmax(agreed))]
-            out.append((best, tried[best]))
-        return out
+        tried = {h: self._by_fold(h) for h in self.tried}
+        may = [self.tried if among is None else list(dict.fromkeys(self.same[h] for h in those))
+               for those in among or [self.tried] * FOLDS]  # fmt: skip
+        agreed = {(f, h): 0 for f in range(FOLDS) for h in may[f]}
+        for rows, bits in self._opened() if max(map(len, may)) > 1 else ():
+            for f, h in agreed:
+                flags = tried[h]._replace(relation=rows["relation"], may=rows["may"])
+                hit = _hit(rows, 2 * _wide(bits, h) + flags.of(f))
+                agreed[f, h] += int(np.count_nonzero(hit & (rows["fold"] != f)))
+        best = [those[int(np.argmax([agreed[f, h] for h in those]))] for f, those in enumerate(may)]
+        return [(h, tried[h]) for h in best]
 
-    def closer(
-        self, fold: npt.NDArray[np.int8], chosen: Sequence[int], wide_under: WideUnder
-    ) -> tuple[_Told, list[tuple[int, sync.Flags]]]:
+    def auto(self, wide_under: WideUnder | None) -> Iterator[Told]:
+        chosen = self.folded()
+        if wide_under is not None and len(self.tried) > 1:
+            chosen = self._try_closer([h for h, _ in chosen], wide_under)
+        self._chosen = chosen
+        for rows in self._rows.chunks("relation", "may", "fold"):
+            n = len(rows["fold"])
+            which, flags, known = np.zeros(n, np.uint8), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+            for f, (hypothesis, inferred) in enumerate(chosen):
+                here = inferred._replace(relation=rows["relation"], may=rows["may"])
+                ours = rows["fold"] == f
+                which[ours], flags[ours], known[ours] = hypothesis, here.of(f)[ours], here.known(f)[ours]
+            yield which, flags, known
+
+    def _try_closer(self, chosen: Sequence[int], wide_under: WideUnder) -> list[tuple[int, sync.Flags]]:
         """Each fold's hypothesis, and those of the same kind on both sides of it, closer than FIRST_FLIPS are."""
         near = [between(FIRST_FLIPS[h]) for h in chosen]
-        first = list(dict.fromkeys(h for one in near for h in one))
-        told = copy.copy(self)
-        wide = np.zeros_like(self._asked.wide)
-        for f, h in enumerate(chosen):  # later than wide_under() tells nothing has changed
-            for k in {first.index(one) for one in near[f]}:
-                wide |= self._wide(h).astype(np.uint32) << np.uint32(k)
-        known = wide_under(first)
-        wide[: len(known)] = known
-        told._try(tuple(first), wide)
-        return told, told.folded(fold, [[first.index(one) for one in near_one] for near_one in near])
+        self.first = tuple(dict.fromkeys(h for one in near for h in one))
+        numbers = [[self.first.index(one) for one in near_one] for near_one in near]
+        self._closer = chosen, wide_under(list(self.first)), numbers
+        alike = [0] * len(self.first)
+        for _, bits in self._opened():
+            alike = _alike(alike, bits)
+        self._try(alike)
+        return self.folded(numbers)
 
-    def causal(self) -> tuple[Ints, Bools, Bools]:
-        """Per decision the hypothesis, WF_SYNC, and whether it is known, from the votes before it."""
-        tried = [(h, *sync.causal(self._sites, self._votes(h))) for h in self.tried]
-        agreed = np.zeros((len(self._open) + 1, len(tried)), np.int64)
-        for k, (h, flags, _) in enumerate(tried):
-            hit = self._hits[self._open, 2 * self._wide(h, self._open) + flags[self._open]]
-            np.cumsum(hit, out=agreed[1:, k])
-        row = np.arange(len(self._hits))
-        best = agreed[np.searchsorted(self._open, row, "left")].argmax(axis=1)
-        which = np.array([h for h, _, _ in tried])[best]
-        flags, known = (np.stack([t[k] for t in tried])[best, row] for k in (1, 2))
-        return which, flags, known
+    def causal(self) -> Iterator[Told]:
+        """From the votes before each decision."""
+        before = {h: sync.Before(self._groups) for h in self.tried}
+        agreed = np.zeros(len(self.tried), np.int64)
+        for rows in self._rows.chunks():
+            n = len(rows["fold"])
+            hits = np.zeros((n + 1, len(self.tried)), np.int64)
+            found = []
+            matters = (rows["hits"] != 0) & (rows["hits"] != 15)
+            for k, (h, votes) in enumerate(before.items()):
+                wide = _wide(rows["wide"], h)
+                flags, known = votes.hear(rows["relation"], self._votes(rows, wide), rows["may"])
+                found.append((flags, known))
+                np.cumsum(_hit(rows, 2 * wide + flags) & matters, out=hits[1:, k])
+            hits += agreed
+            best, row = hits[:-1].argmax(axis=1), np.arange(n)
+            agreed = hits[-1].copy()
+            flags, known = (np.stack([of[k] for of in found])[best, row] for k in (0, 1))
+            yield np.array(self.tried)[best], flags, known
 
-    def scan(
-        self, asking: npt.NDArray[np.uint8], values: list[int], n_llcs: int, *, causal: bool
+    def scans(
+        self, which: npt.NDArray[np.uint8], flags: Bools, values: list[int], n_llcs: int, *, causal: bool
     ) -> tuple[Any, Any] | None:
-        """nr_idle_scan of the waker's and of prev's LLC; None where no search looked at it."""
-        asked = self._asked
-        searched = _chosen(asked.searched, asking) * asked.decided
-        if not values or not searched.any():
-            return None
-        rules = {
-            "values": values, "stays": STAYS, "kept": KEPT, "doubt": DOUBT, "reach": max(1.0, max(values) / NEAR),
-            "block": BLOCK_NS, "causal": causal,
-        }  # fmt: skip
-        votes = {
-            "n_llcs": n_llcs, "ts": asked.ts - asked.ts[0], "agreed": _chosen(asked.agreed, asking),
-            "searched": searched, "llc_prev": asked.llc_prev, "llc_waker": asked.llc_waker,
-            "model_prev": asked.scan_prev, "model_waker": asked.scan_waker, "chances_prev": asked.chances_prev,
-            "chances_waker": asked.chances_waker, "writes_prev": asked.writes_prev, "writes_waker": asked.writes_waker,
-        }  # fmt: skip
-        prev, waker = _engine.steps_in_time(rules, votes)
+        """nr_idle_scan of the waker's and of prev's LLC; None where no search looked at it. Each fold's comes from what
+        is inferred for it of all decisions."""
+        out: tuple[Any, Any] | None = None
+        for first in range(0, self.n, SEGMENT):
+            last = min(first + SEGMENT, self.n)
+            begin, end = max(0, first - AROUND), min(self.n, last + AROUND)
+            rows, asked = self._rows.read(begin, end), self._scans.read(begin, end)
+            wide = self._bits(rows, np.arange(begin, end))
+            here = slice(first - begin, last - begin)
+            alike: dict[bytes, tuple[Any, Any] | None] = {}
+            for f in (None,) if causal else range(FOLDS):
+                if f is None:
+                    asking, ours = 2 * _wide(wide, which[begin:end]) + flags[begin:end], slice(None)
+                else:
+                    hypothesis, inferred = self._chosen[f]
+                    of = inferred._replace(relation=rows["relation"], may=rows["may"])
+                    asking, ours = 2 * _wide(wide, hypothesis) + of.of(f), rows["fold"][here] == f
+                if (key := asking.tobytes()) not in alike:
+                    alike[key] = _scan(asked, asking, values, n_llcs, causal=causal)
+                if (found := alike[key]) is None:
+                    continue
+                out = out or self._modelled()
+                for into, steps in zip(out, found, strict=True):
+                    into[first:last][ours] = steps[here][ours]
+        return out
+
+    def _modelled(self) -> tuple[Any, Any]:
+        parts = [(c["scan_waker"], c["scan_prev"]) for c in self._scans.chunks("scan_waker", "scan_prev")]
+        waker, prev = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         return waker, prev
+
+
+def _alike(alike: Sequence[int], bits: npt.NDArray[np.uint32]) -> list[int]:
+    """Per hypothesis the first that asks the same, `alike` before these decisions, and at them."""
+    found: dict[tuple[int, bytes], int] = {}
+    return [found.setdefault((same, _wide(bits, h).tobytes()), h) for h, same in enumerate(alike)]
+
+
+def _scan(
+    asked: dict[str, Any], asking: npt.NDArray[np.uint8], values: list[int], n_llcs: int, *, causal: bool
+) -> tuple[Any, Any] | None:
+    """Of these decisions; None where no search looked at it."""
+    searched = _chosen(asked["searched"], asking) * asked["decided"]
+    if not searched.any():
+        return None
+    rules = {
+        "values": values, "stays": STAYS, "kept": KEPT, "doubt": DOUBT, "reach": max(1.0, max(values) / NEAR),
+        "block": BLOCK_NS, "causal": causal,
+    }  # fmt: skip
+    votes = {
+        "n_llcs": n_llcs, "ts": asked["ts"], "agreed": _chosen(asked["agreed"], asking), "searched": searched,
+        "llc_prev": asked["llc_prev"], "llc_waker": asked["llc_waker"],
+        "model_prev": asked["scan_prev"], "model_waker": asked["scan_waker"],
+    } | {name: asked[name] for name in _SCANS if not name.startswith("scan")}  # fmt: skip
+    prev, waker = _engine.steps_in_time(rules, votes)
+    return waker, prev

@@ -25,8 +25,7 @@ WITH per_window AS (
     SELECT
         arm.policy,
         count(latency_ns) AS n,
-        quantile_disc(latency_ns, 0.5) AS p50,
-        quantile_disc(latency_ns, 0.99) AS p99
+        quantile_disc(latency_ns, [0.5, 0.99]) AS q
     FROM woken JOIN arm ON arm.arm = woken.arm
     GROUP BY arm.policy, arm.arm, woken.window_id
 ),
@@ -34,10 +33,10 @@ WITH per_window AS (
 spread AS (
     SELECT
         policy,
-        min(p50) FILTER (WHERE enough(n, 0.5)) AS p50_low,
-        max(p50) FILTER (WHERE enough(n, 0.5)) AS p50_high,
-        min(p99) FILTER (WHERE enough(n, 0.99)) AS p99_low,
-        max(p99) FILTER (WHERE enough(n, 0.99)) AS p99_high
+        min(q[1]) FILTER (WHERE enough(n, 0.5)) AS p50_low,
+        max(q[1]) FILTER (WHERE enough(n, 0.5)) AS p50_high,
+        min(q[2]) FILTER (WHERE enough(n, 0.99)) AS p99_low,
+        max(q[2]) FILTER (WHERE enough(n, 0.99)) AS p99_high
     FROM per_window
     GROUP BY policy
 ),

@@ -11,16 +11,24 @@
 --   p50_ns: median wait
 --   p90_ns: 90th percentile
 --   p99_ns: 99th percentile
+WITH ranked AS (
+    SELECT
+        arm.policy,
+        min(arm.arm) AS first,
+        count(*) FILTER (WHERE NOT idle_target) AS queued,
+        count(*) AS n,
+        count(wait_ns) FILTER (WHERE NOT idle_target) AS waited,
+        quantile_disc(wait_ns, [0.5, 0.9, 0.99]) FILTER (WHERE NOT idle_target) AS q
+    FROM woken JOIN arm ON arm.arm = woken.arm
+    GROUP BY arm.policy
+)
+
 SELECT
-    arm.policy,
-    count(*) FILTER (WHERE NOT idle_target) AS queued,
-    pct(count(*) FILTER (WHERE NOT idle_target), count(*)) AS queued_pct,
-    CASE WHEN enough(count(wait_ns) FILTER (WHERE NOT idle_target), 0.5)
-        THEN quantile_disc(wait_ns, 0.5) FILTER (WHERE NOT idle_target) END AS p50_ns,
-    CASE WHEN enough(count(wait_ns) FILTER (WHERE NOT idle_target), 0.9)
-        THEN quantile_disc(wait_ns, 0.9) FILTER (WHERE NOT idle_target) END AS p90_ns,
-    CASE WHEN enough(count(wait_ns) FILTER (WHERE NOT idle_target), 0.99)
-        THEN quantile_disc(wait_ns, 0.99) FILTER (WHERE NOT idle_target) END AS p99_ns
-FROM woken JOIN arm ON arm.arm = woken.arm
-GROUP BY arm.policy
-ORDER BY min(arm.arm)
+    policy,
+    queued,
+    pct(queued, n) AS queued_pct,
+    CASE WHEN enough(waited, 0.5) THEN q[1] END AS p50_ns,
+    CASE WHEN enough(waited, 0.9) THEN q[2] END AS p90_ns,
+    CASE WHEN enough(waited, 0.99) THEN q[3] END AS p99_ns
+FROM ranked
+ORDER BY first

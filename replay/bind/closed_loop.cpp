@@ -80,6 +80,7 @@ Costs read_costs(const nb::dict& d) {
     const int64_t* queue = column<int64_t>(d, "queue_ns", n);
     const int64_t* run = column<int64_t>(d, "run_ns", n);
     std::vector<CostSample> all;
+    all.reserve(n);
     for (size_t i = 0; i < n; ++i) {
         if (path[i] >= kPaths || relation[i] >= kRelations || target[i] >= kTargets || queue[i] < 0 || run[i] < 0)
             throw std::invalid_argument("a cost that cannot be");
@@ -205,9 +206,9 @@ class PyClosedLoop {
         nb::gil_scoped_release release;
         loop_.finish();
     }
-    nb::list take_results() {
+    nb::list take_results(size_t most) {
         nb::list out;
-        for (const ClosedLoop::Result& r : loop_.take()) out.append(plain_window(r));
+        for (const ClosedLoop::Result& r : loop_.take(most)) out.append(plain_window(r));
         return out;
     }
     nb::dict survey() const {
@@ -351,7 +352,9 @@ void bind_closed_loop(nanobind::module_& m) {
              "queue_ns, run_ns (engine/closed/costs.hpp).")
         .def("run", &PyClosedLoop::run, nb::arg("batch"), nb::arg("decisions"))
         .def("finish", &PyClosedLoop::finish)
-        .def("take", &PyClosedLoop::take_results, nb::sig("def take(self) -> list[dict]"))
+        .def("take", &PyClosedLoop::take_results, nb::arg("most") = std::numeric_limits<size_t>::max(),
+             nb::sig("def take(self, most: int = ...) -> list[dict]"),
+             "The first windows that are done, at most so many.")
         .def("survey", &PyClosedLoop::survey, nb::sig("def survey(self) -> dict"),
              "What the recording says of its balancing and idle states.")
         .def("leads", &PyClosedLoop::leads, nb::sig("def leads(self) -> object"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rewake.forms import Columns
-from rewake.forms.kept import GrowingColumns, RecentParts
-from rewake.forms.parquet import checked
+from rewake.forms.kept import GrowingColumns, LongTable, RecentParts
+from rewake.forms.parquet import checked, connect, fetch, source_of
 from rewake.forms.tables import EVENT_TABLES, RUN_TABLES
 
 LEDGER = RUN_TABLES["ledger"]
@@ -44,6 +44,26 @@ def test_grown_columns_are_the_same_from_memory_and_from_files(tmp_path: Path, l
                 np.testing.assert_array_equal(got[name][i], np.concatenate([w[name][i] for w in want]))
         assert got["known"][1].all()
         assert checked(LEDGER, got)[2] == 28
+
+
+@pytest.mark.parametrize("limit", [0, 500, 1 << 20])
+def test_a_long_table_is_one_file_whatever_its_pieces(tmp_path: Path, limit: int) -> None:
+    con, file = connect(), tmp_path / "ledger.parquet"
+    long = LongTable(con, LEDGER, tmp_path / "parts", limit)
+    for first in range(0, 80, 8):
+        long.append(ledger(first, 8))
+    assert (tmp_path / "parts").exists() == (limit < 1 << 20)
+    assert long.write(file) == 80
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.parquet"]
+    found = fetch(con, LEDGER.columns, source_of(LEDGER, [file], LEDGER.names))
+    want = ledger(0, 80)
+    for name in ("cpu", "branch", "lo_ns"):
+        (values, null), (expected, missing) = found[name], want[name]
+        np.testing.assert_array_equal(null, missing)
+        np.testing.assert_array_equal(values[~null], expected[~missing])
+    assert LongTable(con, LEDGER, tmp_path / "none").write(tmp_path / "none.parquet") == 0
+    assert not (tmp_path / "none.parquet").exists()
+    con.close()
 
 
 def loss(rows: int) -> Columns:

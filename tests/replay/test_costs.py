@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rewake.forms import ENUMS
-from rewake.replay.costs import FEWEST_SEARCHES, LONG_HANDLER, _search_ns, _without_searches, interrupts
+from rewake.replay.costs import FEWEST_SEARCHES, LONG_HANDLER, _search_ns, _Searches, interrupts
+from rewake.replay.segments import Thinned
 
 KIND = ENUMS["irq_kind"].index
 DEVICE, TIMER = KIND("device"), KIND("local_timer")
@@ -55,8 +56,8 @@ def test_devices_and_what_lasts(recording: Interrupted, handled: int) -> None:
 
 
 def searches(per_cpu: int, n: int = 600) -> dict[str, np.ndarray[Any, Any]]:
-    """Wakeups of two groups, each with a cost of its own and every eleventh far above it. All came to the recorded answer
-    but every seventh."""
+    """Wakeups of two groups, each with a cost of its own and every eleventh far above it. All came to the recorded
+    answer but every seventh."""
     k = np.arange(n)
     scanned, group = k % 5, k // 5 % 2
     queue = 3000 + 1500 * group + per_cpu * scanned + np.where(k % 11 == 10, 40_000, k % 3)
@@ -67,9 +68,12 @@ def searches(per_cpu: int, n: int = 600) -> dict[str, np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("per_cpu", [0, 130])
 def test_a_search_is_the_slope_of_medians(per_cpu: int) -> None:
     w = searches(per_cpu)
-    assert abs(_search_ns(w["queue"], w["scanned"], w["group"]) - per_cpu) <= 2
     few = 10 * (FEWEST_SEARCHES - 1)
-    assert _search_ns(w["queue"][:few], w["scanned"][:few], w["group"][:few]) == 0, "too few to tell"
+    for rows, least, most in ((slice(None), per_cpu - 2, per_cpu + 2), (slice(few), 0, 0)):  # the latter tell nothing
+        times = Thinned(1)
+        times.add(w["group"][rows].astype(np.int64) << 8 | w["scanned"][rows], w["queue"][rows, np.newaxis])
+        assert least <= _search_ns(times, 0) <= most
+        assert _search_ns(times, 1) == 0, "of another context"
 
 
 def test_costs_are_without_their_searches() -> None:
@@ -80,7 +84,11 @@ def test_costs_are_without_their_searches() -> None:
         "decision_id": np.arange(n) + 1000, "relation": np.ones(n, np.int64), "in_task": yes,
         "target": w["group"] * 8, "queue_ns": w["queue"].copy(), "is_idle": yes, "is_busy": no,
     }  # fmt: skip
-    (from_irq, from_task), scanned = _without_searches(columns, w["searched"].astype(np.int16), 1000)
+    found = _Searches(w["searched"].astype(np.int16), 1000)
+    found.add(columns)
+    from_irq, from_task = found.per_cpu()
+    found.without(columns, (from_irq, from_task))
+    scanned = found.scanned
     assert (from_irq, round(from_task / 10)) == (0, 13)
     known = w["searched"] >= 0
     np.testing.assert_array_equal(scanned[known], w["scanned"][known])

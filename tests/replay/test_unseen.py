@@ -130,8 +130,8 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
         writes_prev=zeros, writes_waker=zeros,
     )  # fmt: skip
     names = np.zeros(3, np.int64)
-    assert infer(asked, "auto", [], 1, names)[2:4] == ((FirstFlips(16),), None)
-    found = infer(asked, "causal", [], 1, names)
+    assert infer([asked], "auto", [], 1, names)[2:4] == ((FirstFlips(16),), None)
+    found = infer([asked], "causal", [], 1, names)
     assert found.first_flips == (FirstFlips(0), FirstFlips(16))
     assert found.flips is not None
     assert found.flips.tolist() == [0] + [1] * (n - 1), "before the first vote the lowest"
@@ -142,8 +142,8 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
         assert first == near
         return np.full(n - 4, 1 << near.index(FirstFlips(20)), np.uint32)
 
-    assert infer(asked, "auto", [], 1, names, wide_under).first_flips == (FirstFlips(20),)
-    assert infer(asked, "causal", [], 1, names, wide_under).first_flips == found.first_flips
+    assert infer([asked], "auto", [], 1, names, wide_under).first_flips == (FirstFlips(20),)
+    assert infer([asked], "causal", [], 1, names, wide_under).first_flips == found.first_flips
 
 
 def test_closer_hypotheses_lie_between_the_neighbours() -> None:

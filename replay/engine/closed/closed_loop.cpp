@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <thread>
@@ -153,6 +154,13 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         if (ts >= sample_at_) sample(ts);
     });
     first_row_ += static_cast<int64_t>(d.n);
+}
+
+std::vector<ClosedLoop::Result> ClosedLoop::take(size_t most) {
+    const auto end = results_.begin() + static_cast<std::ptrdiff_t>(std::min(most, results_.size()));
+    std::vector<Result> out(std::move_iterator(results_.begin()), std::move_iterator(end));
+    results_.erase(results_.begin(), end);
+    return out;
 }
 
 void ClosedLoop::finish() { reach(std::numeric_limits<Ns>::max()); }

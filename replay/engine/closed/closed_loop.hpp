@@ -53,8 +53,8 @@ class ClosedLoop {
     void run(const Batch& b, const DecisionColumns& d);
     /// The recording is over.
     void finish();
-    /// Results so far, in order of the windows and then of the arms; forgets them.
-    std::vector<Result> take() { return std::exchange(results_, {}); }
+    /// Results so far, the first `most` of them, in order of the windows and then of the arms; forgets these.
+    std::vector<Result> take(size_t most);
     /// Without arms only: there is nothing else to do then.
     const Survey& survey() const { return survey_; }
     std::vector<bool> servers() const { return serving_.servers(); }
@@ -126,7 +126,7 @@ class ClosedLoop {
     size_t next_ = 0;
     Ns reach_at_ = std::numeric_limits<Ns>::min();  ///< no window begins or ends before
     Ns sample_at_ = std::numeric_limits<Ns>::max();  ///< no open window wants a sample before
-    std::vector<Result> results_;
+    std::deque<Result> results_;
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
     std::vector<Origin> origins_;  ///< by TaskId

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rewake.forms.parquet import Array, Columns, checked, dtype_of, exact, select
+from rewake.forms.parquet import Array, Columns, checked, copy_out, dtype_of, exact, join_files, select
 from rewake.forms.tables import Table
+
+if TYPE_CHECKING:
+    import duckdb
 
 RECENT_BYTES = 128 << 20
 LEDGER_BYTES = 256 << 20
+LONG_BYTES = 8 << 20
 
 
 class RecentParts:
@@ -145,6 +152,43 @@ class GrowingColumns:
 
     def _mapped(self, key: int, name: str, dtype: np.dtype[np.generic]) -> Array:
         return np.asarray(np.memmap(self._folder / str(key) / name, dtype, "r"))
+
+
+class LongTable:
+    """A table of one file that arrives in pieces and is too long for the memory: beyond a budget what there is goes to
+    a file of its own, and in the end these are made one."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, table: Table, folder: Path, limit: int = LONG_BYTES) -> None:
+        self._con, self._table, self._folder, self._limit = con, table, folder, limit
+        self._pieces = GrowingColumns(table, folder, sys.maxsize)
+        self._bytes = self._rows = 0
+        self._files: list[Path] = []
+
+    def append(self, columns: Columns) -> None:
+        """Adds rows; no text columns."""
+        rows = self._pieces.append(0, columns)
+        self._rows += rows
+        self._bytes += rows * sum(dtype_of(column).itemsize + 1 for column in self._table.columns)
+        if self._bytes > self._limit:
+            self._files.append(self._folder / f"{len(self._files):06}.parquet")
+            self._write(self._files[-1])
+
+    def _write(self, file: Path) -> None:
+        copy_out(self._con, self._table, self._pieces.take(0), file)
+        self._bytes = 0
+
+    def write(self, file: Path) -> int:
+        """All rows as that file, none if there are none; returns how many."""
+        if not self._files:
+            if self._rows:
+                self._write(file)
+            return self._rows
+        if self._bytes:
+            self._files.append(self._folder / f"{len(self._files):06}.parquet")
+            self._write(self._files[-1])
+        join_files(self._con, self._table, self._files, file)
+        shutil.rmtree(self._folder)
+        return self._rows
 
 
 def _size(piece: dict[str, Array]) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from rewake.forms.tables import SCHEMA_VERSION, Column, Table
 if TYPE_CHECKING:
     import duckdb
 
+T = TypeVar("T")
 Array = npt.NDArray[Any]
 Columns = dict[str, Array | tuple[Array, Array]]
 
@@ -62,6 +63,28 @@ def confine(memory_bytes: int | None) -> None:
     _confined["threads"] = "1"
     if memory_bytes is not None:
         _confined["memory_limit"] = f"{memory_bytes}B"
+
+
+SPARING = 64 << 20
+"""Bytes that queries over a whole recording get along with: beyond, they spill what they sort and join."""
+
+
+def sparingly(ask: Callable[[], T]) -> T:
+    """What `ask` finds, with no more than SPARING bytes for the queries that it makes; with as many as there are where
+    they cannot spill enough."""
+    import duckdb
+
+    settings = connect()
+    if "memory_limit" in _confined:
+        return ask()
+    try:
+        settings.execute(f"SET memory_limit = '{SPARING}B'")
+        return ask()
+    except duckdb.OutOfMemoryException:
+        settings.execute("RESET memory_limit")
+        return ask()
+    finally:
+        settings.execute("RESET memory_limit")
 
 
 def connect(threads: int = 1) -> duckdb.DuckDBPyConnection:
@@ -186,6 +209,16 @@ def copy_out(con: duckdb.DuckDBPyConnection, table: Table, columns: Columns, fil
     finally:
         con.unregister("given")
     return rows
+
+
+def join_files(con: duckdb.DuckDBPyConnection, table: Table, files: Sequence[Path], into: Path) -> None:
+    """Writes the rows of some files that copy_out() wrote as one."""
+    import duckdb
+
+    try:
+        con.execute(f"COPY {source_of(table, files, table.names)} TO {_copied(table, into)}").fetchall()
+    except duckdb.Error as error:
+        raise TraceError(f"{into}: cannot be written: {first_line(error)}") from error
 
 
 def write_rows(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Mapping[str, Any]], file: Path) -> None:

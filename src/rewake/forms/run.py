@@ -13,7 +13,7 @@ import numpy as np
 
 from rewake.errors import TraceError, UsageError
 from rewake.forms.directory import Writer, read_manifest
-from rewake.forms.kept import GrowingColumns
+from rewake.forms.kept import GrowingColumns, LongTable
 from rewake.forms.parquet import (
     Columns,
     checked,
@@ -49,7 +49,7 @@ class RunWriter(Writer):
         self._ledgers: dict[str, dict[int, int]] = {}
         self._rows: dict[str, int] = {}
         self._raw = GrowingColumns(RUN_TABLES["ledger"], self.part / "raw")
-        self._growing: dict[str, GrowingColumns] = {}
+        self._growing: dict[str, LongTable] = {}
         self.recent: dict[str, Columns] = {}
         """After commit: the ledgers that were small enough to stay in memory."""
         if recording is not None:
@@ -65,8 +65,9 @@ class RunWriter(Writer):
 
     def append(self, table: str, columns: Columns) -> None:
         """Rows of a table of one file that is too long to be written in one go; no text columns."""
-        growing = self._growing.setdefault(table, GrowingColumns(RUN_TABLES[table], self.part / f"raw-{table}"))
-        self._rows[table] = self._rows.get(table, 0) + growing.append(0, columns)
+        if table not in self._growing:
+            self._growing[table] = LongTable(self._duck, RUN_TABLES[table], self.part / f"parts-{table}")
+        self._growing[table].append(columns)
 
     def write(self, table: str, columns: Columns) -> None:
         """A table of one file."""
@@ -92,9 +93,7 @@ class RunWriter(Writer):
             n = max(parts, default=-1) + 1
             ledgers[policy] = {"file": file, "rows": [parts.get(i, 0) for i in range(n)]}
         for table, growing in self._growing.items():
-            if self._rows[table]:
-                copy_out(self._duck, RUN_TABLES[table], growing.take(0), self.part / f"{table}.parquet")
-            shutil.rmtree(self.part / f"raw-{table}", ignore_errors=True)
+            self._rows[table] = growing.write(self.part / f"{table}.parquet")
         shutil.rmtree(self.part / "raw", ignore_errors=True)
         self.manifest |= {
             "format": "rewake-run",

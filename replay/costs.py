@@ -71,8 +71,8 @@ SELECT
         WHEN NOT on_cpu THEN state
         ELSE CASE WHEN chosen_idle OR (from_idle AND here) THEN 0 ELSE 1 END + CASE WHEN to_leave > 0 THEN 1 ELSE 0 END
     END AS target,
-    greatest(queue_ns - to_leave, 0) AS queue_ns,
-    run_ns, chosen_cpu, waker_cpu,
+    CASE WHEN on_cpu THEN greatest(queue_ns, to_leave) ELSE queue_ns END AS queue_ns,
+    CASE WHEN on_cpu THEN to_leave ELSE 0 END AS leave_ns, run_ns, chosen_cpu, waker_cpu,
     NOT here OR NOT from_idle OR joined AS late,
     chosen_idle AND kind = 0 AND NOT on_cpu AS is_idle,
     NOT chosen_idle AND kind = 0 AND NOT (on_cpu AND here AND from_idle) AS is_busy,
@@ -82,8 +82,8 @@ SELECT
 FROM slept ORDER BY ts_ns, queue_ns, run_ns
 """
 """`late`: another wakee was queued before it ran, or it was taken elsewhere: until it ran is no cost then. For one that
-had not quite left its CPU, the state says whether it was woken before its switch-out (what was waited for that is no
-cost), plus one where the CPU runs another already."""
+had not quite left its CPU, the state says whether it was woken before its switch-out (`leave_ns` before it, part of the
+queue time: the waker prepares the wakeup meanwhile), plus one where the CPU runs another already."""
 
 
 _RACES = """
@@ -343,6 +343,7 @@ def costs(
     luck = _luck(columns, recording.first_decision, sum(len(d["event_id"]) for d in decisions))
     odd = is_odd(columns["ts_ns"])
     parts: list[dict[str, npt.NDArray[Any]]] = []
+    leave = np.minimum(columns["leave_ns"], columns["queue_ns"])
     for code, path in enumerate(PATHS):
         chosen = _samples(columns, path)
         parts.append({
@@ -351,6 +352,7 @@ def costs(
             "in_task": columns["in_task"][chosen].astype(np.bool_),
             "target": columns["target"][chosen].astype(np.uint8),
             "queue_ns": columns["queue_ns"][chosen].astype(np.int64) * (path != "preempt"),
+            "leave_ns": leave[chosen].astype(np.int64) * (path != "preempt"),
             "run_ns": columns["run_ns"][chosen].astype(np.int64) * (path != "busy"),
             "odd": odd[chosen],
         })  # fmt: skip

@@ -549,12 +549,12 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still = meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
+    const bool as_early = meets == Meets::late && s.early;
+    const bool still = meets == Meets::late ? as_early : meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    const bool as_early = meets == Meets::late && s.early;
     const bool raced = since < now_ || as_early;
     const uint32_t known = still && chosen == prev ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
     t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev);

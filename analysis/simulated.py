@@ -138,8 +138,7 @@ def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
     found = con.execute(
         """
         SELECT latency_ns, ntile($1) OVER (ORDER BY ts_ns, decision_id) AS block FROM decision
-        WHERE kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
-            AND class NOT IN (code_decision_class('self'), code_decision_class('bypass_on_rq'))
+        WHERE waited_for_cpu(kind, class, prio, censored, latency_ns)
         """,
         [_BLOCKS],
     ).fetchnumpy()

@@ -13,13 +13,15 @@ CREATE OR REPLACE TEMP MACRO tally(n, x) AS CASE WHEN count(x) > 0 THEN cases(n,
 CREATE OR REPLACE TEMP MACRO pct(part, whole) AS 100.0 * part / nullif(whole, 0);
 CREATE OR REPLACE TEMP MACRO per_1k(part, whole) AS 1000.0 * part / nullif(whole, 0);
 
--- Wakeups of fair tasks that had to wait for a CPU (not self, bypass_on_rq), and of which the wait is known.
+-- Wakeups of fair tasks that had to wait for a CPU, and of which the wait is known. Of those that did not come to placement
+-- (bypass_on_rq) the wakee of some went on running; all others sleep: they were about to, or were delayed on their queue.
+-- Without probes most of these are maybe_on_cpu and maybe_delayed.
 CREATE OR REPLACE TEMP MACRO waited_for_cpu(kind, class, prio, censored, latency_ns) AS
     kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
-    AND class IN (
+    AND (class IN (
         code_decision_class('moved'), code_decision_class('stayed'), code_decision_class('pinned'),
         code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
-    );
+    ) OR (class = code_decision_class('bypass_on_rq') AND latency_ns > 0));
 
 -- A percentile needs ten samples beyond it: n >= 10 / (1 - q). Decimal arithmetic, so exact.
 CREATE OR REPLACE TEMP MACRO enough(n, q) AS n * (1 - q) >= 10;

@@ -77,8 +77,8 @@ SELECT
         WHEN NOT on_cpu THEN state
         ELSE CASE WHEN chosen_idle OR (from_idle AND here) THEN 0 ELSE 1 END + CASE WHEN to_leave > 0 THEN 1 ELSE 0 END
     END AS target,
-    greatest(queue_ns - to_leave, 0) AS queue_ns,
-    run_ns, chosen_cpu, waker_cpu,
+    CASE WHEN on_cpu THEN greatest(queue_ns, to_leave) ELSE queue_ns END AS queue_ns,
+    CASE WHEN on_cpu THEN to_leave ELSE 0 END AS leave_ns, run_ns, chosen_cpu, waker_cpu,
     NOT here OR NOT from_idle OR joined AS late,
     chosen_idle AND kind = 0 AND NOT on_cpu AS is_idle,
     NOT chosen_idle AND kind = 0 AND NOT (on_cpu AND here AND from_idle) AS is_busy,
@@ -88,8 +88,8 @@ SELECT
 FROM slept ORDER BY ts_ns, queue_ns, run_ns
 """
 """`late`: another wakee was queued before it ran, or it was taken elsewhere: until it ran is no cost then. For one that
-had not quite left its CPU, the state says whether it was woken before its switch-out (what was waited for that is no
-cost), plus one where the CPU runs another already."""
+had not quite left its CPU, the state says whether it was woken before its switch-out (`leave_ns` before it, part of the
+queue time: the waker prepares the wakeup meanwhile), plus one where the CPU runs another already."""
 
 
 _RACES = """
@@ -343,29 +343,29 @@ class _Samples:
     """Recorded costs by path and group."""
 
     def __init__(self, most: int) -> None:
-        self._rows = Thinned(4, most)
-        """run_ns, queue_ns, number, odd."""
+        self._rows = Thinned(5, most)
+        """run_ns, queue_ns, leave_ns, number, odd."""
 
     def add(self, columns: Columns, odd: npt.NDArray[np.bool_]) -> None:
         group = _groups(columns)
         for code, path in enumerate(PATHS):
             chosen = np.flatnonzero(_samples(columns, path))
-            rows = np.stack(
-                [x[chosen].astype(np.int64) for x in (*_cost(columns, path), columns["number"], odd)], axis=1
-            )
+            run, queue = _cost(columns, path)
+            leave = np.minimum(columns["leave_ns"], queue)
+            rows = np.stack([x[chosen].astype(np.int64) for x in (run, queue, leave, columns["number"], odd)], axis=1)
             self._rows.add(code << 8 | group[chosen], rows)
 
     def columns(self) -> dict[str, Array]:
         """As the engine takes them (engine/closed/costs.hpp), and `odd`."""
-        of, (run, queue, _, odd) = self._rows.rows()
+        of, (run, queue, leave, _, odd) = self._rows.rows()
         return {
             "path": (of >> 8).astype(np.uint8), "relation": (of >> 5 & 7).astype(np.uint8),
             "in_task": (of >> 4 & 1).astype(np.bool_), "target": (of & 15).astype(np.uint8),
-            "queue_ns": queue.copy(), "run_ns": run.copy(), "odd": odd.astype(np.bool_),
+            "queue_ns": queue.copy(), "leave_ns": leave.copy(), "run_ns": run.copy(), "odd": odd.astype(np.bool_),
         }  # fmt: skip
 
     def ranks(self) -> dict[str, Ranks]:
-        of, (run, queue, number, _) = self._rows.rows()
+        of, (run, queue, _, number, _) = self._rows.rows()
         edges = np.searchsorted(of >> 8, range(len(PATHS) + 1)).tolist()
         return {
             path: Ranks(of[a:b], run[a:b], queue[a:b], number[a:b])

@@ -13,9 +13,10 @@ from rewake.replay import _engine
 
 OPTIONS: dict[str, Any] = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "major": 6, "minor": 1}
 FIXED = {"path": [0, 1, 2, 3, 4], "relation": [0] * 5, "in_task": [True] * 5, "target": [0] * 5,
-         "queue_ns": [1000, 1000, 0, 1000, 1000], "run_ns": [2000, 0, 2000, 2000, 2000]}  # fmt: skip
+         "queue_ns": [1000, 1000, 0, 1000, 1000], "run_ns": [2000, 0, 2000, 2000, 2000],
+         "leave_ns": [0] * 5}  # fmt: skip
 TYPES = {"path": np.uint8, "relation": np.uint8, "in_task": np.bool_, "target": np.uint8, "queue_ns": np.int64,
-         "run_ns": np.int64}  # fmt: skip
+         "run_ns": np.int64, "leave_ns": np.int64}  # fmt: skip
 COSTS = {name: np.array(values, TYPES[name]) for name, values in FIXED.items()}
 
 
@@ -33,6 +34,7 @@ def simulate(
     threads: int = 1,
     handlers: Sequence[tuple[int, int, int]] = (),
     kernel: tuple[int, int] = (6, 1),
+    costs: dict[str, Any] = COSTS,
     **arm: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
@@ -48,7 +50,7 @@ def simulate(
         OPTIONS | {"major": kernel[0], "minor": kernel[1]},
         arms,
         [(*window, 0)],
-        [COSTS],
+        [costs],
         interrupts(handlers, world.n_cpus),
         world.running(batches),
         threads,

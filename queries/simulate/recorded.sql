@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: Do the arms that should reproduce the recording reproduce it?
 -- Definition: Simulated wakeups of the pinned, null and factual arms (first replica) beside the recorded wakeups of the
---   same counted intervals. Recorded: wakeups of fair tasks that had to wait for a CPU (not self, bypass_on_rq), not
+--   same counted intervals. Recorded: wakeups of fair tasks that had to wait for a CPU (waited_for_cpu), not
 --   censored. Queue wait: sched_wakeup to switch-in where the chosen CPU was not idle. ks: largest distance between the
 --   two distribution functions. Percentiles are nearest rank, NULL below 10/(1-q) samples. Moves: by wakeups.
 -- Units: ns; per second.

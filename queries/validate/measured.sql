@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: What did this recording measure of that which a closed-loop simulation predicts?
--- Definition: Recorded. Wakeups of fair tasks that had to wait for a CPU (not self, bypass_on_rq), not censored:
+-- Definition: Recorded. Wakeups of fair tasks that had to wait for a CPU (waited_for_cpu), not censored:
 --   decision to first switch-in, nearest rank, NULL below 10/(1-q) samples. Queue wait: sched_wakeup to switch-in where
 --   the chosen CPU was not idle. Rates are over the span of the decisions.
 -- Units: ns; per second.

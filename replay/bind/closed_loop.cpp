@@ -79,16 +79,18 @@ Costs read_costs(const nb::dict& d) {
     const uint8_t* target = column<uint8_t>(d, "target", n);
     const int64_t* queue = column<int64_t>(d, "queue_ns", n);
     const int64_t* run = column<int64_t>(d, "run_ns", n);
+    const int64_t* leave = column<int64_t>(d, "leave_ns", n);
     std::vector<CostSample> all;
     all.reserve(n);
     for (size_t i = 0; i < n; ++i) {
-        if (path[i] >= kPaths || relation[i] >= kRelations || target[i] >= kTargets || queue[i] < 0 || run[i] < 0)
+        if (path[i] >= kPaths || relation[i] >= kRelations || target[i] >= kTargets || queue[i] < 0 || run[i] < 0 ||
+            leave[i] < 0 || leave[i] > queue[i])
             throw std::invalid_argument("a cost that cannot be");
         all.push_back({static_cast<Path>(path[i]),
                        static_cast<Relation>(relation[i]),
                        in_task[i],
                        target[i],
-                       {queue[i], run[i]}});
+                       {queue[i], run[i], leave[i]}});
     }
     return Costs(all);
 }
@@ -349,7 +351,7 @@ void bind_closed_loop(nanobind::module_& m) {
              "specs: as of OpenLoop, None for a pinned arm; options: as of OpenLoop, and major, minor of the kernel; "
              "arms: settings per policy (engine/closed/simulation.hpp, SimOptions); windows: simulated from, counted "
              "from, until, script until (ns), index into costs; costs: columns path, relation, in_task, target, "
-             "queue_ns, run_ns (engine/closed/costs.hpp).")
+             "queue_ns, run_ns, leave_ns (engine/closed/costs.hpp).")
         .def("run", &PyClosedLoop::run, nb::arg("batch"), nb::arg("decisions"))
         .def("finish", &PyClosedLoop::finish)
         .def("take", &PyClosedLoop::take_results, nb::arg("most") = std::numeric_limits<size_t>::max(),

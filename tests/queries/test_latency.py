@@ -131,3 +131,25 @@ def test_scan_cost_is_ranked_the_same_way(make_table: Callable[..., None]) -> No
     )
     sql.prepare(con)
     assert sql.run(con, "scan/cost").rows == [("p", 1000, 1.57, 1, 2, 9)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "class_", "prio", "latency", "waited"),
+    [
+        ("wake", "stayed", 120, 10, True),
+        ("wake", "maybe_delayed", 100, 10, True),
+        ("wake", "bypass_on_rq", 120, 10, True),  # it slept on its queue
+        ("wake", "bypass_on_rq", 120, 0, False),  # it went on running
+        ("wake", "bypass_on_rq", 120, None, False),
+        ("wake", "self", 120, 10, False),
+        ("wake", "rt", 98, 10, False),
+        ("fork", "moved", 120, 10, False),
+    ],
+)
+def test_who_waited_for_a_cpu(kind: str, class_: str, prio: int, latency: int | None, waited: bool) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE decision (ts_ns BIGINT)")
+    sql.prepare(con)
+    codes = [ENUMS["decision_kind"].index(kind), ENUMS["decision_class"].index(class_), prio, latency]
+    answer = con.execute("SELECT coalesce(waited_for_cpu(?, ?, ?, false, ?), false)", codes).fetchone()
+    assert answer == (waited,)

@@ -51,6 +51,47 @@ def test_pinned_ping_pong_is_the_recording() -> None:
     assert set(result["woken"]["latency_ns"][0].tolist()) == {3000}
 
 
+def crossing(early: int) -> World:
+    """Task 2 wakes task 3 every 100 us, `early` ns before 3 leaves its CPU."""
+    w = World(2, 4)
+    w.runs(0, 0, 0, 2).runs(0, 1, 1, 3)
+    for t in range(100_000, 500_000, 100_000):
+        w.runs(t, 1, 3, 1)
+        w.waking(t - early, 0, 3, 1, 2).wakeup(t + 2000, 1, 3, 1, curr=1).runs(t + 4000, 1, 1, 3)
+    w.events.sort(key=lambda event: event[1]["ts_ns"])
+    return w
+
+
+def leaving_costs(queue_ns: int) -> dict[str, Any]:
+    """Of wakees that have not quite left their CPU, `queue_ns`; 3 us of that until it has, where they are there."""
+    many = 30  # samples that are a group of their own
+    more = {"path": [4, 4], "relation": [1, 1], "in_task": [True, True], "target": [0, 1],
+            "queue_ns": [queue_ns] * 2, "run_ns": [2000] * 2, "leave_ns": [0, 3000]}  # fmt: skip
+    return {name: np.append(COSTS[name], np.tile(more[name], many).astype(COSTS[name].dtype)) for name in COSTS}
+
+
+@pytest.mark.parametrize("early", [1000, 2500])
+def test_who_is_woken_while_it_leaves_its_cpu_waits_from_the_wakeup_on(early: int) -> None:
+    (result,), _ = simulate(crossing(early), (0, 0, 450_000, 450_000), "pinned", costs=leaving_costs(4000 + early))
+    assert result["woken"]["ts_ns"].tolist() == [t - early for t in range(100_000, 500_000, 100_000)]
+    assert set(result["woken"]["latency_ns"][0].tolist()) == {6000 + early}
+
+
+@pytest.mark.parametrize(("early", "counts_from", "waits"), [(1000, -3000, 12_000), (-1000, 0, 3000)])
+def test_a_wakeup_ahead_of_its_sleeper_is_what_it_was_in_the_recording(
+    early: int, counts_from: int, waits: int
+) -> None:
+    """Costs make task 3 so late that from the second time on it is woken long before it sleeps: as early as the like of
+    that wakeup were, or as a task that sleeps, on an idle CPU."""
+    (result,), _ = simulate(crossing(early), (0, 0, 480_000, 480_000), "pinned", costs=leaving_costs(10_000))
+    ran = [100_000 - early + 12_000]
+    for _ in range(3):
+        ran.append(ran[-1] + 96_000 + counts_from + waits)
+    latency = [12_000, waits, waits, waits]
+    assert result["woken"]["latency_ns"][0].tolist() == latency
+    assert result["woken"]["ts_ns"].tolist() == [t - w for t, w in zip(ran, latency, strict=True)]
+
+
 def test_waker_policy_stacks_the_pair_and_is_counted() -> None:
     (result,), _ = simulate(ping_pong(), (0, 0, 400_000, 440_000), "waker")
     assert result["broken"] == 0

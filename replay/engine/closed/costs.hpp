@@ -32,6 +32,7 @@ constexpr uint8_t target_of(uint32_t state, int capacity, bool moves) {
 
 struct Cost {
     Ns queue = 0, run = 0;
+    Ns leave = 0;  ///< of `queue`, until the wakee had left its CPU
 };
 
 /// A recorded wakeup of which the costs are taken.

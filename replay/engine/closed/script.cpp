@@ -133,6 +133,7 @@ void ScriptBuilder::returns(TaskId t, Cpu c, Ns ts, int prio) {
     }
     if (s.ended_by == kNone && s.early != kNone) {
         Stim& early = script_.stims[s.early];
+        early.early = true;
         if (asks(t) && early.source == Stim::Source::absolute && !early.in_task)
             early.source = Stim::Source::relative, early.device = true;  // at once
         wake(t, s.early);

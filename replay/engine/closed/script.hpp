@@ -60,7 +60,8 @@ struct alignas(64) Stim {
     bool in_task = false;
     bool hidden = false;  ///< the recording does not show it: it found its task awake
     bool device = false;  ///< relative, and no timer
-    bool joined = false;  ///< a timer that another one's interrupt served, too
+    bool joined : 1 = false;  ///< a timer that another one's interrupt served, too
+    bool early : 1 = false;  ///< it came before its sleeper had left its CPU
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;

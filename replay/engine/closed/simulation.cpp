@@ -324,7 +324,8 @@ void Simulation::slept(TaskId id) {
     Task& t = tasks_[id.v];
     if (t.race == kNone || t.race != t.waits_for) return;
     const uint32_t stim = std::exchange(t.race, kNone);
-    wake(stim, t.race_waker, t.race_curr, t.race_at, !std::exchange(t.race_late, false), t.race_stays);
+    const Meets meets = std::exchange(t.race_late, false) ? Meets::late : Meets::leaving;
+    wake(stim, t.race_waker, t.race_curr, t.race_at, meets, t.race_stays);
 }
 
 /// A pull to `c` is over: whoever it brought runs.
@@ -517,10 +518,10 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
         return;
     }
     const bool on_cpu = now_ - t.asleep_at < kOnCpu / 4;
-    wake(stim, waker, curr, now_, on_cpu, on_cpu && stays(waker, t.cpu));
+    wake(stim, waker, curr, now_, on_cpu ? Meets::leaving : Meets::asleep, on_cpu && stays(waker, t.cpu));
 }
 
-void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays) {
+void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets meets, bool stays) {
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
     __builtin_prefetch(t.next());  // for when it runs
@@ -543,23 +544,14 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     if (chosen != prev) fair_.leave(s.p);
     t.state = Task::State::waking;
     t.cpu = chosen;
-    t.woken_at = since;
     t.fresh_wake = true;
     t.to_idle = idle_target;
-    const bool measures =
-        s.kind == Kind::wake && s.source != Stim::Source::resume && since >= script_.measured && since < script_.to;
     if (s.kind == Kind::wake && s.source != Stim::Source::resume && counted()) {
         ++out_.wakeups;
         out_.wake_moves += chosen != prev;
     }
     if (fork && counted()) out_.fork_moves += chosen != prev;
     moved(prev, chosen);
-    t.sample = kNoSample;
-    if (measures) {
-        t.sample = out_.woken.size();
-        out_.woken.push_back({s.decision, since, s.p.v, prev.v, chosen.v, idle_target, placed, false, 0, 0});
-        ++open_;
-    }
     if (opt_.move_factor > 0 && s.chosen_known) {  // the script has the cost of the recorded move in it
         const Ns more =
             move_cost(topo_, prev, chosen, opt_.move_factor) - move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
@@ -570,12 +562,13 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const Relation relation = waker == chosen                    ? Relation::same_cpu
                               : topo_.share_cache(waker, chosen) ? Relation::same_llc
                                                                  : Relation::cross_llc;
-    const bool still = on_cpu || now_ - t.asleep_at < kOnCpu;
+    const bool as_early = meets == Meets::late && s.early;
+    const bool still = meets == Meets::late ? as_early : meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
     const Path path = fork                                     ? Path::fork
                       : idle_target && still && chosen == prev ? Path::on_cpu
                       : idle_target                            ? Path::idle
                                                                : Path::busy;
-    const bool raced = since < now_;
+    const bool raced = since < now_ || as_early;
     const uint32_t known = still && chosen == prev ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
     t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev);
     t.luck = draw(s, s.luck.arrival, 1);
@@ -586,7 +579,15 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     Cost cost = cost_of(s, t, path, relation);
     if (path == Path::idle || path == Path::busy) cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
     t.exit = cost.run;
-    const Ns queued = now_ + cost.queue;
+    if (as_early) since = now_ - cost.leave;
+    t.woken_at = since;
+    t.sample = kNoSample;
+    if (s.kind == Kind::wake && s.source != Stim::Source::resume && since >= script_.measured && since < script_.to) {
+        t.sample = out_.woken.size();
+        out_.woken.push_back({s.decision, since, s.p.v, prev.v, chosen.v, idle_target, placed, false, 0, 0});
+        ++open_;
+    }
+    const Ns queued = std::max(now_, since + cost.queue);
     if (policy_) {
         fresh_.push_back(
             {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});

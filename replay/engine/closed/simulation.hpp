@@ -296,7 +296,10 @@ class Simulation {
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
     void switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next);
     void fire(uint32_t stim, Cpu waker, TaskId curr);
-    void wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_cpu, bool stays);
+    /// How a wakeup comes upon its wakee. Late: it came long before that slept, and counts as what it was in the recording: as so
+    /// early as its like were there, or as one of a task that slept.
+    enum class Meets : uint8_t { asleep, leaving, late };
+    void wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets meets, bool stays);
     void wake(uint32_t stim, Cpu waker, TaskId curr);
     bool stays(Cpu waker, Cpu prev) const;
     struct Placed {

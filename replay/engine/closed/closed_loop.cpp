@@ -32,7 +32,8 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
           machine_),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       rivals_(static_cast<size_t>(topo.n_cpus)),
-      origins_(tasks.tasks.size()),
+      remembered_(tasks.tasks.size(), recorded.first_flips.front(), recorded.hz,
+                  !arms_.empty() && arms_.front().options.at_least(5, 14)),
       serving_(tasks.tasks.size()),
       reading_(tasks.tasks.size()),
       since_(static_cast<size_t>(topo.n_cpus), -1),
@@ -48,8 +49,6 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
         fifo_used_ = fifo_used_ || arm.options.fifo;
         if (!arm.policy) continue;
         if (const IrqSettings* settings = arm.policy->irq_settings()) irq_.estimate(*settings);
-        const FirstFlips& first = recorded.first_flips.front();  // the first wakeup halves them
-        arm.policy->memory().first_flips = first.halved_s > 0 ? 2 * first.flips : first.flips;
     }
     machine_.set_exit_latency(recorded.exit_latency);
     machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);
@@ -60,6 +59,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
     order_.build(b);
     if (!primed_) {
         machine_.prime(b, order_, running_);
+        if (b.waking.n) remembered_.begin(b.waking.ts[0], flip_rates(b.waking));
         for (int i = 0; i < topo_.n_cpus; ++i) {
             const Cpu c(static_cast<uint16_t>(i));
             if (!machine_.view().avail.test(c) || !machine_.core_idle_but(c)) continue;
@@ -117,10 +117,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     fair_.leave(o.p), fifo_.leave(o.p);
                 }
             }
-            const bool decided = o.cls == DecisionClass::moved || o.cls == DecisionClass::stayed;
-            const bool found = o.chosen != o.prev && o.chosen != o.waker;
-            if (decided && o.waker_known && (found || busy) && !arms_.empty() && arms_.front().options.at_least(5, 14))
-                origins_[o.p.v] = {true, o.prev};
+            if (!arms_.empty()) remembered_.decided(o, ts, busy);
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
@@ -172,7 +169,7 @@ void ClosedLoop::reach(Ns ts) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
         open_.push_back(std::make_unique<Open>(Open{
-            next_, machine_, fair_, fifo_, irq_, origins_,
+            next_, machine_, fair_, fifo_, irq_, remembered_.tasks(),
             ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, reads())}));
         open_.back()->at.rebind();
         sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
@@ -210,11 +207,7 @@ void ClosedLoop::simulate(Open& w) {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
-            for (size_t i = 0; arm.policy && i < w.origins.size(); ++i)
-                if (w.origins[i].known) {
-                    PolicyState::Task& own = arm.policy->memory().task(TaskId(static_cast<uint32_t>(i)));
-                    own.has_recent = true, own.recent = w.origins[i].cpu;
-                }
+            if (arm.policy) remember(arm.policy->memory(), w.remembered);
             Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
                            w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
@@ -359,6 +352,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             break;
         }
         case Event::fork:
+            remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
             both([&](FairTree& q) {
                 q.charge(Cpu(b.fork.cpu[i]), b.fork.ts[i]);
                 q.fork(Cpu(b.fork.cpu[i]), TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));

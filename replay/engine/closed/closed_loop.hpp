@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
@@ -74,18 +75,12 @@ class ClosedLoop {
     const std::vector<Script>& scripts() const { return scripts_; }
 
   private:
-    /// Where a task came from when the recorded kernel's search last moved it: its recent_used_cpu since then (A6; 5.14+, before
-    /// it was set for the waker). What a policy remembers otherwise is its own, from window to window.
-    struct Origin {
-        bool known = false;
-        Cpu cpu{};
-    };
     struct Open {
         size_t window;
         Machine at;
         FairTree queues, fifo;
         IrqTicks irq;
-        std::vector<Origin> origins;
+        std::vector<PolicyState::Task> remembered;
         ScriptBuilder builder;
     };
     bool reads() const {
@@ -129,7 +124,7 @@ class ClosedLoop {
     std::vector<Result> results_;
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
-    std::vector<Origin> origins_;  ///< by TaskId
+    Remembered remembered_;
     Serving serving_;
     Reading reading_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet

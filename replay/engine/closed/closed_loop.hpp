@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "replay/engine/closed/meeting.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 #include "replay/engine/irq_ticks.hpp"
@@ -60,6 +61,7 @@ class ClosedLoop {
     const Survey& survey() const { return survey_; }
     std::vector<bool> servers() const { return serving_.servers(); }
     std::vector<Pace> readers() const { return reading_.readers(); }
+    std::vector<uint32_t> meetings() const { return meeting_.groups(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
     /// `phases`: as limit_phases().
@@ -83,8 +85,9 @@ class ClosedLoop {
         std::vector<PolicyState::Task> remembered;
         ScriptBuilder builder;
     };
-    bool reads() const {
-        return !arms_.empty() && !arms_.front().options.pinned && !arms_.front().options.reads.empty();
+    /// Those of all arms; nullptr: the recorded placement is forced, or there are none.
+    const SimOptions* free() const {
+        return arms_.empty() || arms_.front().options.pinned ? nullptr : &arms_.front().options;
     }
     void reach(Ns ts);
     void sample(Ns ts);
@@ -127,6 +130,7 @@ class ClosedLoop {
     Remembered remembered_;
     Serving serving_;
     Reading reading_;
+    Meeting meeting_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
     std::vector<std::vector<Ns>> refills_;  ///< by group, as seen

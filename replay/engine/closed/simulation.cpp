@@ -225,7 +225,11 @@ void Simulation::act(Cpu c) {
                 if (const uint32_t stim = any_request(*t.script); stim != kNone) return sleep(c, stim, kSleeps);
             continue;
         }
+        if (over || op.kind == Op::Kind::exit) quits(id, c);
         switch (op.kind) {
+            case Op::Kind::meet:
+                if (comes_last(id)) break;
+                return sleep(c, op.arg, kSleeps);
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
                 if (t.pace.first <= 0 || finds(t, false)) break;
@@ -571,8 +575,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, bool on_c
     const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
     t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     Cost cost = cost_of(s, t, path, relation);
-    if (path == Path::idle || path == Path::busy)
-        cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
+    if (path == Path::idle || path == Path::busy) cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
     t.exit = cost.run;
     const Ns queued = now_ + cost.queue;
     if (policy_) {

@@ -89,6 +89,7 @@ struct Reservation {
     Cpu cpu{};
     TaskId task{};
     int16_t prio = 0;
+    bool timed = false;  ///< by a timer's interrupt on `cpu`
 };
 
 /// The median, of at least one.
@@ -205,10 +206,12 @@ class ScriptBuilder {
         uint32_t early = kNone;  ///< wakeup that came before the task had left its CPU
         Ns asleep_at = 0;
         Ns woken_at = -1;  ///< of a higher class: since it last ran
+        bool timed = false;  ///< of a higher class: by a timer's interrupt where it runs
         int64_t done = 0;  ///< since the last action
     };
     TaskState& state(TaskId t, int prio);
     TaskScript& script(TaskId t);
+    bool joins(CpuState& cpu, Ns ts);
     void join_timers();
     void find_queues();
     void account(Cpu c, Ns ts);

@@ -218,7 +218,12 @@ class Simulator:
         for events, decisions in self._parts():
             loop.run(events, decisions)
         self.leads, self.phases = loop.leads(), loop.limit_phases()
-        return dict(loop.survey())
+        found = dict(loop.survey())
+        # Who meets others answers nobody, and a server reads nothing.
+        found["servers"] = [s and g < 0 for s, g in zip(found["servers"], found["meetings"], strict=True)]
+        either = (s or g >= 0 for s, g in zip(found["servers"], found["meetings"], strict=True))
+        found["readers"] = [(-1, 0) if e else p for e, p in zip(either, found["readers"], strict=True)]
+        return found
 
     def _engine(self, arms: Sequence[Arm], windows: Sequence[Window], threads: int) -> _engine.ClosedLoop:
         specs = [None if a.spec is None else (a.spec.policy, dict(a.spec.params)) for a in arms]
@@ -265,9 +270,10 @@ class Simulator:
         }  # fmt: skip
         base |= self.unseen_for
         base["serves"], base["asks"] = found["servers"], self.asks
-        reads = [(-1, 0) if s else p for s, p in zip(found["servers"], found["readers"], strict=True)]
-        if any(first > 0 for first, _ in reads):
-            base["reads"] = reads
+        if any(first > 0 for first, _ in found["readers"]):
+            base["reads"] = found["readers"]
+        if any(group >= 0 for group in found["meetings"]):
+            base["meets"] = found["meetings"]
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
         return base | more

@@ -57,6 +57,9 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);
+    if (d.contains("meets"))
+        for (int64_t g : nb::cast<std::vector<int64_t>>(d["meets"]))
+            o.meets.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
     if (d.contains("reads"))
         for (const auto& [first, next] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["reads"])) {
             if (first > 0 && next <= 0) throw std::invalid_argument("a further message takes work");
@@ -222,6 +225,9 @@ class PyClosedLoop {
         std::vector<std::pair<int64_t, int64_t>> readers;
         for (const Pace& p : loop_.readers()) readers.emplace_back(p.first, p.next);
         d["readers"] = readers;
+        std::vector<int64_t> meetings;
+        for (uint32_t g : loop_.meetings()) meetings.push_back(g == kNone ? -1 : static_cast<int64_t>(g));
+        d["meetings"] = meetings;
         d["picks"] = s.picks, d["picks_right"] = s.picks_right;
         d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
         return d;
@@ -240,7 +246,7 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake", "block", "ask", "read", "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake", "block", "ask", "meet", "read", "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

@@ -28,20 +28,26 @@ void Machine::balance_idle(Cpu by) {
     const auto n = static_cast<uint16_t>(cpus_.size());
     for (uint16_t k = 1, i = by.v; k <= n; ++k) {
         if (++i == n) i = 0;
-        if (!view_.idle.test(Cpu(i))) continue;
-        if (std::exchange(cpus_[i].blocked, now) != now) update_blocked(Cpu(i));  // once a jiffy (update_nohz_stats)
-        balance(Cpu(i), true, now);
+        if (view_.idle.test(Cpu(i))) balance_one_idle(Cpu(i), now);
     }
 }
 
+void Machine::balance_one_idle(Cpu c, Ns jiffy) {
+    if (std::exchange(cpus_[c.v].blocked, jiffy) != jiffy) update_blocked(c);  // once a jiffy (update_nohz_stats)
+    balance(c, true, jiffy);
+}
+
 /// Where the recording does not say when the balancer runs: at each tick. CPUs that compete for tasks have an idle one
-/// do so for all that are (nohz_balancer_kick).
+/// do so for all that are (nohz_balancer_kick). The tick of a CPU that has been idle for less than one goes on: it expects to be
+/// woken before the next (tick_nohz_stop_tick() follows the cpuidle governor), and balances for itself.
 void Machine::balance_by_ticks() {
     const Ns now = jiffy();
     if (now <= std::exchange(ticked_, now)) return;
     bool kicks = false;
     const Ns tick = last_tick();
     for (uint16_t c = 0; c < cpus_.size(); ++c) {
+        if (view_.idle.test(Cpu(c)) && cpus_[c].idle_stamp > 1 && tick - cpus_[c].idle_stamp < tick_)
+            balance_one_idle(Cpu(c), now);
         if (view_.nr[c] == 0) continue;
         catch_up(Cpu(c), tick);
         balance(Cpu(c), false, now);

@@ -311,6 +311,7 @@ class Machine {
     void balance(Cpu c, bool is_idle, Ns jiffy);
     void balance_idle(Cpu by);
     void balance_by_ticks();
+    void balance_one_idle(Cpu c, Ns jiffy);
     void write_idle_scan(Llc llc);
     void accrue(Task& t, bool ran) {
         if (averages_) t.pelt.accrue(clock(t, t.attached), t.weight, ran);

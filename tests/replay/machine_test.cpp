@@ -158,6 +158,26 @@ TEST_F(Loads, ASleeperStaysInLoadAvgButNotInTheRunnableOne) {
     EXPECT_EQ(load(0, LoadKind::weight), 0);
 }
 
+TEST_F(Loads, ACpuThatWasBusyAMomentAgoBalancesForItself) {
+    for (const bool wakes : {false, true}) {
+        build({1024, 1024});
+        const auto scans = [&] { return machine_->view().nr_idle_scan[0]; };
+        const auto tick_by = [&](Ns ts) { machine_->advance(ts, Cpu(0), Cpu(0)); };
+        runs(kMs, 1, 1, 4);
+        for (Ns ts = 2; ts < 400; ++ts) tick_by(ts * kMs);
+        EXPECT_EQ(scans(), 1);
+        runs(400 * kMs, 1, 4, 1);
+        for (Ns ts = 401; ts < 700; ts += 3) {
+            if (wakes) {  // in time before the next tick
+                runs(ts * kMs, 1, 1, 5);
+                runs(ts * kMs + 1000, 1, 5, 1);
+            }
+            tick_by(ts * kMs + kMs);
+        }
+        EXPECT_EQ(scans(), wakes ? 2 : 1) << "nobody looks: no tick goes on";
+    }
+}
+
 TEST_F(Loads, AWokenTaskTakesItsLoadAlong) {
     runs(kMs, 0, 0, 4);
     runs(500 * kMs, 0, 4, 0);

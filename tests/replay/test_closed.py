@@ -148,6 +148,30 @@ def test_a_timer_interrupt_serves_those_that_may_fire() -> None:
     assert absolute["woken"]["ts_ns"].tolist() == [60_000, 90_000]
 
 
+def test_a_timer_of_real_time_serves_others_that_may_fire() -> None:
+    """Task 3 sleeps for 80 us, or for 40 where the timer of task 4 fires on its CPU by then."""
+    w = World(1, 5).runs(0, 0, 0, 3)
+    irq: dict[str, Any] = {"curr_task": 0, "kind": 1, "vector": 236}
+    for t, real_time, sleeps in ((0, False, 80_000), (200_000, False, 80_000), (400_000, True, 40_000)):
+        w.runs(t + 10_000, 0, 3, 0)
+        fires = t + 10_000 + sleeps
+        w.add("irq", fires - 1000, 0, entry=True, **irq)
+        if real_time:
+            w.waking(fires - 500, 0, 4, 0, 0, ctx="hardirq", prio=50).wakeup(fires - 400, 0, 4, 0, prio=50)
+        w.waking(fires, 0, 3, 0, 0, ctx="hardirq").wakeup(fires + 500, 0, 3, 0)
+        w.add("irq", fires + 1000, 0, entry=False, **irq)
+        first = 4 if real_time else 3
+        w.add(
+            "switch", fires + 3000, 0, prev_task=0, next_task=first, prev_state="R", next_prio=50 if real_time else 120
+        )
+        if real_time:
+            w.add("switch", fires + 9000, 0, prev_task=4, next_task=3, prev_state="S", prev_prio=50)
+    w.runs(590_000, 0, 3, 0)
+    (result,), script = simulate(w, (0, 0, 600_000, 700_000), "prev")
+    assert [stim[4] for stim in script["stims"]] == [80_000] * 3, "as long as the timers that fired alone"
+    assert result["woken"]["ts_ns"].tolist() == [90_000, 290_000, 450_000], "40 us before it has to"
+
+
 def handled_pong() -> tuple[World, list[tuple[int, int, int]]]:
     """Task 2 on CPU 0 and task 3 on CPU 1 wake each other; a handler of 80 us has CPU 1 when task 3 runs there."""
     w = World(2, 4)

@@ -113,6 +113,7 @@ void Simulation::begin() {
         }
         plan(c);
     }
+    begin_meetings();
     for (const TaskGroup& g : table_.groups)
         if (g.period > 0 && limits_.empty()) begin_limits();
     for (Task& t : tasks_) {

@@ -33,9 +33,11 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
           machine_),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       rivals_(static_cast<size_t>(topo.n_cpus)),
-      origins_(tasks.tasks.size()),
+      remembered_(tasks.tasks.size(), recorded.first_flips.front(), recorded.hz,
+                  !arms_.empty() && arms_.front().options.at_least(5, 14)),
       serving_(tasks.tasks.size()),
       reading_(tasks.tasks.size()),
+      meeting_(tasks.tasks.size()),
       since_(static_cast<size_t>(topo.n_cpus), -1),
       running_(std::move(running)),
       migration_cost_(recorded.migration_cost),
@@ -43,14 +45,17 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
     for (const WindowPlan& w : plan_)
         if (w.costs >= costs_.size() || w.from > w.measured || w.measured >= w.to || w.to > w.horizon)
             throw std::invalid_argument("a window ends before it begins, or has no costs");
+    const size_t n_tasks = tasks.tasks.size();
     if (interrupts_.n_cpus() > static_cast<size_t>(topo.n_cpus))
         throw std::invalid_argument("interrupts of other CPUs");
     for (Arm& arm : arms_) {
+        const std::vector<uint32_t>& meets = arm.options.meets;
+        if (!meets.empty() && (meets.size() != n_tasks ||
+                               std::ranges::any_of(meets, [&](uint32_t g) { return g != kNone && g >= n_tasks; })))
+            throw std::invalid_argument("a group of those who meet, or none, for each task expected");
         fifo_used_ = fifo_used_ || arm.options.fifo;
         if (!arm.policy) continue;
         if (const IrqSettings* settings = arm.policy->irq_settings()) irq_.estimate(*settings);
-        const FirstFlips& first = recorded.first_flips.front();  // the first wakeup halves them
-        arm.policy->memory().first_flips = first.halved_s > 0 ? 2 * first.flips : first.flips;
     }
     machine_.set_exit_latency(recorded.exit_latency);
     machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);
@@ -61,6 +66,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
     order_.build(b);
     if (!primed_) {
         machine_.prime(b, order_, running_);
+        if (b.waking.n) remembered_.begin(b.waking.ts[0], flip_rates(b.waking));
         for (int i = 0; i < topo_.n_cpus; ++i) {
             const Cpu c(static_cast<uint16_t>(i));
             if (!machine_.view().avail.test(c) || !machine_.core_idle_but(c)) continue;
@@ -118,14 +124,11 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     fair_.leave(o.p), fifo_.leave(o.p);
                 }
             }
-            const bool decided = o.cls == DecisionClass::moved || o.cls == DecisionClass::stayed;
-            const bool found = o.chosen != o.prev && o.chosen != o.waker;
-            if (decided && o.waker_known && (found || busy) && !arms_.empty() && arms_.front().options.at_least(5, 14))
-                origins_[o.p.v] = {true, o.prev};
+            if (!arms_.empty()) remembered_.decided(o, ts, busy);
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
-                if (by_task && arms_.empty()) reading_.woken(o.p, o.curr);
+                if (by_task && arms_.empty()) reading_.woken(o.p, o.curr), meeting_.woken(o.p, o.curr);
             }
             ++row;
         }
@@ -176,12 +179,13 @@ void ClosedLoop::reach(Ns ts) {
     };
     static const std::vector<bool> kNobody;
     const std::vector<bool>& asks = arms_.empty() ? kNobody : arms_.front().options.asks;
+    const bool needs = free() && (!free()->reads.empty() || !free()->meets.empty());
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
         open_.push_back(std::make_unique<Open>(Open{
-            next_, machine_, fair_, fifo_, irq_, origins_,
-            ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, reads())}));
+            next_, machine_, fair_, fifo_, irq_, remembered_.tasks(),
+            ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, needs)}));
         open_.back()->at.rebind();
         sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
         ++next_;
@@ -201,9 +205,13 @@ void ClosedLoop::sample(Ns ts) {
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
-    if (reads()) add_messages(script, arms_.front().options.reads, arms_.front().options.serves, w.builder.stretches());
     // Where wakeups go where they went in the recording, they are those of the recording.
-    if (!arms_.empty() && !arms_.front().options.pinned) expect_answers(script, arms_.front().options.serves);
+    if (const SimOptions* o = free()) {
+        std::vector<std::vector<Stretch>>& stretches = w.builder.stretches();
+        if (!o->meets.empty()) add_meetings(script, o->meets, stretches);
+        if (!o->reads.empty()) add_messages(script, o->reads, o->serves, stretches);
+        expect_answers(script, o->serves);
+    }
     if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
     const size_t first = results_.size();
     results_.resize(first + arms_.size());
@@ -218,11 +226,7 @@ void ClosedLoop::simulate(Open& w) {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
             SimOptions options = arm.options;
-            for (size_t i = 0; arm.policy && i < w.origins.size(); ++i)
-                if (w.origins[i].known) {
-                    PolicyState::Task& own = arm.policy->memory().task(TaskId(static_cast<uint32_t>(i)));
-                    own.has_recent = true, own.recent = w.origins[i].cpu;
-                }
+            if (arm.policy) remember(arm.policy->memory(), w.remembered);
             Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
                            w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
@@ -367,6 +371,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             break;
         }
         case Event::fork:
+            remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
             both([&](FairTree& q) {
                 q.charge(Cpu(b.fork.cpu[i]), b.fork.ts[i]);
                 q.fork(Cpu(b.fork.cpu[i]), TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
@@ -406,7 +411,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (!machine_.is_idle_task(prev) && since >= 0)
             reading_.ran(prev, (b.sw.ts[i] - since) * topo_.cap_orig[b.sw.cpu[i]]);
         if (!machine_.is_idle_task(prev) && !still_runnable(b.sw.prev_state[i]))
-            serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev);
+            serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev), meeting_.sleeps(prev);
         if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
         const Cpu c(b.sw.cpu[i]);
         bool near = false, far = false;

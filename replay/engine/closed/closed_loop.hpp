@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "replay/engine/closed/meeting.hpp"
+#include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
@@ -59,6 +61,7 @@ class ClosedLoop {
     const Survey& survey() const { return survey_; }
     std::vector<bool> servers() const { return serving_.servers(); }
     std::vector<Pace> readers() const { return reading_.readers(); }
+    std::vector<uint32_t> meetings() const { return meeting_.groups(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
     /// `phases`: as limit_phases().
@@ -74,22 +77,17 @@ class ClosedLoop {
     const std::vector<Script>& scripts() const { return scripts_; }
 
   private:
-    /// Where a task came from when the recorded kernel's search last moved it: its recent_used_cpu since then (A6; 5.14+, before
-    /// it was set for the waker). What a policy remembers otherwise is its own, from window to window.
-    struct Origin {
-        bool known = false;
-        Cpu cpu{};
-    };
     struct Open {
         size_t window;
         Machine at;
         FairTree queues, fifo;
         IrqTicks irq;
-        std::vector<Origin> origins;
+        std::vector<PolicyState::Task> remembered;
         ScriptBuilder builder;
     };
-    bool reads() const {
-        return !arms_.empty() && !arms_.front().options.pinned && !arms_.front().options.reads.empty();
+    /// Those of all arms; nullptr: the recorded placement is forced, or there are none.
+    const SimOptions* free() const {
+        return arms_.empty() || arms_.front().options.pinned ? nullptr : &arms_.front().options;
     }
     void reach(Ns ts);
     void sample(Ns ts);
@@ -129,9 +127,10 @@ class ClosedLoop {
     std::deque<Result> results_;
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
-    std::vector<Origin> origins_;  ///< by TaskId
+    Remembered remembered_;
     Serving serving_;
     Reading reading_;
+    Meeting meeting_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
     std::vector<std::vector<Ns>> refills_;  ///< by group, as seen

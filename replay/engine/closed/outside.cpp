@@ -43,6 +43,7 @@ void Simulation::interrupt(uint32_t index) {
 void Simulation::expect(uint32_t index) {
     const Reservation& r = script_.reservations[index];
     if (machine_.task(r.task).state != Machine::State::running) machine_.on_waking(r.task, r.prio, true, r.cpu);
+    if (r.timed && !opt_.absolute_timers) serve_timers(r.cpu);
 }
 
 void Simulation::reserve(uint32_t index) {

@@ -2,6 +2,7 @@
 // Where simulated tasks go: the policy's decisions at wakeups, and load balancing between them.
 #include <algorithm>
 
+#include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 
 namespace rewake::closed {
@@ -50,7 +51,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     w.hint = s.hint;
     w.p_idle_policy = about.idle_policy;
     w.hz = opt_.hz;
-    w.jiffies = static_cast<uint64_t>(now_) / (1'000'000'000 / opt_.hz);
+    w.jiffies = jiffies_at(now_, opt_.hz);
     w.p_exec_start = p.ever_blocked ? p.blocked_at : 0;
     w.migration_cost = opt_.migration_cost;
     if (machine_.keeps_averages()) {

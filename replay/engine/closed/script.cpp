@@ -170,7 +170,8 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         if (!s.fair) {
             const Ns woken = std::exchange(s.woken_at, -1);
             if (ts > began && cpu.curr == prev)
-                script_.reservations.push_back({woken < 0 ? began : woken, began, ts, c, prev, sw.prev_prio[i]});
+                script_.reservations.push_back(
+                    {woken < 0 ? began : woken, began, ts, c, prev, sw.prev_prio[i], s.timed && woken >= 0});
         } else if (is_dead(sw.prev_state[i])) {
             act(prev, Op::Kind::exit, kNone);
             script(prev).exit_at = ts;
@@ -193,11 +194,22 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
     cpu.prio = sw.next_prio[i];
 }
 
+/// A timer's handler wakes a task on `cpu`: whether it has woken another one before.
+bool ScriptBuilder::joins(CpuState& cpu, Ns ts) {
+    const Ns before = std::exchange(cpu.timer_woke, ts);
+    if (before >= 0) timer_steps_.push_back(ts - before);
+    return before >= 0;
+}
+
 void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     if (o.kind == Kind::exec) return;  // the task runs on
     TaskState& s = state(o.p, o.prio);
+    CpuState& cpu = cpus_[(o.waker_known ? o.waker : o.prev).v];
+    const bool by_timer = o.hardirq && cpu.in_timer;
     if (!s.fair) {
         s.woken_at = ts;
+        s.timed = by_timer && o.waker_known && o.chosen == o.waker;
+        if (by_timer) joins(cpu, ts);
         return;
     }
     Stim stim;
@@ -218,19 +230,16 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.waker = o.waker_known ? o.waker : o.prev;
     stim.chosen = o.chosen;
     const auto index = static_cast<uint32_t>(script_.stims.size());
-    CpuState& cpu = cpus_[stim.waker.v];
     const bool inline_softirq = !o.in_task && !o.hardirq && saw_interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
     const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);
         stim.source = Stim::Source::task;
         act(o.curr, Op::Kind::wake, index);
-    } else if (o.hardirq && cpu.in_timer && s.asleep && !s.is_first) {
+    } else if (by_timer && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;
-        const Ns before = std::exchange(cpu.timer_woke, ts);
-        stim.joined = before >= 0;
-        if (stim.joined) timer_steps_.push_back(ts - before);
+        stim.joined = joins(cpu, ts);
     } else if (!o.in_task && asks(o.p) && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;

@@ -27,6 +27,7 @@ struct Op {
         wake,  ///< `arg`: the Stim that it gives
         block,  ///< `arg`: the Stim that ends the sleep; kNone: none does within the script
         ask,  ///< `arg`: TaskId of the server that it asks, awake or not
+        meet,  ///< waits until all of its group have come; `arg`: a Stim that ends the sleep, unless it comes last
         read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
         exit,
         end,  ///< the script is over: what the task did next is not in the window
@@ -90,6 +91,7 @@ struct Reservation {
     Cpu cpu{};
     TaskId task{};
     int16_t prio = 0;
+    bool timed = false;  ///< by a timer's interrupt on `cpu`
 };
 
 /// The median, of at least one.
@@ -114,6 +116,10 @@ struct Script {
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
+    struct Meetings {
+        std::vector<uint32_t> group;  ///< by TaskId; kNone: it meets nobody. Empty: nobody does
+        std::vector<int64_t> step;  ///< by group: work from one wakeup to the next of who came last
+    } meets;
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
     std::vector<uint32_t>
         told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere
@@ -177,7 +183,8 @@ class ScriptBuilder {
     void on_time(Ns ts, const std::vector<int32_t>& nr);
     Ns sample_at() const { return script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample; }
     Script finish();
-    const std::vector<std::vector<Stretch>>& stretches() const { return stretches_; }
+    /// May be taken after finish().
+    std::vector<std::vector<Stretch>>& stretches() { return stretches_; }
 
   private:
     static constexpr Ns kLongAgo = -1'000'000'000'000;
@@ -201,10 +208,12 @@ class ScriptBuilder {
         uint32_t early = kNone;  ///< wakeup that came before the task had left its CPU
         Ns asleep_at = 0;
         Ns woken_at = -1;  ///< of a higher class: since it last ran
+        bool timed = false;  ///< of a higher class: by a timer's interrupt where it runs
         int64_t done = 0;  ///< since the last action
     };
     TaskState& state(TaskId t, int prio);
     TaskScript& script(TaskId t);
+    bool joins(CpuState& cpu, Ns ts);
     void join_timers();
     void find_queues();
     void account(Cpu c, Ns ts);

@@ -227,7 +227,11 @@ void Simulation::act(Cpu c) {
                 if (const uint32_t stim = any_request(*t.script); stim != kNone) return sleep(c, stim, kSleeps);
             continue;
         }
+        if (over || op.kind == Op::Kind::exit) quits(id, c);
         switch (op.kind) {
+            case Op::Kind::meet:
+                if (comes_last(id)) break;
+                return sleep(c, op.arg, kSleeps);
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
                 if (t.pace.first <= 0 || finds(t, false)) break;

@@ -75,6 +75,7 @@ struct SimOptions {
     PullRate pulls{};
     std::vector<bool> serves;  ///< by TaskId, see Serving
     std::vector<Pace> reads;  ///< by TaskId, see Reading
+    std::vector<uint32_t> meets;  ///< by TaskId, see Meeting; empty: nobody does
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -320,6 +321,9 @@ class Simulation {
     bool takes_any(const Task& t, uint32_t stim) const;
     bool finds(Task& t, bool recorded);
     void message(const Stim& s, Cpu waker, TaskId curr);
+    void begin_meetings();
+    bool comes_last(TaskId id);
+    void quits(TaskId id, Cpu c);
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
     void interrupt(uint32_t index);
     void expect(uint32_t r);
@@ -389,6 +393,11 @@ class Simulation {
     std::vector<CpuState> cpus_;
     std::vector<Ns> fired_at_;  ///< by Stim; negative: not yet
     std::vector<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
+    struct Gathering {
+        size_t present = 0;  ///< tasks that come to the meetings
+        std::vector<TaskId> came;  ///< and wait, the first first
+    };
+    std::vector<Gathering> gatherings_;  ///< by group of those that meet
     struct Timer {
         Ns due = 0;
         uint32_t stim = kNone;

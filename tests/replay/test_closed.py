@@ -267,7 +267,7 @@ def test_a_task_that_wakes_several_at_a_time_is_not_preempted_between_them(gap: 
 
 
 def test_an_idle_cpu_takes_half_of_what_the_busiest_has() -> None:
-    """Six tasks on CPU 0, which none wakes, and CPU 1 idle: the balancer of the tick moves three, of which each runs."""
+    """Six tasks on CPU 0, which none wakes, and CPU 1 idle: the balancer of the tick moves three."""
     w = World(2, 8).runs(0, 0, 0, 2)
     for task in range(3, 8):
         w.runs(1_000 * (task - 2), 0, task - 1, task, "R")

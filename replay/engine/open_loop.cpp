@@ -125,7 +125,8 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
         const bool probed = !opt_.blind && d.probes.id.at(row);
-        if (!probed && took(c) == 0) return opening(b.waking.id[i], b.waking.ts[i]);
+        const bool at_once = took(c) == 0 || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
+        if (!probed && at_once) return opening(b.waking.id[i], b.waking.ts[i]);
         if (!probed) {
             const std::pair due(b.waking.ts[i] + took(c), row);
             due_.insert(std::upper_bound(due_.begin(), due_.end(), due), due);
@@ -486,9 +487,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     }
     if (late && !opt_.panel)
         for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
-    if (kind == Kind::wake && chosen_known)
+    if (kind == Kind::wake && chosen_known) {
+        const bool told = !null(d.waker_cpu_null) && !listed_at_once(cls);
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), placed_on,
-                           null(d.waker_cpu_null) ? std::nullopt : std::optional(Cpu(d.waker_cpu[row])));
+                           told ? std::optional(Cpu(d.waker_cpu[row])) : std::nullopt);
+    }
     if (opt_.log_flips) note_flips(ts, decision_);
 }
 

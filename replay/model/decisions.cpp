@@ -274,9 +274,13 @@ DecisionClass DecisionBuilder::classify(const DecisionRow& r, const Extra& x) {
         case stayed:
         case bypass_on_rq:
         case maybe_on_cpu:
-        case maybe_delayed: return !x.called ? bypass_on_rq : r.chosen == r.prev ? stayed : moved;
+        case maybe_delayed: break;
         default: return found;
     }
+    if (x.called) return r.chosen == r.prev ? stayed : moved;
+    // Not woken where it still was queued, but put on the wake list of the CPU that it is leaving.
+    const bool listed = found == maybe_on_cpu && x.wakeup_cpu == *r.prev && r.waker != r.prev;
+    return listed ? maybe_on_cpu : bypass_on_rq;
 }
 
 DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x) {

@@ -184,6 +184,28 @@ def test_a_wakeup_without_a_call_did_not_reach_placement() -> None:
     assert classes == ["stayed", "stayed", "bypass_on_rq"]
 
 
+@pytest.mark.parametrize(("by", "expected"), [(1, "maybe_on_cpu"), (0, "bypass_on_rq")])
+def test_a_wakeup_without_a_call_of_a_task_that_leaves_its_cpu_is_on_its_wake_list(by: int, expected: str) -> None:
+    """`by`: the CPU that queues it: its own, from the wake list, or the waker's, where it never was off the queue."""
+    w = world_with_a_call(8).runs(64_000, 1, 1, 8, "R")
+    w.waking(89_000, 0, 8, 1, curr=10).runs(90_000, 1, 8, 1).wakeup(91_000, by, 8, 1, curr=1 if by else 10)
+    assert [r["class"] for r in w.decisions((6, 12)).rows()][-1] == expected
+
+
+def test_a_cpu_that_its_task_leaves_is_not_idle_where_that_is_on_its_wake_list() -> None:
+    w = World(4, 12)
+    w.runs(1000, 1, 1, 8, "R").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 11, "R").runs(1300, 3, 3, 7, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).runs(51_000, 1, 8, 1)
+    w.waking(52_000, 2, 9, 1, curr=11).wakeup(52_500, 1, 8, 1).wakeup(54_000, 1, 9, 1)
+    decisions = w.decisions((6, 1))
+    assert [r["class"] for r in decisions.rows()] == ["maybe_on_cpu", "stayed"]
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [10_000, 0, 0, 0]}
+    specs = [("oracle-idle", {})]
+    loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    assert int(loop.ledger(0)["outcome"][0][1]) & 1 == 0
+
+
 def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
     """CPU 1 goes idle 2 us after the waking: placement that takes longer finds it so."""
     w = World(4, 12)

@@ -153,15 +153,17 @@ def infer(
         inferred = told.causal() if mode == "causal" else told.auto(wide_under)
         flags, known = np.zeros(told.n, np.bool_), np.zeros(told.n, np.bool_)
         which = np.zeros(told.n, np.uint8)
+        chosen = np.zeros(len(FIRST_FLIPS), np.bool_)
         first = 0
         for h, flag, is_known in inferred:
             here = slice(first, first + len(flag))
             which[here], flags[here], known[here] = h, flag, is_known
+            chosen[h] = True
             first += len(flag)
         scan = told.scans(which, flags, values, n_llcs, causal=mode == "causal") if values else None
-        numbers = np.unique(which)
-        of = tuple(told.first[k] for k in numbers.tolist())
-        return Unseen(flags, known, of, np.searchsorted(numbers, which).astype(np.uint8) if len(of) > 1 else None, scan)
+        of = tuple(told.first[k] for k in np.flatnonzero(chosen).tolist())
+        number = (np.cumsum(chosen) - 1).astype(np.uint8)
+        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, scan)
 
 
 def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:

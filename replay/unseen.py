@@ -11,8 +11,8 @@ the answer is the recorded one. Which others, is the mode:
   outcome comes back to its own wakeup, not even through what was inferred for another one.
 - `causal`: those before it.
 
-What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, for
-which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
+What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, and of
+some still closer, for which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
 
 Votes on WF_SYNC and wakee_flips are counted over the whole recording, by relation and fold; the answers themselves go
 to disk where they are many. nr_idle_scan is a matter of milliseconds: it is inferred segment by segment.
@@ -51,8 +51,9 @@ FIRST_FLIPS = (
 )
 """Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
 
-CLOSER = 7
-"""Hypotheses between the neighbours of the one that holds, of which the best is taken."""
+CLOSER, ROUNDS = 7, 2
+"""Hypotheses between the neighbours of the one that holds, of which the best is taken, so many times: wake_wide
+compares flips of two tasks, and what is off by a few is on the wrong side of that for many wakeups."""
 
 MODES = ("auto", "causal")
 
@@ -153,15 +154,17 @@ def infer(
         inferred = told.causal() if mode == "causal" else told.auto(wide_under)
         flags, known = np.zeros(told.n, np.bool_), np.zeros(told.n, np.bool_)
         which = np.zeros(told.n, np.uint8)
+        chosen = np.zeros(len(FIRST_FLIPS), np.bool_)
         first = 0
         for h, flag, is_known in inferred:
             here = slice(first, first + len(flag))
             which[here], flags[here], known[here] = h, flag, is_known
+            chosen[h] = True
             first += len(flag)
         scan = told.scans(which, flags, values, n_llcs, causal=mode == "causal") if values else None
-        numbers = np.unique(which)
-        of = tuple(told.first[k] for k in numbers.tolist())
-        return Unseen(flags, known, of, np.searchsorted(numbers, which).astype(np.uint8) if len(of) > 1 else None, scan)
+        of = tuple(told.first[k] for k in np.flatnonzero(chosen).tolist())
+        number = (np.cumsum(chosen) - 1).astype(np.uint8)
+        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, scan)
 
 
 def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
@@ -172,9 +175,9 @@ def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArra
     return out
 
 
-def between(first: FirstFlips) -> list[FirstFlips]:
-    """That hypothesis, then CLOSER between its neighbours among those of FIRST_FLIPS that only differ in flips."""
-    alike = sorted(h.flips for h in FIRST_FLIPS if h[1:] == first[1:])
+def between(first: FirstFlips, tried: Sequence[FirstFlips] = FIRST_FLIPS) -> list[FirstFlips]:
+    """That hypothesis, then CLOSER between its neighbours among those of `tried` that only differ in flips."""
+    alike = sorted(h.flips for h in tried if h[1:] == first[1:])
     at = alike.index(first.flips)
     low, high = alike[max(at - 1, 0)], alike[min(at + 1, len(alike) - 1)]
     flips = np.linspace(low, high, CLOSER + 2)[1:-1].astype(int).tolist()
@@ -299,7 +302,11 @@ class _Told:
     def auto(self, wide_under: WideUnder | None) -> Iterator[Told]:
         chosen = self.folded()
         if wide_under is not None and len(self.tried) > 1:
-            chosen = self._try_closer([h for h, _ in chosen], wide_under)
+            asked = [h for h, _ in chosen]
+            among: list[Sequence[FirstFlips]] = [FIRST_FLIPS] * FOLDS
+            for _ in range(ROUNDS):
+                among = [self._near(h, tried) for (h, _), tried in zip(chosen, among, strict=True)]
+                chosen = self._try_closer(asked, among, wide_under)
         self._chosen = chosen
         for rows in self._rows.chunks("relation", "may", "fold"):
             n = len(rows["fold"])
@@ -310,12 +317,19 @@ class _Told:
                 which[ours], flags[ours], known[ours] = hypothesis, here.of(f)[ours], here.known(f)[ours]
             yield which, flags, known
 
-    def _try_closer(self, chosen: Sequence[int], wide_under: WideUnder) -> list[tuple[int, sync.Flags]]:
-        """Each fold's hypothesis, and those of the same kind on both sides of it, closer than FIRST_FLIPS are."""
-        near = [between(FIRST_FLIPS[h]) for h in chosen]
+    def _near(self, chosen: int, tried: Sequence[FirstFlips]) -> Sequence[FirstFlips]:
+        """The hypothesis that was chosen among those, and such on both sides of it, closer than those are."""
+        best = next(h for h in tried if self.same[self.first.index(h)] == chosen)
+        return between(best, tried)
+
+    def _try_closer(
+        self, asked: Sequence[int], near: Sequence[Sequence[FirstFlips]], wide_under: WideUnder
+    ) -> list[tuple[int, sync.Flags]]:
+        """Chooses again, each fold among its own: other folds' come from this one's outcomes. `asked`: which of
+        FIRST_FLIPS each fold chose."""
         self.first = tuple(dict.fromkeys(h for one in near for h in one))
         numbers = [[self.first.index(one) for one in near_one] for near_one in near]
-        self._closer = chosen, wide_under(list(self.first)), numbers
+        self._closer = asked, wide_under(list(self.first)), numbers
         alike = [0] * len(self.first)
         for _, bits in self._opened():
             alike = _alike(alike, bits)

@@ -99,6 +99,11 @@ class Machine {
     void expect(TaskId t) const {
         if (t.v < tasks_.size()) __builtin_prefetch(&tasks_[t.v]), __builtin_prefetch(&tasks_[t.v].blocked_at);
     }
+    /// And of what runs there.
+    void expect(Cpu c) const {
+        const auto* s = reinterpret_cast<const char*>(&cpus_[c.v]);
+        for (size_t at = 0; at < sizeof(CpuState); at += 64) __builtin_prefetch(s + at);
+    }
     const View& view() const { return view_; }
     /// Exit latencies per CPU and cpuidle state, in any unit. Where none are known the states count by their number: a
     /// deeper one takes longer to leave.

@@ -41,6 +41,13 @@ class Agenda {
         return later_.front();
     }
 
+    /// Calls f(event) for the few of which one comes next, unless what is pushed does.
+    template <class F>
+    void soon(F f) const {
+        if (next_ < planned_.size()) f(planned_[next_]);
+        for (size_t at = hole_, end = std::min(later_.size(), hole_ ? kWays + 1 : 1); at < end; ++at) f(later_[at]);
+    }
+
   private:
     static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
     void close() {

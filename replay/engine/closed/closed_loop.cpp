@@ -87,11 +87,17 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         fair_.expect(t);
         for (auto& w : open_) w->builder.expect(t);
     };
+    const auto expect_on = [&](uint16_t cpu) {
+        const Cpu c(cpu);
+        machine_.expect(c);
+        fair_.expect(c);
+        for (auto& w : open_) w->builder.expect(c);
+    };
     const auto soon = [&](Event e, size_t i) {
         if (e == Event::sw)
-            expect(b.sw.prev_task[i]), expect(b.sw.next_task[i]);
+            expect(b.sw.prev_task[i]), expect(b.sw.next_task[i]), expect_on(b.sw.cpu[i]);
         else if (e == Event::waking)
-            expect(b.waking.task[i]);
+            expect(b.waking.task[i]), expect_on(b.waking.cpu[i]);
     };
     order_.walk(soon, [&](Event e, size_t i) {
         const HeadColumns* head = nullptr;

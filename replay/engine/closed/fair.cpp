@@ -331,7 +331,7 @@ TaskId FairQueues::earliest(Queue& q, bool keep) {
         if (keep && t.protect == t.deadline && eligible(q, t)) return q.curr;
     }
     TaskId best = kNobody;
-    for (const std::vector<TaskId>* some : {&q.queue, &q.late})
+    for (const TaskList* some : {&q.queue, &q.late})
         for (TaskId id : *some) {
             const Task& t = tasks_[id.v];
             if (best != kNobody && t.deadline >= tasks_[best.v].deadline) continue;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "replay/engine/closed/hot_queues.hpp"
+#include "replay/engine/closed/task_list.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 
@@ -61,12 +62,17 @@ class FairQueues {
     bool delayed(TaskId t) const { return tasks_[t.v].delayed; }
     Cpu cpu(TaskId t) const { return Cpu(static_cast<uint16_t>(tasks_[t.v].cpu.v)); }
     size_t size(Rq c) const { return cpus_[c.v].queue.size(); }
-    const std::vector<TaskId>& queue(Rq c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
+    const TaskList& queue(Rq c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
     /// CPUs on whose queue somebody waits.
     const CpuMask& crowded() const { return crowded_; }
 
     /// An event of `t` comes soon.
     void expect(TaskId t) const { __builtin_prefetch(&tasks_[t.v]); }
+    /// And of what runs and waits there.
+    void expect(Rq c) const {
+        const auto* q = reinterpret_cast<const char*>(&cpus_[c.v]);
+        __builtin_prefetch(q), __builtin_prefetch(q + 64);
+    }
     /// Brings what runs on `c` up to `now`.
     void charge(Rq c, Ns now);
     /// As charge(), up to the last tick before `now`: what the kernel knows of a CPU that just runs on.
@@ -140,19 +146,19 @@ class FairQueues {
                   guessed : 1 = false;
     };
     static_assert(sizeof(Task) == 64);
-    struct Queue {
-        std::vector<TaskId> queue;
-        std::vector<TaskId> late;  ///< delayed()
+    struct alignas(64) Queue {
+        TaskList queue;
         int64_t min_v = 0;
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
         Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
-        Ns moved_at = kUnknown;
-        TaskId moved{0xffffffff};  ///< who was moved here last, then, and from where
-        Rq moved_from;
         bool running = false;
         bool due = false;  ///< what runs has been told to go,
         Ns told_at = 0;  ///< then
+        TaskList late;  ///< delayed()
+        Ns moved_at = kUnknown;
+        TaskId moved{0xffffffff};  ///< who was moved here last, then, and from where
+        Rq moved_from;
     };
     static constexpr TaskId kNobody{0xffffffff};
     void line_up(Queue& q, TaskId t, bool moved, Rq from, Ns now);

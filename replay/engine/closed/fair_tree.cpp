@@ -32,7 +32,7 @@ void FairTree::crowd(Cpu c) {
 }
 
 void FairTree::drop(Cpu c, TaskId t) {
-    std::vector<TaskId>& ready = trees_[c.v].ready;
+    TaskList& ready = trees_[c.v].ready;
     if (const auto it = std::find(ready.begin(), ready.end(), t); it != ready.end()) ready.erase(it);
     crowd(c);
 }
@@ -141,7 +141,7 @@ void FairTree::hold(uint16_t g, Cpu c, Ns now, std::vector<TaskId>* turned) {
         if (const int64_t lag = t.lag; t.delayed) FairQueues::let_go(e), t.lag = lag;
         prune(parent(g), c);
     }
-    std::erase_if(trees_[c.v].ready, [&](TaskId t) {
+    trees_[c.v].ready.erase_if([&](TaskId t) {
         if (!held(t)) return false;
         if (turned) turned->push_back(t);
         return true;
@@ -219,7 +219,7 @@ TaskId FairTree::choose(Queue& q) {
 
 /// From the root down (pick_task_fair()).
 TaskId FairTree::walk(Cpu c) {
-    const std::vector<TaskId>& ready = trees_[c.v].ready;
+    const TaskList& ready = trees_[c.v].ready;
     if (set_.kind == FairSettings::Kind::fifo) {
         const Queue* q = running(c);
         return q ? q->curr : ready.front();
@@ -242,7 +242,7 @@ TaskId FairTree::walk(Cpu c) {
 /// Nobody on `c` is left but those that sleep: they go.
 void FairTree::drain(uint16_t g, Cpu c) {
     Queue& q = cpus_[rq(g, c).v];
-    const std::vector<TaskId> below = q.queue;
+    const TaskList below = q.queue;
     for (TaskId e : below)
         if (is_group(e)) drain(group_of(e), c);
     while (!q.late.empty()) let_go(q.late.front());

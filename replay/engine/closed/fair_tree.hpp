@@ -27,12 +27,14 @@ class FairTree : public FairQueues {
         if (any_) return climb(c, t, weight, how, now);
         FairQueues::enqueue(c, t, weight, how, now);
     }
+    void expect(TaskId t) const { FairQueues::expect(t); }
+    void expect(Cpu c) const { FairQueues::expect(Rq(c)); }
     void fork(Cpu c, TaskId parent, TaskId child) { FairQueues::fork(any_ ? own(child, c) : Rq(c), parent, child); }
     void dequeue(TaskId t, bool sleeps) { any_ ? descend(t, sleeps) : FairQueues::dequeue(t, sleeps); }
     void leave(TaskId t) { any_ ? depart(t) : FairQueues::leave(t); }
     Cpu cpu(TaskId t) const { return any_ ? at(tasks_[t.v].cpu) : FairQueues::cpu(t); }
     size_t size(Cpu c) const { return queue(c).size(); }
-    const std::vector<TaskId>& queue(Cpu c) const { return any_ ? trees_[c.v].ready : FairQueues::queue(c); }
+    const TaskList& queue(Cpu c) const { return any_ ? trees_[c.v].ready : FairQueues::queue(c); }
     /// `t` is queued or has just left its queue in a group that is throttled there, or below one.
     bool held(TaskId t) const { return any_ && stops_[tasks_[t.v].cpu.v] > 0; }
     /// It would be, on `c`.
@@ -77,7 +79,7 @@ class FairTree : public FairQueues {
 
   private:
     struct Tree {  // of a CPU
-        std::vector<TaskId> ready;  ///< tasks that are queued and not held, in order of arrival
+        TaskList ready;  ///< tasks that are queued and not held, in order of arrival
         uint16_t ran = 0;  ///< group of the task that runs, or ran last
         Ns paused = kUnknown;  ///< when it was stopped
     };

@@ -212,7 +212,8 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
         if (by_timer) joins(cpu, ts);
         return;
     }
-    Stim stim;
+    const auto index = static_cast<uint32_t>(script_.stims.size());
+    Stim& stim = script_.stims.emplace_back();
     stim.p = o.p;
     stim.curr = o.curr;
     stim.ts = ts;
@@ -229,7 +230,6 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.prev = o.prev;
     stim.waker = o.waker_known ? o.waker : o.prev;
     stim.chosen = o.chosen;
-    const auto index = static_cast<uint32_t>(script_.stims.size());
     const bool inline_softirq = !o.in_task && !o.hardirq && saw_interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
     const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
@@ -245,7 +245,6 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
         stim.delay = ts - s.asleep_at;
         stim.device = true;
     }
-    script_.stims.push_back(stim);
     if (!s.asleep) {
         s.early = index;
     } else if (s.ended_by == kNone) {

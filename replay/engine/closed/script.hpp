@@ -179,6 +179,7 @@ class ScriptBuilder {
         __builtin_prefetch(&tasks_[t.v]);
         if (const uint32_t at = script_.of[t.v]; at != kNone) __builtin_prefetch(&script_.tasks[at]);
     }
+    void expect(Cpu c) const { __builtin_prefetch(&cpus_[c.v]); }
     /// `nr`: runnable tasks of the recorded machine; any time before the next event. Nothing to do before sample_at().
     void on_time(Ns ts, const std::vector<int32_t>& nr);
     Ns sample_at() const { return script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample; }

@@ -65,6 +65,7 @@ WindowResult Simulation::run() {
     const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
     while (!events_.empty()) {
         const Happening e = events_.pop();
+        events_.soon([this](const Happening& next) { fetch(next); });
         const uint64_t number = e.seq();
         if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) break;
         if (e.at < now_) ++out_.broken;
@@ -152,6 +153,32 @@ over:
     if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;
     return std::move(out_);
+}
+
+/// `e` comes soon: fetches what it will look at. Some of those that come soon do so several times over, so that one thing
+/// that leads to the next is there by then.
+void Simulation::fetch(const Happening& e) const {
+    switch (e.what) {
+        case What::arrive: {
+            const Task& t = tasks_[e.a];
+            __builtin_prefetch(&t), __builtin_prefetch(&t.luck);
+            fair_.expect(TaskId(e.a));
+            machine_.expect(TaskId(e.a));
+            break;
+        }
+        case What::outside: __builtin_prefetch(&script_.stims[e.a]); break;
+        case What::action:
+        case What::resched: {
+            const CpuState& cpu = cpus_[e.a];
+            __builtin_prefetch(&cpu.plan);
+            const Task& t = tasks_[cpu.curr.v];
+            __builtin_prefetch(&t);
+            fair_.expect(Cpu(static_cast<uint16_t>(e.a)));
+            if (e.what == What::action && t.ops) __builtin_prefetch(t.ops + t.pos);
+            break;
+        }
+        default: break;
+    }
 }
 
 double Simulation::speed(Cpu c) const {

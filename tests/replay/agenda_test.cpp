@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/agenda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace rewake::closed {
+namespace {
+
+struct Number {
+    int v = 0;
+    int key() const { return v; }
+};
+
+TEST(Agenda, WhatComesNextIsAmongWhatComesSoon) {
+    std::mt19937 rng(1);
+    for (int round = 0; round < 200; ++round) {
+        std::vector<int> left(120);
+        for (size_t i = 0; i < left.size(); ++i) left[i] = static_cast<int>(i);
+        std::shuffle(left.begin(), left.end(), rng);
+        std::vector<Number> planned;
+        for (int i = 0; i < 20; ++i) planned.push_back({left.back()}), left.pop_back();
+        std::ranges::sort(planned, {}, &Number::key);
+        Agenda<Number> agenda(planned);
+        std::vector<int> there;
+        for (const Number& n : planned) there.push_back(n.v);
+        std::vector<int> soon;
+        const auto look = [&] { agenda.soon([&](const Number& n) { soon.push_back(n.v); }); };
+        look();
+        while (!agenda.empty()) {
+            for (uint32_t n = rng() % 3; n > 0 && !left.empty(); --n) {
+                agenda.push({left.back()}), there.push_back(left.back()), soon.push_back(left.back());
+                left.pop_back();
+            }
+            const int popped = agenda.pop().v;
+            EXPECT_EQ(popped, *std::ranges::min_element(there));
+            std::erase(there, popped);
+            EXPECT_EQ(std::ranges::count(soon, popped), 1);
+            soon.clear();
+            look();
+            EXPECT_LE(soon.size(), 5u);
+        }
+        EXPECT_TRUE(there.empty());
+    }
+}
+
+}  // namespace
+}  // namespace rewake::closed

@@ -191,7 +191,8 @@ void Machine::start(Task& t, Cpu c) {
     if (t.born) {
         t.pelt.load = t.weight;
         const int64_t room = std::max(0, (topo_.cap_orig[c.v] - own.util_avg) / 2);
-        const int64_t share = int64_t{own.util_avg} * t.weight / (own.load_avg + 1);
+        const int64_t weight = table_.forks_weigh_full ? int64_t{t.weight} * 1024 : t.weight;
+        const int64_t share = own.util_avg * weight / (own.load_avg + 1);
         t.pelt.util = t.pelt.runnable = static_cast<double>(own.util_avg == 0 ? room : std::min(room, share));
     }
     if (!t.born && !guessed_) t.pelt.load = t.weight * pelt_decay(now_ - began_);  // at most: it has slept ever since

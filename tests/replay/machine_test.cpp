@@ -284,6 +284,17 @@ TEST_F(Loads, ANewTaskStartsFromItsCpu) {
     EXPECT_EQ(util(5, 0).runnable, 256);
 }
 
+TEST_F(Loads, ANewTaskTakesAsMuchAsItMayUntil69) {
+    for (const bool full : {false, true}) {
+        build({1024, 1024});
+        table_.forks_weigh_full = full;
+        machine_->on_fork(TaskId(4)), machine_->on_fork(TaskId(5));
+        machine_->on_wakeup(TaskId(4), 100, Cpu(0), kMs);  // nice -20: 512 of 88761
+        machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs);
+        EXPECT_EQ(util(5, 0).util, full ? 256 : 512 * 1024 / 88762);
+    }
+}
+
 TEST_F(Loads, TheClockOfASlowCpuIsSlowWhileItIsBusy) {
     build({512, 1024});
     runs(kMs, 0, 0, 4);
@@ -360,7 +371,7 @@ TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
 
 TEST_F(Loads, AnIdleCpuIsIdleAgainWhileItEmptiesItsWakeList) {
     build({1024, 1024});
-    machine_->set_emptying({0, 1'000});
+    machine_->set_clearing({0, 1'000});
     runs(kMs, 0, 0, 4);
     runs(kMs, 1, 1, 5);
     runs(2 * kMs, 1, 5, 1);

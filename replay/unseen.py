@@ -11,8 +11,8 @@ the answer is the recorded one. Which others, is the mode:
   outcome comes back to its own wakeup, not even through what was inferred for another one.
 - `causal`: those before it.
 
-What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, for
-which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
+What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, and of
+some still closer, for which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ FIRST_FLIPS = (
 )
 """Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
 
-CLOSER = 7
-"""Hypotheses between the neighbours of the one that holds, of which the best is taken."""
+CLOSER, ROUNDS = 7, 2
+"""Hypotheses between the neighbours of the one that holds, of which the best is taken, so many times: wake_wide
+compares flips of two tasks, and what is off by a few is on the wrong side of that for many wakeups."""
 
 MODES = ("auto", "causal")
 
@@ -149,7 +150,9 @@ def infer(
         alike: dict[bytes, tuple[Any, Any] | None] = {}
         chosen = told.folded(fold)
         if wide_under is not None and len(told.tried) > 1:
-            told, chosen = told.closer(fold, [h for h, _ in chosen], wide_under)
+            among: list[Sequence[FirstFlips]] = [FIRST_FLIPS] * FOLDS
+            for _ in range(ROUNDS):
+                told, chosen, among = told.closer(fold, [h for h, _ in chosen], among, wide_under)
         for f, (hypothesis, inferred) in enumerate(chosen):
             ours = fold == f
             which[ours], flags[ours], known[ours] = hypothesis, inferred.of(f)[ours], inferred.known(f)[ours]
@@ -178,9 +181,9 @@ def _chosen(answers: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDA
     return out
 
 
-def between(first: FirstFlips) -> list[FirstFlips]:
-    """That hypothesis, then CLOSER between its neighbours among those of FIRST_FLIPS that only differ in flips."""
-    alike = sorted(h.flips for h in FIRST_FLIPS if h[1:] == first[1:])
+def between(first: FirstFlips, tried: Sequence[FirstFlips] = FIRST_FLIPS) -> list[FirstFlips]:
+    """That hypothesis, then CLOSER between its neighbours among those of `tried` that only differ in flips."""
+    alike = sorted(h.flips for h in tried if h[1:] == first[1:])
     at = alike.index(first.flips)
     low, high = alike[max(at - 1, 0)], alike[min(at + 1, len(alike) - 1)]
     flips = np.linspace(low, high, CLOSER + 2)[1:-1].astype(int).tolist()
@@ -245,10 +248,18 @@ class _Told:
         return out
 
     def closer(
-        self, fold: npt.NDArray[np.int8], chosen: Sequence[int], wide_under: WideUnder
-    ) -> tuple[_Told, list[tuple[int, sync.Flags]]]:
-        """Each fold's hypothesis, and those of the same kind on both sides of it, closer than FIRST_FLIPS are."""
-        near = [between(FIRST_FLIPS[h]) for h in chosen]
+        self,
+        fold: npt.NDArray[np.int8],
+        chosen: Sequence[int],
+        among: Sequence[Sequence[FirstFlips]],
+        wide_under: WideUnder,
+    ) -> tuple[_Told, list[tuple[int, sync.Flags]], list[Sequence[FirstFlips]]]:
+        """Each fold's hypothesis, and those of the same kind on both sides of it, closer than those `among` which it
+        was chosen; these are returned, too. Other folds' are not looked at: they come from this one's outcomes."""
+        near: list[Sequence[FirstFlips]] = []
+        for h, tried in zip(chosen, among, strict=True):
+            best = next(x for x in tried if self.same[self.first.index(x)] == h)
+            near.append(between(best, tried))
         first = list(dict.fromkeys(h for one in near for h in one))
         told = copy.copy(self)
         wide = np.zeros_like(self._asked.wide)
@@ -258,7 +269,7 @@ class _Told:
         known = wide_under(first)
         wide[: len(known)] = known
         told._try(tuple(first), wide)
-        return told, told.folded(fold, [[first.index(one) for one in near_one] for near_one in near])
+        return told, told.folded(fold, [[first.index(one) for one in near_one] for near_one in near]), near
 
     def causal(self) -> tuple[Ints, Bools, Bools]:
         """Per decision the hypothesis, WF_SYNC, and whether it is known, from the votes before it."""

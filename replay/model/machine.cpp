@@ -162,11 +162,18 @@ Ns Machine::pelt_clock(Cpu c) {
     if (!scaled_) return now_;
     CpuState& s = cpus_[c.v];
     if (!s.curr_known || is_idle_task(s.curr))
-        s.clock = std::max(s.clock, now_);
+        s.clock = std::max(s.clock, now_ - s.lost);
     else if (now_ > s.clock_at)
         s.clock += static_cast<Ns>(static_cast<double>(now_ - s.clock_at) * s.speed);
     s.clock_at = std::max(s.clock_at, now_);
     return s.clock;
+}
+
+/// `c` goes idle: what its PELT clock is behind comes up there, unless the CPU has never been idle for as long as averages
+/// reach back (update_idle_rq_clock_pelt, 5.1+).
+void Machine::lose_idle_time(Cpu c) {
+    CpuState& s = cpus_[c.v];
+    if (s.pelt.saturated()) s.lost = std::max(s.lost, now_ - s.clock);
 }
 
 /// Brings the averages of `c` to the time of the event at hand.
@@ -514,6 +521,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             groups_.update_all(at(c));
         }
         if (cpu.head != kNoTask) park_all(c);
+        if (scaled_ && averages_) lose_idle_time(c);
         cpu.idle_stamp = ts;
     }
     refresh(c);

@@ -273,6 +273,7 @@ class Machine {
         Ns ran_from = 0;  ///< what its task ran before is accounted for
         double speed = 1;  ///< of the PELT clock while busy: capacity / 1024
         Ns clock = 0, clock_at = 0;  ///< PELT clock, at that time
+        Ns lost = 0;  ///< how far it stays behind: lose_idle_time()
         Ns unsure_until = 0;
         uint32_t head = kNoTask;  ///< queued, not running tasks
         uint32_t parked = kNoTask;  ///< throttled ones
@@ -300,6 +301,7 @@ class Machine {
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
     Ns pelt_clock(Cpu c);
+    void lose_idle_time(Cpu c);
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);

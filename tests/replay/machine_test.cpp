@@ -263,6 +263,19 @@ TEST_F(Loads, ATaskThatDiesLeavesNothing) {
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 2);
 }
 
+TEST_F(Loads, WhatASlowCpusClockIsBehindComesUpInIdleButNotAfterFullLoad) {
+    const Ns half = 32 * kPeltPeriod;
+    for (const Ns busy : {100 * kMs, 2000 * kMs}) {
+        build({512, 1024});
+        runs(kMs, 0, 0, 4);
+        runs(kMs + busy, 0, 4, 0);
+        machine_->on_fork(TaskId(5));
+        machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs + busy + half);
+        const auto left = static_cast<double>(load(0, LoadKind::average) - 1024);
+        EXPECT_NEAR(left, busy == 100 * kMs ? 1024 * std::exp2(-1 - 50 * kMs / kHalf) : 512, 30);
+    }
+}
+
 TEST_F(Loads, ALoadFollowsTheNiceValue) {
     machine_->on_fork(TaskId(4));
     machine_->on_wakeup(TaskId(4), 120, Cpu(0), kMs);

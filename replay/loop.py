@@ -195,7 +195,7 @@ class Loop:
         self._ranges = _idle_ranges(recording)
         n_cpus = self.recorded.n_cpus
         search = _settle(recording, n_cpus)
-        self._emptying = wake_lists.durations(recording, n_cpus) if wake_lists.seen_empty(recording) else []
+        self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
@@ -209,7 +209,7 @@ class Loop:
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": search,
             "listing": list(zip(*wake_lists.listing(recording, n_cpus, search), strict=True)),
-            "emptying": self._emptying,
+            "clearing": self._clearing,
             "shapes": hotplug.shapes(hotplug.away(recording)),
         }
 
@@ -299,8 +299,8 @@ class Loop:
             events, decisions = self._kept[k]
         else:
             events = batch(recording, k, probe=self.truth is not None)
-            if any(self._emptying):
-                events["wake_list"] = wake_lists.interrupts(recording, k, self._emptying)
+            if any(self._clearing):
+                events["wake_list"] = wake_lists.interrupts(recording, k, self._clearing)
             decisions = recording.read_part("decision", k, DECISION_COLUMNS)
             size = sum(_bytes(columns) for columns in (*events.values(), decisions))
             if size <= self._room:

@@ -209,6 +209,7 @@ def recorded_machine(
     # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
     kernel = kernel_version(source.manifest.get("kernel"))
     machine.throttles_tasks = kernel >= (6, 18)
+    machine.forks_weigh_full = (0, 0) < kernel < (6, 10)
     machine.estimates_ignore_waits = (0, 0) < kernel < (6, 8)
     if not (source.manifest.get("features") or {}).get("TTWU_QUEUE", True):
         machine.wake_lists = _NO_LISTS

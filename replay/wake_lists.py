@@ -21,8 +21,12 @@ from 0.6 to 0.8."""
 
 _WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("out")
 
-_SHORTEST_NS = 4_000
-"""In less time the CPU looks idle for less than two CPUs' events have an order (inputs.ORDER_WINDOW_NS)."""
+_CLEARED = 0.4
+"""When a wake list is cleared, in parts of the time from its interrupt to the first sched_wakeup. Recordings of 6.1
+come out alike from 0.3 to 0.55."""
+
+_SHORTEST_NS = 2_000
+"""Events less than this apart on two CPUs have no known order (inputs.ORDER_WINDOW_NS): nothing shorter can be told."""
 
 _ENOUGH = 10_000
 """So many measured times are enough for a median."""
@@ -33,7 +37,7 @@ _LONGEST_NS = 100_000
 
 def seen_empty(source: Source) -> bool:
     """Whether a CPU looks idle from when it begins to empty its wake list until the first task is queued: until 6.1
-    rq::ttwu_pending, and before 5.8 the list itself, is cleared first (6.2, d6962c4fe8f9: after the last)."""
+    rq::ttwu_pending, and before 5.8 the list itself, is cleared first (sched_ttwu_pending; 6.2: after the last)."""
     return (0, 0) < kernel_version(source.manifest.get("kernel")) < (6, 2)
 
 
@@ -64,17 +68,18 @@ def listing(source: Recording, n_cpus: int, search: list[int]) -> tuple[list[int
     return found, found
 
 
-def interrupts(source: Source, index: int, took: list[int]) -> Columns:
-    """Entries of interrupts in which idle CPUs may empty their wake lists, in a part. `took`: as of durations(); where
+def interrupts(source: Source, index: int, after: list[int]) -> Columns:
+    """Entries of interrupts in which idle CPUs may empty their wake lists, in a part. `after`: as of clearing(); where
     that is 0 they are left out."""
     entries = _handlers(source, index)
-    here = entries["begins"] & (entries["curr_task"] < len(took)) & (np.array(took)[entries["cpu"]] > 0)
+    here = entries["begins"] & (entries["curr_task"] < len(after)) & (np.array(after)[entries["cpu"]] > 0)
     return {name: entries[name][here] for name in ("id", "ts_ns", "cpu")}
 
 
-def durations(source: Recording, n_cpus: int) -> list[int]:
-    """From the entry of such an interrupt to sched_wakeup of the first task, ns, by CPU: the median on CPUs of its
-    capacity; 0 where it is too short to tell, or no such interrupt is recorded."""
+def clearing(source: Recording, n_cpus: int) -> list[int]:
+    """From the entry of such an interrupt until nobody sees the tasks of the list any more, ns, by CPU: _CLEARED of the
+    median time to sched_wakeup of the first of them, on CPUs of its capacity. 0 where the rest of it is too short to
+    tell, or no such interrupt is recorded."""
     took = [np.empty((2, 0), np.int64)]
     for k in range(source.n_parts):
         if sum(part.shape[1] for part in took) > _ENOUGH:
@@ -92,7 +97,7 @@ def durations(source: Recording, n_cpus: int) -> list[int]:
         good = same & ipi["begins"][at] & (ns < _LONGEST_NS)
         took.append(np.stack([wakeup["cpu"].astype(np.int64), ns])[:, good])
     found = by_capacity(source, n_cpus, *np.concatenate(took, axis=1))
-    return [ns if ns >= _SHORTEST_NS else 0 for ns in found]
+    return [int(_CLEARED * ns) if ns * (1 - _CLEARED) >= _SHORTEST_NS else 0 for ns in found]
 
 
 def _handlers(source: Source, index: int) -> dict[str, npt.NDArray[Any]]:

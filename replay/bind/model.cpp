@@ -314,6 +314,10 @@ void bind_model(nb::module_& m) {
             [](Recorded& r, bool on) { r.tasks.throttles_tasks = on; },
             "Throttling takes tasks off their queue one by one (6.18).")
         .def_prop_rw(
+            "forks_weigh_full", [](const Recorded& r) { return r.tasks.forks_weigh_full; },
+            [](Recorded& r, bool on) { r.tasks.forks_weigh_full = on; },
+            "A new task's utilisation goes by its weight as 64-bit kernels keep it, times 1024 (4.8 - 6.9).")
+        .def_prop_rw(
             "estimates_ignore_waits", [](const Recorded& r) { return r.tasks.estimates_ignore_waits; },
             [](Recorded& r, bool on) { r.tasks.estimates_ignore_waits = on; },
             "util_est falls whether or not the task got the time that it wanted (until 6.7).")

@@ -126,7 +126,7 @@ ReplayOptions read_options(const nb::dict& o) {
         for (Ns& t : ns) t = short_time(t);
         return ns;
     };
-    r.settle = times("settle"), r.emptying = times("emptying");
+    r.settle = times("settle"), r.clearing = times("clearing");
     if (o.contains("listing"))
         for (const auto& [migrate, stay] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["listing"]))
             r.listing.push_back({short_time(migrate), short_time(stay)});

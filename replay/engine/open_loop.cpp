@@ -44,9 +44,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
     machine_.set_listing(opt_.listing);
-    std::vector<Ns> emptying = opt_.emptying;
-    for (Ns& ns : emptying) ns = static_cast<Ns>(kCleared * static_cast<double>(ns));
-    machine_.set_emptying(std::move(emptying));
+    machine_.set_clearing(opt_.clearing);
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);

@@ -151,9 +151,8 @@ struct ReplayOptions {
     std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
     std::vector<Ns>
         settle;  ///< from a wakeup's opening event to the end of its placement, as a rule; by the waker's CPU
-    std::vector<Machine::ListedAfter> listing;  ///< by the waker's CPU
-    std::vector<Ns>
-        emptying;  ///< from an interrupt that empties a wake list to its first sched_wakeup, by CPU; 0: not seen
+    std::vector<Machine::ListedAfter> listing;  ///< Machine::set_listing()
+    std::vector<Ns> clearing;  ///< Machine::set_clearing()
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -221,9 +220,6 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
-    /// From the interrupt until the tasks of a wake list that is emptied are no longer seen there, in parts of
-    /// ReplayOptions::emptying. Recordings of 6.1 come out alike from 0.3 to 0.55.
-    static constexpr double kCleared = 0.4;
     void take(const Shape& s);
     uint64_t jiffies(Ns ts) const {
         const Ns tick = 1'000'000'000 / opt_.hz;

@@ -162,11 +162,18 @@ Ns Machine::pelt_clock(Cpu c) {
     if (!scaled_) return now_;
     CpuState& s = cpus_[c.v];
     if (!s.curr_known || is_idle_task(s.curr))
-        s.clock = std::max(s.clock, now_);
+        s.clock = std::max(s.clock, now_ - s.lost);
     else if (now_ > s.clock_at)
         s.clock += static_cast<Ns>(static_cast<double>(now_ - s.clock_at) * s.speed);
     s.clock_at = std::max(s.clock_at, now_);
     return s.clock;
+}
+
+/// `c` goes idle: what its PELT clock is behind comes up there, unless the CPU has never been idle for as long as averages
+/// reach back (update_idle_rq_clock_pelt, 5.1+).
+void Machine::lose_idle_time(Cpu c) {
+    CpuState& s = cpus_[c.v];
+    if (s.pelt.saturated()) s.lost = std::max(s.lost, now_ - s.clock);
 }
 
 /// Brings the averages of `c` to the time of the event at hand.
@@ -191,7 +198,8 @@ void Machine::start(Task& t, Cpu c) {
     if (t.born) {
         t.pelt.load = t.weight;
         const int64_t room = std::max(0, (topo_.cap_orig[c.v] - own.util_avg) / 2);
-        const int64_t share = int64_t{own.util_avg} * t.weight / (own.load_avg + 1);
+        const int64_t weight = table_.forks_weigh_full ? int64_t{t.weight} * 1024 : t.weight;
+        const int64_t share = own.util_avg * weight / (own.load_avg + 1);
         t.pelt.util = t.pelt.runnable = static_cast<double>(own.util_avg == 0 ? room : std::min(room, share));
     }
     if (!t.born && !guessed_) t.pelt.load = t.weight * pelt_decay(now_ - began_);  // at most: it has slept ever since
@@ -513,6 +521,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             groups_.update_all(at(c));
         }
         if (cpu.head != kNoTask) park_all(c);
+        if (scaled_ && averages_) lose_idle_time(c);
         cpu.idle_stamp = ts;
     }
     refresh(c);

@@ -73,7 +73,7 @@ class Machine {
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
     void on_exit(TaskId p);
-    /// An interrupt in which `c` empties its wake list begins: set_emptying().
+    /// An interrupt in which `c` empties its wake list begins: set_clearing().
     void on_wake_list(Cpu c, Ns ts);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
     /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU those of all that are idle, and
@@ -196,7 +196,7 @@ class Machine {
     void set_listing(std::vector<ListedAfter> after) { listing_ = std::move(after); }
     /// How long after such an interrupt the others no longer see the tasks of the list, by CPU; 0: they see them until they
     /// are queued. Until 6.1 rq::ttwu_pending, before 5.8 the list itself, is cleared first.
-    void set_emptying(std::vector<Ns> after) { emptying_ = std::move(after); }
+    void set_clearing(std::vector<Ns> after) { clearing_ = std::move(after); }
     /// From now on no event tells when the load balancer runs.
     void balances_at_ticks() { balances_ = false; }
     /// An RT or deadline task runs on `c`.
@@ -278,6 +278,7 @@ class Machine {
         Ns ran_from = 0;  ///< what its task ran before is accounted for
         double speed = 1;  ///< of the PELT clock while busy: capacity / 1024
         Ns clock = 0, clock_at = 0;  ///< PELT clock, at that time
+        Ns lost = 0;  ///< how far it stays behind: lose_idle_time()
         Ns unsure_until = 0;
         uint32_t head = kNoTask;  ///< queued, not running tasks
         uint32_t parked = kNoTask;  ///< throttled ones
@@ -305,6 +306,7 @@ class Machine {
     void enqueue(TaskId id, Task& t, Cpu c);
     void refresh(Cpu c);
     Ns pelt_clock(Cpu c);
+    void lose_idle_time(Cpu c);
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
@@ -371,7 +373,7 @@ class Machine {
         Ns at = 0;
     };
     std::vector<Clearing> cleared_;  ///< wake lists that are about to be cleared
-    std::vector<Ns> emptying_;
+    std::vector<Ns> clearing_;
     bool watches_limits_ = false;
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when

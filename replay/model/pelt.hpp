@@ -106,6 +106,9 @@ struct QueuePelt {
         gone_load += p.load_avg, gone_util += p.util_avg, gone_runnable += p.runnable_avg;
     }
 
+    /// Its CPU has run fair tasks for as long as the sums reach back: the one of utilisation is as good as the largest.
+    bool saturated() const { return util * divider() >= 1024 * kLeastDivider - kMostDivider; }
+
     /// Adds to the averages; `by_load`, `by_load_avg`: to load and to what is visible of it.
     void shift(double by_load, int64_t by_load_avg, int32_t by_util, int32_t by_runnable) {
         load_avg = std::max<int64_t>(0, load_avg + by_load_avg);
@@ -117,6 +120,9 @@ struct QueuePelt {
     }
 
   private:
+    static constexpr double kMostDivider = 47742, kLeastDivider = kMostDivider - 1024;  // LOAD_AVG_MAX, less one period
+    /// What the sums are divided by for the averages.
+    double divider() const { return kLeastDivider + static_cast<double>(kPeltPeriod - (edge - at)) / 1024; }
     void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {
         shift(static_cast<double>(by_load), by_load, by_util, by_runnable);
         if (by_load < 0) settle();
@@ -124,8 +130,8 @@ struct QueuePelt {
     /// What leaves a queue keeps the sum behind its load above the least that the average can come from, both cut to 32
     /// bits (max_t(u32, ...), 5.7 - 7.2): with some 90 tasks of nice 0 the load falls to almost nothing.
     void settle() {
-        constexpr double kCut = 4294967296.0, kLeastDivider = 46718;  // LOAD_AVG_MAX less one period
-        const double divider = kLeastDivider + static_cast<double>(kPeltPeriod - (edge - at)) / 1024;
+        constexpr double kCut = 4294967296.0;
+        const double divider = this->divider();
         double sum = load * divider, least = static_cast<double>(load_avg) * kLeastDivider;
         if (std::max(sum, least) >= kCut) [[unlikely]]
             sum = std::fmod(sum, kCut), least = std::fmod(least, kCut);

@@ -56,6 +56,9 @@ struct TaskTable {
     WakeLists wake_lists = WakeLists::idle_too;
     /// util_est falls whether or not the task got the time that it wanted (until 6.7).
     bool estimates_ignore_waits = false;
+    /// What a new task's utilisation is (post_init_entity_util_avg) goes by its weight with the 10 bits more that 64-bit
+    /// kernels keep of it, without them in the load that divides it (4.8 - 6.9): nearly always the most that it may be.
+    bool forks_weigh_full = false;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
     /// The nearest group at or above `group` with a limit; 0: none.

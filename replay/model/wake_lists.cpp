@@ -63,7 +63,7 @@ bool Machine::lists(Cpu by, Cpu c) const {
 }
 
 void Machine::on_wake_list(Cpu c, Ns ts) {
-    if (c.v < emptying_.size() && emptying_[c.v] > 0) cleared_.push_back({c, ts + emptying_[c.v]});
+    if (c.v < clearing_.size() && clearing_[c.v] > 0) cleared_.push_back({c, ts + clearing_[c.v]});
 }
 
 void Machine::look_at_cleared() {

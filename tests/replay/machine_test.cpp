@@ -283,6 +283,19 @@ TEST_F(Loads, ATaskThatDiesLeavesNothing) {
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 2);
 }
 
+TEST_F(Loads, WhatASlowCpusClockIsBehindComesUpInIdleButNotAfterFullLoad) {
+    const Ns half = 32 * kPeltPeriod;
+    for (const Ns busy : {100 * kMs, 2000 * kMs}) {
+        build({512, 1024});
+        runs(kMs, 0, 0, 4);
+        runs(kMs + busy, 0, 4, 0);
+        machine_->on_fork(TaskId(5));
+        machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs + busy + half);
+        const auto left = static_cast<double>(load(0, LoadKind::average) - 1024);
+        EXPECT_NEAR(left, busy == 100 * kMs ? 1024 * std::exp2(-1 - 50 * kMs / kHalf) : 512, 30);
+    }
+}
+
 TEST_F(Loads, ALoadFollowsTheNiceValue) {
     machine_->on_fork(TaskId(4));
     machine_->on_wakeup(TaskId(4), 120, Cpu(0), kMs);
@@ -302,6 +315,17 @@ TEST_F(Loads, ANewTaskStartsFromItsCpu) {
     machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs);
     EXPECT_EQ(util(5, 0).util, 256);  // as its CPU, but half of the rest at most
     EXPECT_EQ(util(5, 0).runnable, 256);
+}
+
+TEST_F(Loads, ANewTaskTakesAsMuchAsItMayUntil69) {
+    for (const bool full : {false, true}) {
+        build({1024, 1024});
+        table_.forks_weigh_full = full;
+        machine_->on_fork(TaskId(4)), machine_->on_fork(TaskId(5));
+        machine_->on_wakeup(TaskId(4), 100, Cpu(0), kMs);  // nice -20: 512 of 88761
+        machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs);
+        EXPECT_EQ(util(5, 0).util, full ? 256 : 512 * 1024 / 88762);
+    }
 }
 
 TEST_F(Loads, TheClockOfASlowCpuIsSlowWhileItIsBusy) {
@@ -380,7 +404,7 @@ TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
 
 TEST_F(Loads, AnIdleCpuIsIdleAgainWhileItEmptiesItsWakeList) {
     build({1024, 1024});
-    machine_->set_emptying({0, 1'000});
+    machine_->set_clearing({0, 1'000});
     runs(kMs, 0, 0, 4);
     runs(kMs, 1, 1, 5);
     runs(2 * kMs, 1, 5, 1);

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from world import World
 
 from rewake.forms import ENUMS, Recording
-from rewake.replay import wake_lists
+from rewake.replay import _engine, wake_lists
 
 LITTLE, BIG = 0, 1
 CAPACITY = (512, 1024)
@@ -74,11 +75,11 @@ def test_only_old_kernels_clear_the_list_first(kernel: str, empty: bool) -> None
 @pytest.mark.parametrize("vectors", [True, False])
 def test_how_long_a_list_takes_to_empty_is_measured_by_capacity(vectors: bool) -> None:
     """To the first of its tasks; on the fast CPU in less time than events have an order."""
-    assert wake_lists.durations(lists(vectors=vectors), 2) == [6_000, 0]
+    assert wake_lists.clearing(lists(vectors=vectors), 2) == [2_400, 0]
 
 
 def test_interrupts_of_cpus_that_take_long() -> None:
-    found = wake_lists.interrupts(lists(vectors=False), 0, [6_000, 0])
+    found = wake_lists.interrupts(lists(vectors=False), 0, [2_400, 0])
     assert set(np.asarray(found["cpu"]).tolist()) == {LITTLE}
     assert np.asarray(found["ts_ns"]).tolist() == list(range(0, TIMES * EVERY, EVERY)), "entries only"
 
@@ -90,3 +91,20 @@ def test_a_task_is_listed_later_where_the_waker_is_slow() -> None:
 def test_with_probes_it_is_measured_as_their_searches_take_longer() -> None:
     expected = [2_000, 1_000]
     assert wake_lists.listing(lists(vectors=True, probed=True), 2, [20_000, 10_000]) == (expected, expected)
+
+
+@pytest.mark.parametrize(("clearing", "idle"), [(0, 0), (4_000, 0), (2_000, 1)])
+def test_who_searches_meanwhile_finds_the_cpu_idle(clearing: int, idle: int) -> None:
+    """8 is put on CPU 1's list, which an interrupt at 52 us empties; at 55 us 9 is woken, which slept there, too."""
+    w = World(4, 12)
+    w.runs(1_000, 1, 8, 9).runs(1_100, 1, 9, 1).runs(1_200, 0, 0, 10, "R").runs(1_300, 2, 2, 11, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).add("ipi", 52_000, 1, curr_task=1, phase=ENUMS["ipi_phase"].index("entry"))
+    w.waking(55_000, 2, 9, 1, curr=11).wakeup(58_000, 1, 8, 1).wakeup(58_500, 1, 9, 1)
+    decisions = w.decisions((6, 1))
+    batch = dict(decisions.batches[0])
+    batch["wake_list"] = {name: batch["ipi"][name] for name in ("id", "ts_ns", "cpu")}
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "clearing": [0, clearing, 0, 0]}
+    loop = _engine.OpenLoop(decisions.recorded, [("prev", {})], 0, options, [], [], World.running(decisions.batches))
+    loop.run(batch, None, decisions.parts[0])
+    outcome = loop.ledger(0)["outcome"][0]
+    assert [int(o) & 1 for o in outcome] == [1, idle]

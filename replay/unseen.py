@@ -13,12 +13,9 @@ the answer is the recorded one. Which others, is the mode:
 
 What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, and of
 some still closer, for which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
-<<<<<<< HEAD
 
 Votes on WF_SYNC and wakee_flips are counted over the whole recording, by relation and fold; the answers themselves go
 to disk where they are many. nr_idle_scan is a matter of milliseconds: it is inferred segment by segment.
-=======
->>>>>>> capac
 """
 
 from __future__ import annotations
@@ -148,7 +145,6 @@ def infer(
     names: Ints,
     wide_under: WideUnder | None = None,
 ) -> Unseen:
-<<<<<<< HEAD
     """`parts`: in order; `values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is
     called, by task. `wide_under`: then closer hypotheses are tried; it is called when all parts have been taken."""
     with ExitStack() as files:
@@ -169,44 +165,6 @@ def infer(
         of = tuple(told.first[k] for k in np.flatnonzero(chosen).tolist())
         number = (np.cumsum(chosen) - 1).astype(np.uint8)
         return Unseen(flags, known, of, number[which] if len(of) > 1 else None, scan)
-=======
-    """`values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is called, by task.
-    `wide_under`: then closer hypotheses are tried."""
-    n = len(asked.ts)
-    if not n:
-        return nothing(0)
-    told = _Told(asked, names)
-    if mode == "causal":
-        which, flags, known = told.causal()
-        scan = told.scan(told.asking(which, flags), values, n_llcs, causal=True)
-    else:
-        fold = fold_of(asked.ts, int(asked.ts[0]))
-        which, flags, known = np.zeros(n, np.uint8), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        scan = None
-        alike: dict[bytes, tuple[Any, Any] | None] = {}
-        chosen = told.folded(fold)
-        if wide_under is not None and len(told.tried) > 1:
-            among: list[Sequence[FirstFlips]] = [FIRST_FLIPS] * FOLDS
-            for _ in range(ROUNDS):
-                told, chosen, among = told.closer(fold, [h for h, _ in chosen], among, wide_under)
-        for f, (hypothesis, inferred) in enumerate(chosen):
-            ours = fold == f
-            which[ours], flags[ours], known[ours] = hypothesis, inferred.of(f)[ours], inferred.known(f)[ours]
-            asking = told.asking(hypothesis, inferred.of(f))
-            key = asking.tobytes()
-            if key not in alike:
-                alike[key] = told.scan(asking, values, n_llcs, causal=False)
-            found = alike[key]
-            if found is not None:
-                scan = scan or (asked.scan_waker.copy(), asked.scan_prev.copy())
-                for out, here in zip(scan, found, strict=True):
-                    out[ours] = here[ours]
-    numbers = np.unique(which)
-    first = tuple(told.first[k] for k in numbers.tolist())
-    return Unseen(
-        flags, known, first, np.searchsorted(numbers, which).astype(np.uint8) if len(first) > 1 else None, scan
-    )
->>>>>>> capac
 
 
 def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
@@ -427,68 +385,9 @@ class _Told:
                     into[first:last][ours] = steps[here][ours]
         return out
 
-<<<<<<< HEAD
     def _modelled(self) -> tuple[Any, Any]:
         parts = [(c["scan_waker"], c["scan_prev"]) for c in self._scans.chunks("scan_waker", "scan_prev")]
         waker, prev = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-=======
-    def closer(
-        self,
-        fold: npt.NDArray[np.int8],
-        chosen: Sequence[int],
-        among: Sequence[Sequence[FirstFlips]],
-        wide_under: WideUnder,
-    ) -> tuple[_Told, list[tuple[int, sync.Flags]], list[Sequence[FirstFlips]]]:
-        """Each fold's hypothesis, and those of the same kind on both sides of it, closer than those `among` which it
-        was chosen; these are returned, too. Other folds' are not looked at: they come from this one's outcomes."""
-        near: list[Sequence[FirstFlips]] = []
-        for h, tried in zip(chosen, among, strict=True):
-            best = next(x for x in tried if self.same[self.first.index(x)] == h)
-            near.append(between(best, tried))
-        first = list(dict.fromkeys(h for one in near for h in one))
-        told = copy.copy(self)
-        wide = np.zeros_like(self._asked.wide)
-        for f, h in enumerate(chosen):  # later than wide_under() tells nothing has changed
-            for k in {first.index(one) for one in near[f]}:
-                wide |= self._wide(h).astype(np.uint32) << np.uint32(k)
-        known = wide_under(first)
-        wide[: len(known)] = known
-        told._try(tuple(first), wide)
-        return told, told.folded(fold, [[first.index(one) for one in near_one] for near_one in near]), near
-
-    def causal(self) -> tuple[Ints, Bools, Bools]:
-        """Per decision the hypothesis, WF_SYNC, and whether it is known, from the votes before it."""
-        tried = [(h, *sync.causal(self._sites, self._votes(h))) for h in self.tried]
-        agreed = np.zeros((len(self._open) + 1, len(tried)), np.int64)
-        for k, (h, flags, _) in enumerate(tried):
-            hit = self._hits[self._open, 2 * self._wide(h, self._open) + flags[self._open]]
-            np.cumsum(hit, out=agreed[1:, k])
-        row = np.arange(len(self._hits))
-        best = agreed[np.searchsorted(self._open, row, "left")].argmax(axis=1)
-        which = np.array([h for h, _, _ in tried])[best]
-        flags, known = (np.stack([t[k] for t in tried])[best, row] for k in (1, 2))
-        return which, flags, known
-
-    def scan(
-        self, asking: npt.NDArray[np.uint8], values: list[int], n_llcs: int, *, causal: bool
-    ) -> tuple[Any, Any] | None:
-        """nr_idle_scan of the waker's and of prev's LLC; None where no search looked at it."""
-        asked = self._asked
-        searched = _chosen(asked.searched, asking) * asked.decided
-        if not values or not searched.any():
-            return None
-        rules = {
-            "values": values, "stays": STAYS, "kept": KEPT, "doubt": DOUBT, "reach": max(1.0, max(values) / NEAR),
-            "block": BLOCK_NS, "causal": causal,
-        }  # fmt: skip
-        votes = {
-            "n_llcs": n_llcs, "ts": asked.ts - asked.ts[0], "agreed": _chosen(asked.agreed, asking),
-            "searched": searched, "llc_prev": asked.llc_prev, "llc_waker": asked.llc_waker,
-            "model_prev": asked.scan_prev, "model_waker": asked.scan_waker, "chances_prev": asked.chances_prev,
-            "chances_waker": asked.chances_waker, "writes_prev": asked.writes_prev, "writes_waker": asked.writes_waker,
-        }  # fmt: skip
-        prev, waker = _engine.steps_in_time(rules, votes)
->>>>>>> capac
         return waker, prev
 
 

@@ -147,16 +147,11 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
 
     assert infer([asked], "auto", [], 1, names, wide_under).first_flips == (FirstFlips(21),)
     assert infer([asked], "causal", [], 1, names, wide_under).first_flips == found.first_flips
-=======
-    assert infer(asked, "auto", [], 1, names, wide_under).first_flips == (FirstFlips(21),)
-    assert infer(asked, "causal", [], 1, names, wide_under).first_flips == found.first_flips
->>>>>>> capac
 
 
 def test_closer_hypotheses_lie_between_the_neighbours() -> None:
     assert [h.flips for h in between(FirstFlips(64))] == [64, 40, 48, 56, 72, 80, 88]
     assert [h.flips for h in between(FirstFlips(0))] == [0, 2, 4, 6, 8, 10, 12, 14]
-    assert [h.flips for h in between(FirstFlips(48), between(FirstFlips(64)))] == [48, 42, 44, 46, 50, 52, 54]
     assert [h.flips for h in between(FirstFlips(48), between(FirstFlips(64)))] == [48, 42, 44, 46, 50, 52, 54]
     for h in FIRST_FLIPS:
         near = between(h)

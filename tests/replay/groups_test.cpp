@@ -267,7 +267,7 @@ TEST_F(Groups, AveragesBeginAsTheFirstEventsWouldHaveMadeThem) {
     b.sw.prev_prio = b.sw.next_prio = prio.data();
     EventOrder order(2, 8);
     order.build(b);
-    for (const uint16_t capacity : {1024, 512}) {  // of CPU 1, where it ran 10 of its 20 of 50 ms
+    for (const uint16_t capacity : {uint16_t{1024}, uint16_t{512}}) {  // of CPU 1, where it ran 10 of its 20 of 50 ms
         build({{}});
         topo_.cap_orig = {1024, capacity};
         machine_.emplace(topo_, table_);

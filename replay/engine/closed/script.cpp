@@ -267,8 +267,8 @@ void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<
     Move move{m.ts[i], TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), why, s.last, kNone};
     if (s.last != kNone)
         move.next = std::exchange(script_.stims[s.last].moves, static_cast<uint32_t>(script_.moves.size()));
-    for (size_t i = script_.moves.size(); i > 0; --i) {
-        Move& before = script_.moves[i - 1];
+    for (size_t k = script_.moves.size(); k > 0; --k) {
+        Move& before = script_.moves[k - 1];
         if (before.orig != move.orig || before.dest != move.dest || move.ts - before.ts > kDetaches) break;
         before.ts = move.ts;
     }

@@ -222,9 +222,10 @@ class OpenLoop {
     /// 6.1 to 7.2 come out alike from 0.2 to 0.5.
     static constexpr double kListing = 0.4;
     void take(const Shape& s);
+    /// More than a second from the beginning: wakee_flips that nobody halved yet are due (0 is when they were).
     uint64_t jiffies(Ns ts) const {
         const Ns tick = 1'000'000'000 / opt_.hz;
-        return static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
+        return opt_.hz + 1 + static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
     }
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);

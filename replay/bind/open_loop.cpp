@@ -139,6 +139,7 @@ ReplayOptions read_options(const nb::dict& o) {
     if (o.contains("clock_offset")) r.clock_offset = nb::cast<Ns>(o["clock_offset"]);
     if (o.contains("exit_latency")) r.exit_latency = nb::cast<std::vector<std::vector<int32_t>>>(o["exit_latency"]);
     if (o.contains("energy_aware")) r.energy_aware = nb::cast<bool>(o["energy_aware"]);
+    if (o.contains("calls_seen")) r.calls_seen = nb::cast<bool>(o["calls_seen"]);
     if (r.hz < 1 || r.hz > 100'000) throw std::invalid_argument("hz must lie in 1..100000");
     return r;
 }
@@ -474,7 +475,7 @@ void bind_open_loop(nb::module_& m) {
              "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
              "tick_at (ns, "
              "when "
-             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, first_flips "
+             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, calls_seen, first_flips "
              "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
              "(per policy: stands for the recorded kernel), settle (ns, by CPU), log_inputs, panel (the one policy is "
              "asked "

@@ -141,6 +141,7 @@ struct ReplayOptions {
     Ns slice_latency = 6'000'000;
     Ns migration_cost = 500'000;
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
+    bool calls_seen = false;  ///< probes saw which wakeups reached placement
     bool energy_aware = false;  ///< wakeups may be placed by energy: such are left to the recording (policies.md A9)
     uint32_t inferred = 0;  ///< Input bits that this recording leaves to inference or to a model
     bool panel = false;  ///< one policy, asked under all of first_flips, both values of the flag and panel_scans
@@ -221,9 +222,13 @@ class OpenLoop {
   private:
     static constexpr Ns kNoEnd = -1;
     void take(const Shape& s);
+    /// Whether it is certain that nothing is searched for it: its waker puts it on the wake list of the CPU that it is
+    /// leaving (5.8).
+    bool listed_at_once(DecisionClass cls) const { return opt_.calls_seen && cls == DecisionClass::maybe_on_cpu; }
+    /// More than a second from the beginning: wakee_flips that nobody halved yet are due (0 is when they were).
     uint64_t jiffies(Ns ts) const {
         const Ns tick = 1'000'000'000 / opt_.hz;
-        return static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
+        return opt_.hz + 1 + static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
     }
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);

@@ -51,9 +51,6 @@ struct DecisionRow {
     bool low_confidence = false;
 };
 
-/// Whether nothing is searched for it: its waker puts it on the wake list of the CPU that it is leaving (5.8).
-inline bool listed_at_once(DecisionClass cls) { return cls == DecisionClass::maybe_on_cpu; }
-
 /// Whether the wakeup put the task on `chosen` (from then on not idle), given the state the model had it in.
 inline bool was_placed(DecisionClass cls, bool chosen_known, Machine::State before) {
     if (!chosen_known) return false;

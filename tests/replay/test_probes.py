@@ -199,11 +199,15 @@ def test_a_cpu_that_its_task_leaves_is_not_idle_where_that_is_on_its_wake_list()
     w.waking(52_000, 2, 9, 1, curr=11).wakeup(52_500, 1, 8, 1).wakeup(54_000, 1, 9, 1)
     decisions = w.decisions((6, 1))
     assert [r["class"] for r in decisions.rows()] == ["maybe_on_cpu", "stayed"]
-    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [10_000, 0, 0, 0]}
-    specs = [("oracle-idle", {})]
-    loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
-    loop.run(decisions.batches[0], None, decisions.parts[0])
-    assert int(loop.ledger(0)["outcome"][0][1]) & 1 == 0
+    for seen in (True, False):  # without probes it may as well have waited for the CPU's lock, and be placed then
+        options = {
+            "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [10_000, 0, 0, 0],
+            "calls_seen": seen,
+        }  # fmt: skip
+        specs = [("oracle-idle", {})]
+        loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+        loop.run(decisions.batches[0], None, decisions.parts[0])
+        assert bool(int(loop.ledger(0)["outcome"][0][1]) & 1) != seen
 
 
 def test_a_wakeup_is_decided_when_its_placement_ends() -> None:

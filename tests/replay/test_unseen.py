@@ -32,6 +32,7 @@ from rewake.replay.unseen import (
     between,
     fold_of,
     infer,
+    nothing,
     scan_values,
 )
 
@@ -198,6 +199,20 @@ def answers(recording: Recording, mode: str) -> list[list[int | None]]:
     if unseen.scan is not None:
         columns += [values.tolist() for values in unseen.scan]
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def test_a_hypothesis_is_the_same_alone_and_beside_another(folder: Path) -> None:
+    """Also where the recorder's clock has not reached the second after which flips are halved."""
+    recording = toy(0, folder)
+    n = sum(len(recording.read_part("decision", k, ("event_id",))["event_id"]) for k in range(recording.n_parts))
+    found = []
+    for first, which in (((FirstFlips(),), None), ((FirstFlips(16), FirstFlips()), np.ones(n, np.uint8))):
+        loop = Loop(recording, 0)
+        unseen = nothing(n)._replace(first_flips=first, flips=which)
+        engine = loop.engine(SPECS, False, SPECS[0], unseen.first_flips)
+        found.append([engine.ledger(k)["cpu"][0].tolist() for _ in loop.run([engine], False, unseen)
+                      for k in range(len(SPECS))])  # fmt: skip
+    assert found[0] == found[1]
 
 
 @cache

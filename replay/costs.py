@@ -21,6 +21,9 @@ Columns = dict[str, Array]
 ON_CPU = 5_000
 """A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
 
+TARGETS = 16
+"""As target_of() numbers them (engine/closed/costs.hpp)."""
+
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
 
@@ -271,7 +274,7 @@ def _search_ns(searches: Thinned, in_task: int) -> float:
     points: dict[int, list[tuple[int, float, int]]] = {}
     for rows in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(cells)) + 1):
         cell = int(cells[rows[0]]) if len(rows) else 0
-        if searches.seen.get(cell, 0) >= FEWEST_SEARCHES and cell >> 12 & 1 == in_task:
+        if searches.seen.get(cell, 0) >= FEWEST_SEARCHES and (cell >> 8) // TARGETS % 2 == in_task:
             at = (cell & 255, float(np.median(times[rows])), searches.seen[cell])
             points.setdefault(cell >> 8, []).append(at)
     for some in points.values():
@@ -289,7 +292,7 @@ class _Searches:
         """`searched`: Unseen.searched; `first`: number of the first decision."""
         self._searched, self._first = searched, first
         self._times = Thinned(1)
-        self._number, self._sum = np.zeros(256, np.int64), np.zeros(256, np.int64)
+        self._number, self._sum = np.zeros((2, 12 * TARGETS), np.int64)
         self.scanned = np.clip(searched, 0, 255).astype(np.uint8)
         """By decision, how many CPUs were examined: where no search comes to the recorded answer, as many as on
         average among its like. Complete when all rows were without()."""
@@ -298,18 +301,16 @@ class _Searches:
         """Which wakeups search; of which it is known how far; their group, and how far."""
         found = self._searched[columns["decision_id"] - self._first]
         to_idle, to_busy = (columns[f"is_{path}"].astype(np.bool_) for path in ("idle", "busy"))
-        group = ((to_busy * 3 + columns["relation"]) * 32 + columns["in_task"] * 16 + columns["target"]).astype(
-            np.uint8
-        )
+        group = to_busy * (6 * TARGETS) + _groups(columns)
         return to_idle | to_busy, found >= 0, group, np.clip(found, 0, 255).astype(np.uint8)
 
     def add(self, columns: Columns) -> None:
         ours, known, group, scanned = self._of(columns)
         told = ours & known
-        cell = group[told].astype(np.int64) << 8 | scanned[told]
+        cell = group[told] << 8 | scanned[told]
         self._times.add(cell, columns["queue_ns"][told].astype(np.int64)[:, np.newaxis])
-        self._number += np.bincount(group[told], minlength=256)
-        self._sum += np.bincount(group[told], scanned[told], minlength=256).astype(np.int64)
+        self._number += np.bincount(group[told], minlength=12 * TARGETS)
+        self._sum += np.bincount(group[told], scanned[told], minlength=12 * TARGETS).astype(np.int64)
 
     def per_cpu(self) -> tuple[float, float]:
         """What a search takes per CPU that it examines, from an interrupt and from a task, ns."""
@@ -359,8 +360,8 @@ class _Samples:
         """As the engine takes them (engine/closed/costs.hpp), and `odd`."""
         of, (run, queue, leave, _, odd) = self._rows.rows()
         return {
-            "path": (of >> 8).astype(np.uint8), "relation": (of >> 5 & 7).astype(np.uint8),
-            "in_task": (of >> 4 & 1).astype(np.bool_), "target": (of & 15).astype(np.uint8),
+            "path": (of >> 8).astype(np.uint8), "relation": ((of & 255) // (2 * TARGETS)).astype(np.uint8),
+            "in_task": (of // TARGETS % 2).astype(np.bool_), "target": (of % TARGETS).astype(np.uint8),
             "queue_ns": queue.copy(), "leave_ns": leave.copy(), "run_ns": run.copy(), "odd": odd.astype(np.bool_),
         }  # fmt: skip
 
@@ -375,7 +376,7 @@ class _Samples:
 
 def _groups(columns: Columns) -> Array:
     """The number of the wakeups that differ in nothing but their path."""
-    found: Array = columns["relation"].astype(np.int64) * 32 + columns["in_task"] * 16 + columns["target"]
+    found: Array = (columns["relation"].astype(np.int64) * 2 + columns["in_task"]) * TARGETS + columns["target"]
     return found
 
 

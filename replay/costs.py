@@ -15,8 +15,13 @@ from rewake.forms import ENUMS, Recording
 ON_CPU = 5_000
 """A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
 
+TARGETS = 32
+"""As target_of() numbers them (engine/closed/costs.hpp)."""
+
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
+
+_PLACED = [ENUMS["decision_class"].index(name) for name in ("moved", "stayed")]
 
 PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
 
@@ -34,6 +39,7 @@ WITH far AS (
         CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
         CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
             + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
+        d.class NOT IN ({placed}) AS bypassed,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
         d.chosen_cpu,
@@ -70,7 +76,7 @@ SELECT
     target + CASE
         WHEN NOT on_cpu THEN state
         ELSE CASE WHEN chosen_idle OR (from_idle AND here) THEN 0 ELSE 1 END + CASE WHEN to_leave > 0 THEN 1 ELSE 0 END
-    END AS target,
+    END + CASE WHEN bypassed AND NOT (on_cpu AND (chosen_idle OR (from_idle AND here))) THEN 16 ELSE 0 END AS target,
     CASE WHEN on_cpu THEN greatest(queue_ns, to_leave) ELSE queue_ns END AS queue_ns,
     CASE WHEN on_cpu THEN to_leave ELSE 0 END AS leave_ns, run_ns, chosen_cpu, waker_cpu,
     NOT here OR NOT from_idle OR joined AS late,
@@ -204,7 +210,7 @@ def _luck(columns: Mapping[str, npt.NDArray[Any]], first: int, n: int) -> dict[s
     """By decision, from number `first` on: the ranks of its costs among their like, in [0, 1); -1 where it has none.
     Where it is late, as if it had run as soon as most."""
     luck = {"luck": np.full(n, -1, np.float32), "luck_preempt": np.full(n, -1, np.float32)}
-    groups = columns["relation"] * 32 + columns["in_task"] * 16 + columns["target"]
+    groups = (columns["relation"] * 2 + columns["in_task"]) * TARGETS + columns["target"]
     for path in PATHS:
         used = _samples(columns, path)
         chosen = np.flatnonzero(used)
@@ -261,10 +267,10 @@ def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: _engine.In
     columns["run_ns"] = columns["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
 
 
-def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[np.uint8], group: npt.NDArray[np.uint8]) -> float:
+def _search_ns(queue: npt.NDArray[Any], scanned: npt.NDArray[np.uint8], group: npt.NDArray[np.uint16]) -> float:
     """What a search takes per CPU that it examines: slope of the medians of the time until the wakee is queued, over
     groups of wakeups that differ in nothing else."""
-    cell = group.astype(np.uint16) << 8 | scanned
+    cell = group.astype(np.uint32) << 8 | scanned
     order = np.argsort(cell, kind="stable")
     above = below = 0.0
     points: dict[int, list[tuple[int, float, int]]] = {}
@@ -291,14 +297,14 @@ def _without_searches(
     ours, known = to_idle | to_busy, searched[at] >= 0
     scanned = np.clip(searched[at], 0, 255).astype(np.uint8)
     context = columns["in_task"].astype(np.intp)
-    group = ((to_busy * 3 + columns["relation"]) * 32 + context * 16 + columns["target"]).astype(np.uint8)
+    group = (((to_busy * 3 + columns["relation"]) * 2 + context) * TARGETS + columns["target"]).astype(np.uint16)
     told = ours & known
     per_cpu = [
         _search_ns(columns["queue_ns"][rows], scanned[rows], group[rows])
         for rows in (np.flatnonzero(told & (context == k)) for k in (0, 1))
     ]
-    number = np.bincount(group[told], minlength=256)
-    mean = np.bincount(group[told], scanned[told], minlength=256) / np.maximum(number, 1)
+    number = np.bincount(group[told], minlength=12 * TARGETS)
+    mean = np.bincount(group[told], scanned[told], minlength=12 * TARGETS) / np.maximum(number, 1)
     scanned = np.where(known, scanned, np.round(mean).astype(np.uint8)[group])
     out = np.clip(searched, 0, 255).astype(np.uint8)
     out[at[ours]] = scanned[ours]
@@ -330,7 +336,11 @@ def costs(
     """`is_odd`: of times; `searched`: Unseen.searched."""
     con = recording.connect(("decision", "switch", "cpu"))
     try:
-        found = con.execute(_COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU))
+        found = con.execute(
+            _COSTS.format(
+                cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU, placed=", ".join(map(str, _PLACED))
+            )
+        )
         rows = found.fetchnumpy()
     finally:
         con.close()

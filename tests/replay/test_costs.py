@@ -55,8 +55,8 @@ def test_devices_and_what_lasts(recording: Interrupted, handled: int) -> None:
 
 
 def searches(per_cpu: int, n: int = 600) -> dict[str, np.ndarray[Any, Any]]:
-    """Wakeups of two groups, each with a cost of its own and every eleventh far above it. All but every seventh came to the
-    recorded answer."""
+    """Wakeups of two groups, each with a cost of its own and every eleventh far above it. All but every seventh
+    came to the recorded answer."""
     k = np.arange(n)
     scanned, group = k % 5, k // 5 % 2
     queue = 3000 + 1500 * group + per_cpu * scanned + np.where(k % 11 == 10, 40_000, k % 3)

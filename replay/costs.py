@@ -21,11 +21,13 @@ Columns = dict[str, Array]
 ON_CPU = 5_000
 """A task that is woken so soon after its switch-out, or before it, may be on its CPU still, ns (kOnCpu)."""
 
-TARGETS = 16
+TARGETS = 32
 """As target_of() numbers them (engine/closed/costs.hpp)."""
 
 PREEMPT_LIMIT = 200_000
 """A task that took the CPU from another after a longer wait than this was let on by a tick, not by its wakeup, ns."""
+
+_PLACED = [ENUMS["decision_class"].index(name) for name in ("moved", "stayed")]
 
 PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
 
@@ -43,6 +45,7 @@ WITH far AS (
         CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
         CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
             + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
+        d.class NOT IN ({placed}) AS bypassed,
         d.wakeup_ns AS queue_ns,
         d.latency_ns - d.wakeup_ns AS run_ns,
         d.chosen_cpu,
@@ -79,7 +82,7 @@ SELECT
     target + CASE
         WHEN NOT on_cpu THEN state
         ELSE CASE WHEN chosen_idle OR (from_idle AND here) THEN 0 ELSE 1 END + CASE WHEN to_leave > 0 THEN 1 ELSE 0 END
-    END AS target,
+    END + CASE WHEN bypassed AND NOT (on_cpu AND (chosen_idle OR (from_idle AND here))) THEN 16 ELSE 0 END AS target,
     CASE WHEN on_cpu THEN greatest(queue_ns, to_leave) ELSE queue_ns END AS queue_ns,
     CASE WHEN on_cpu THEN to_leave ELSE 0 END AS leave_ns, run_ns, chosen_cpu, waker_cpu,
     NOT here OR NOT from_idle OR joined AS late,
@@ -386,7 +389,8 @@ class _Wakeups:
     def __init__(self, recording: Recording, handlers: _engine.Interrupts) -> None:
         self._handlers = handlers
         self._con = recording.connect(("decision", "switch", "cpu"))
-        asked = _COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU)
+        placed = ", ".join(map(str, _PLACED))
+        asked = _COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU, placed=placed)
         sparingly(lambda: self._con.execute(f"CREATE OR REPLACE TEMP TABLE wakeup_costs AS {asked}").fetchall())
         row = self._con.execute("SELECT count(*) FROM wakeup_costs").fetchone()
         assert row is not None

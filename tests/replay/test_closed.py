@@ -92,6 +92,22 @@ def test_a_wakeup_ahead_of_its_sleeper_is_what_it_was_in_the_recording(
     assert result["woken"]["ts_ns"].tolist() == [t - w for t, w in zip(ran, latency, strict=True)]
 
 
+def test_a_reader_goes_where_the_wakeup_sends_it_that_ends_its_sleep() -> None:
+    """Tasks 5 to 7 wake task 4. Costs make 7 so late that 5 comes first: 4 goes where it went when 5 woke it."""
+    w = World(4, 8)
+    w.runs(0, 1, 1, 5).runs(0, 2, 2, 6).runs(0, 3, 3, 7).runs(50_000, 3, 7, 3)
+    w.waking(100_000, 3, 7, 3, 3, ctx="hardirq").wakeup(101_000, 3, 7, 3).runs(103_000, 3, 3, 7)
+    w.waking(110_000, 3, 4, 0, 7).wakeup(111_000, 0, 4, 0).runs(113_000, 0, 0, 4).runs(123_000, 0, 4, 0)
+    w.waking(140_000, 1, 4, 0, 5).migrate(140_500, 1, 4, 0, 1, curr=5).wakeup(141_000, 1, 4, 1, curr=5)
+    w.runs(143_000, 1, 5, 4, state="R").runs(153_000, 1, 4, 5)
+    w.waking(200_000, 2, 4, 1, 6).migrate(200_500, 2, 4, 1, 0, curr=6).wakeup(201_000, 0, 4, 0).runs(203_000, 0, 0, 4)
+    w.runs(213_000, 0, 4, 0)
+    late = COSTS | {"queue_ns": np.where(COSTS["path"] == 0, 60_000, COSTS["queue_ns"])}
+    (result,), _ = simulate(w, (0, 0, 220_000, 250_000), "pinned", costs=late)
+    of_4 = result["woken"]["task"] == 4
+    assert [result["woken"][k][of_4][0] for k in ("ts_ns", "cpu")] == [140_000, 1]
+
+
 def test_waker_policy_stacks_the_pair_and_is_counted() -> None:
     (result,), _ = simulate(ping_pong(), (0, 0, 400_000, 440_000), "waker")
     assert result["broken"] == 0

@@ -6,8 +6,9 @@
 namespace rewake::closed {
 
 Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
-    // How many groups are one group of each level, ever wider.
-    constexpr std::array<size_t, 4> kJoined = {1, kTargets, kTargets * kContexts, kTargets * kContexts * kRelations};
+    // How many groups are one group of each level, ever wider; whether placement was asked makes more than what the target is.
+    constexpr std::array<size_t, 5> kJoined = {1, kTargets / 2, kTargets, kTargets * kContexts,
+                                               kTargets * kContexts * kRelations};
     std::array<std::vector<size_t>, kJoined.size()> counts, place;
     for (size_t level = 0; level < kJoined.size(); ++level)
         counts[level].resize(of_.size() / kJoined[level]), place[level].resize(counts[level].size(), kNowhere);

@@ -21,13 +21,13 @@ enum class Path : uint8_t {
     fork,  ///< as idle, of a new task
     on_cpu,  ///< as idle, of a task that had not quite left the CPU that it goes back to
 };
-inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kTargets = 16;
+inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kTargets = 32;
 
 /// What the target is to the wakee: `state` the cpuidle state of an idle CPU plus one, at most 3 (0: not known), where the wakee
 /// has not quite left it 1 if it was woken before its switch-out, plus 1 if the CPU runs another; slower than three quarters of
-/// the biggest; another CPU than the previous one.
-constexpr uint8_t target_of(uint32_t state, int capacity, bool moves) {
-    return static_cast<uint8_t>((state < 3 ? state : 3) | (capacity < 768) << 2 | moves << 3);
+/// the biggest; another CPU than the previous one; `bypassed`: placement was not asked (or may not have been).
+constexpr uint8_t target_of(uint32_t state, int capacity, bool moves, bool bypassed) {
+    return static_cast<uint8_t>((state < 3 ? state : 3) | (capacity < 768) << 2 | moves << 3 | bypassed << 4);
 }
 
 struct Cost {

@@ -174,7 +174,7 @@ bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) 
     if (next.kind != Op::Kind::block || t.left > kOnCpu * topo_.cap_orig[t.cpu.v]) return false;
     if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))
         return false;
-    t.race = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+    t.race = t.race_by = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
     t.race_late =
         !opt_.pinned && t.left > kLeaves * topo_.cap_orig[t.cpu.v];  // it has not begun to: woken as soon as it does
     return true;
@@ -205,7 +205,7 @@ void Simulation::give(TaskId client, Cpu from, TaskId server) {
     t.client_of = kNone;
     if (t.state == Task::State::running) settle(t.cpu);
     if (t.state == Task::State::running && awaits(t, server) && t.left <= kLeaves * topo_.cap_orig[t.cpu.v])
-        t.race = t.script->ops[t.pos].arg, t.race_waker = from, t.race_curr = server, t.race_at = now_;
+        t.race = t.race_by = t.script->ops[t.pos].arg, t.race_waker = from, t.race_curr = server, t.race_at = now_;
     else
         t.answered = true;
 }

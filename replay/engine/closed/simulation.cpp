@@ -295,7 +295,7 @@ void Simulation::act(Cpu c) {
                     t.tokens.erase(t.tokens.begin());
                     if (counted()) ++out_.early;
                     if (now_ - early.at > kKept) break;
-                    t.race = op.arg, t.race_late = true;
+                    t.race = op.arg, t.race_by = early.stim, t.race_late = true;
                     t.race_waker = tasks_[early.curr.v].cpu, t.race_curr = early.curr, t.race_at = now_;
                     return sleep(c, op.arg, kSleeps);
                 }
@@ -303,7 +303,7 @@ void Simulation::act(Cpu c) {
                     if (counted()) ++out_.early;
                     const Stim& s = script_.stims[op.arg];
                     if (s.source != Stim::Source::task || now_ - fired_at_[op.arg] > kKept) break;
-                    t.race = op.arg, t.race_late = true;
+                    t.race = t.race_by = op.arg, t.race_late = true;
                     t.race_waker = tasks_[s.curr.v].cpu, t.race_curr = s.curr, t.race_at = now_;
                 }
                 return sleep(c, op.arg, kSleeps);
@@ -354,9 +354,9 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
 void Simulation::slept(TaskId id) {
     Task& t = tasks_[id.v];
     if (t.race == kNone || t.race != t.waits_for) return;
-    const uint32_t stim = std::exchange(t.race, kNone);
+    t.race = kNone;
     const Meets meets = std::exchange(t.race_late, false) ? Meets::late : Meets::leaving;
-    wake(stim, t.race_waker, t.race_curr, t.race_at, meets, t.race_stays);
+    wake(t.race_by, t.race_waker, t.race_curr, t.race_at, meets, t.race_stays);
 }
 
 /// A pull to `c` is over: whoever it brought runs.
@@ -507,12 +507,13 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     if (takes_any(t, stim)) {
         if (t.pace.first > 0) return message(s, waker, curr);
         if (t.state == Task::State::asleep && takes_any(t, t.waits_for)) {
-            if (!leaving(s.p) || t.race == kNone) return wake(t.waits_for, waker, curr);
+            if (!leaving(s.p) || t.race == kNone) return wake(stim, waker, curr);
         } else if (t.state == Task::State::running && t.pos < t.script->ops.size() &&
                    takes_any(t, t.script->ops[t.pos].arg) && about_to_sleep(t, t.script->ops[t.pos].arg, waker, curr)) {
+            t.race_by = stim;
             return;
         }
-        t.tokens.push_back({now_, curr});
+        t.tokens.push_back({now_, curr, stim});
         return;
     }
     if (t.state == Task::State::asleep && t.waits_for == stim) return wake(stim, waker, curr);
@@ -544,7 +545,8 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
     if (leaving(p)) {
         if (t.race != kNone) return;
         if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], p);
-        t.race = stim, t.race_late = false, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+        t.race = t.waits_for, t.race_by = stim, t.race_late = false;
+        t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
         t.race_stays = stays(waker, t.cpu);
         return;
     }
@@ -595,13 +597,11 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
                                                                  : Relation::cross_llc;
     const bool as_early = meets == Meets::late && s.early;
     const bool still = meets == Meets::late ? as_early : meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
-    const Path path = fork                                     ? Path::fork
-                      : idle_target && still && chosen == prev ? Path::on_cpu
-                      : idle_target                            ? Path::idle
-                                                               : Path::busy;
+    const bool back = still && chosen == prev;
+    const Path path = fork ? Path::fork : idle_target && back ? Path::on_cpu : idle_target ? Path::idle : Path::busy;
     const bool raced = since < now_ || as_early;
-    const uint32_t known = still && chosen == prev ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
-    t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev);
+    const uint32_t known = back ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
+    t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev, !placed && path != Path::on_cpu);
     t.luck = draw(s, s.luck.arrival, 1);
     t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;

@@ -202,6 +202,7 @@ class Simulation {
     struct Token {
         Ns at = 0;
         TaskId curr{};
+        uint32_t stim = kNone;
     };
     static constexpr size_t kNoSample = static_cast<size_t>(-1);
     /// What every action and switch looks at lies together: with many tasks what a wakeup waits for is memory.
@@ -213,7 +214,8 @@ class Simulation {
         int64_t passed = 0;  ///< work of the actions that it has come to
         int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         uint32_t waits_for = kNone;
-        uint32_t race = kNone;  ///< wakeup that came while it was about to sleep
+        uint32_t race = kNone;  ///< what its sleep waits for, which came while it was about to sleep
+        uint32_t race_by = kNone;  ///< the wakeup that came: of a shared one any that does
         Cpu cpu{};
         int16_t prio = 120;
         State state = State::asleep;

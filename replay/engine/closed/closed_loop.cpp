@@ -421,11 +421,11 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
             topo_.words, [&](int k) { return fair_.crowded().w[k]; },
             [&](Cpu other) {
                 if (other == c || fair_.size(other) < 2) return false;
-                if (!may_pull(c, other)) return false;
                 for (TaskId t : fair_.queue(other)) {
                     if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
                     if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
-                    (topo_.share_cache(other, c) ? near : far) = true;
+                    bool& seen = topo_.share_cache(other, c) ? near : far;
+                    seen = seen || may_pull(c, other);
                     break;
                 }
                 return near;

@@ -252,14 +252,19 @@ def test_handlers_that_cannot_be_are_refused() -> None:
 
 
 def test_a_hint_keeps_a_task_in_its_llc_while_that_has_no_more_tasks_than_cpus() -> None:
-    """Two tasks on CPU 0 of the LLC of CPUs 0 and 1; CPU 2 of the other LLC goes idle, and may pull one."""
-    w = World(4, 9, llcs=2).runs(0, 0, 0, 4).runs(0, 2, 2, 6).runs(1_000, 0, 4, 5, "R")
-    w.runs(700_000, 2, 6, 2).runs(900_000, 0, 5, 4).runs(950_000, 0, 4, 0)
-    more = World(4, 9, llcs=2).runs(0, 0, 0, 7)
-    more.runs(0, 1, 1, 8).runs(0, 2, 2, 6).runs(500, 0, 7, 4, "R").runs(1_000, 0, 4, 5, "R")
-    more.runs(700_000, 2, 6, 2).runs(900_000, 0, 5, 4).runs(950_000, 0, 4, 7)
-    more.runs(980_000, 0, 7, 0).runs(980_000, 1, 8, 1)
-    for world, expected in ((w, [True, False, True]), (more, [True, True, True])):
+    """Two tasks on CPU 0 of the LLC of CPUs 0 to 3, and two on others of it, or three; CPU 4 of the other LLC goes
+    idle, and may pull one."""
+
+    def crowded(others: int) -> World:
+        w = World(8, 14, llcs=2).runs(0, 0, 0, 8).runs(0, 4, 4, 10)
+        for cpu in range(1, 1 + others):
+            w.runs(0, cpu, cpu, 10 + cpu)
+        w.runs(1_000, 0, 8, 9, "R").runs(700_000, 4, 10, 4).runs(900_000, 0, 9, 8).runs(950_000, 0, 8, 0)
+        for cpu in range(1, 1 + others):
+            w.runs(999_000, cpu, 10 + cpu, cpu)
+        return w
+
+    for world, expected in ((crowded(2), [True, False, True]), (crowded(3), [True, True, True])):
         hints = [("userspace-hints", {"hint": str(hint)}) for hint in (0, 8, 2)]
         results, _ = simulate(world, (2_000, 2_000, 990_000, 1_000_000), *hints, balance="recorded-rate")
         assert [r["newidle_moves"] > 0 for r in results] == expected

@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "replay/engine/closed/imbalance.hpp"
+
 namespace rewake::closed {
 
 ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms,
@@ -401,6 +403,14 @@ void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
         fair_.learn_preempted(r.curr, r.woken, r.behind);
 }
 
+/// `to` goes idle: on some level that holds both.
+bool ClosedLoop::may_pull(Cpu to, Cpu from) const {
+    return std::ranges::any_of(topo_.stack[to.v], [&](int level) {
+        const Domain& d = topo_.domains[static_cast<size_t>(level)];
+        return d.load_balance && d.span.test(from) && Imbalance(machine_.view(), d, to, true).may_pull(from);
+    });
+}
+
 void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
     if (e == Event::migrate) {
         if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
@@ -428,7 +438,8 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
                 for (TaskId t : fair_.queue(other)) {
                     if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
                     if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
-                    (topo_.share_cache(other, c) ? near : far) = true;
+                    bool& seen = topo_.share_cache(other, c) ? near : far;
+                    seen = seen || may_pull(c, other);
                     break;
                 }
                 return near;

@@ -97,6 +97,7 @@ class ClosedLoop {
     void follow_interrupts(const Batch& b, Event e, size_t i);
     void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
+    bool may_pull(Cpu to, Cpu from) const;
     void follow_limits(Ns ts);
 
     /// The first wakeup onto a busy CPU since it last switched.

@@ -2,6 +2,7 @@
 // Where simulated tasks go: the policy's decisions at wakeups, and load balancing between them.
 #include <algorithm>
 
+#include "replay/engine/closed/imbalance.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 
@@ -158,6 +159,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
     if (machine_.view().nr[to.v] == 0) most = 1;
+    Imbalance groups(machine_.view(), d, to, newidle);
     const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
     const auto searched = [&](int i) {
         const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i]);
@@ -166,6 +168,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     for_each_cpu(d.first_word, d.end_word, searched, [&](Cpu c) {
         if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
         if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
+        if (!groups.may_pull(c)) return false;
         for (TaskId id : fair_.queue(c)) {
             if (!may_pull(id, c, to, hot)) continue;
             best = id;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/imbalance.hpp"
+
+#include <algorithm>
+
+namespace rewake::closed {
+
+Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
+    Sum s;
+    for_each_cpu(
+        level_.first_word, level_.end_word, [&](int i) { return group.w[i]; },
+        [&](Cpu c) {
+            const int nr = c == to_ && idle_ ? 0 : view_.nr[c.v];
+            ++s.cpus;
+            s.idle += nr == 0;
+            s.tasks += nr;
+            return false;
+        });
+    return s;
+}
+
+const CpuMask* Imbalance::group(Cpu c) const {
+    const auto at = std::ranges::find_if(level_.groups, [c](const CpuMask& g) { return g.test(c); });
+    return at == level_.groups.end() ? nullptr : &*at;
+}
+
+bool Imbalance::busier(const Sum& there) const {
+    if (there.overloaded()) return !here_->overloaded() || here_->tasks * there.cpus < there.tasks * here_->cpus;
+    return idle_ && !here_->overloaded() && here_->idle > there.idle + 1;
+}
+
+bool Imbalance::may_pull(Cpu from) {
+    if (!here_) {
+        own_ = group(to_);
+        here_ = own_ ? sum(*own_) : Sum{};
+    }
+    if (!own_ || own_->test(from) || yes_.test(from)) return true;
+    if (no_.test(from)) return false;
+    const CpuMask* other = group(from);
+    if (!other) return true;
+    const bool may = busier(sum(*other));
+    for (int i = level_.first_word; i < level_.end_word; ++i) (may ? yes_ : no_).w[i] |= other->w[i];
+    return may;
+}
+
+}  // namespace rewake::closed

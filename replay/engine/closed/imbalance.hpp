@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// From which groups of a domain a CPU may pull (find_busiest_group(), 6.1), by how many tasks run and wait in them.
+#pragma once
+
+#include <optional>
+
+#include "replay/model/view.hpp"
+
+namespace rewake::closed {
+
+/// For pulls of `to` on one level, at one moment.
+class Imbalance {
+  public:
+    /// `newidle`: it is about to go idle.
+    Imbalance(const View& v, const Domain& level, Cpu to, bool newidle)
+        : view_(v), level_(level), to_(to), idle_(newidle || v.nr[to.v] == 0) {}
+    /// `from` is in its own group; or in one that has more tasks than CPUs, and more for each than its own; or, where `to` is
+    /// idle and nobody waits for want of a CPU, in one that has at least two idle CPUs less than its own.
+    bool may_pull(Cpu from);
+
+  private:
+    struct Sum {
+        int cpus = 0, idle = 0, tasks = 0;
+        bool overloaded() const { return tasks > cpus; }
+    };
+    Sum sum(const CpuMask& group) const;
+    const CpuMask* group(Cpu c) const;
+    bool busier(const Sum& there) const;
+    const View& view_;
+    const Domain& level_;
+    Cpu to_;
+    bool idle_;
+    const CpuMask* own_ = nullptr;
+    std::optional<Sum> here_;
+    CpuMask yes_, no_;  ///< of groups that were asked about
+};
+
+}  // namespace rewake::closed

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Who pulls from whom, by the tasks and idle CPUs of both groups.
+#include "replay/engine/closed/imbalance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tests/replay/policies_machine.hpp"
+
+namespace rewake::closed {
+namespace {
+
+using test::cpu;
+
+/// Two LLCs of four CPUs.
+class BusyGroups : public testing::Test {
+  protected:
+    BusyGroups() : topo_(test::machine(8, false, 4)) {
+        topo_.finish();
+        view_.topo = &topo_;
+    }
+    const Domain& level(const char* name) const {
+        return *std::ranges::find_if(topo_.domains, [&](const Domain& d) { return d.name == name; });
+    }
+    bool may_pull(const char* name, std::vector<int32_t> nr, int to, int from, bool newidle = false) {
+        view_.nr = std::move(nr);
+        Imbalance groups(view_, level(name), cpu(to), newidle);
+        const bool may = groups.may_pull(cpu(from));
+        EXPECT_EQ(groups.may_pull(cpu(from)), may) << "as remembered";
+        return may;
+    }
+    Topology topo_;
+    View view_;
+};
+
+TEST_F(BusyGroups, FromOneWithMoreTasksThanCpus) {
+    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4));
+    EXPECT_TRUE(may_pull("PKG", {0, 3, 1, 1, 3, 1, 1, 1}, 0, 4)) << "five for four CPUs, six for four";
+    EXPECT_FALSE(may_pull("PKG", {0, 3, 2, 1, 3, 1, 1, 1}, 0, 4)) << "its own has as many";
+    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 3, 1, 1, 1}, 0, 4)) << "a busy CPU does, too";
+}
+
+TEST_F(BusyGroups, FromOneWithTwoIdleCpusLess) {
+    EXPECT_TRUE(may_pull("PKG", {0, 0, 0, 1, 2, 1, 0, 1}, 0, 4));
+    EXPECT_FALSE(may_pull("PKG", {0, 0, 1, 1, 2, 1, 0, 1}, 0, 4));
+    EXPECT_FALSE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4)) << "only an idle CPU does";
+    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true)) << "or one that goes idle";
+    EXPECT_FALSE(may_pull("PKG", {0, 4, 1, 1, 2, 0, 0, 0}, 0, 4)) << "its own is the crowded one";
+}
+
+TEST_F(BusyGroups, WithinItsOwnFromAnybody) {
+    EXPECT_TRUE(may_pull("PKG", {0, 2, 0, 0, 0, 0, 0, 0}, 0, 1));
+    EXPECT_TRUE(may_pull("MC", {0, 2, 0, 0, 0, 0, 0, 0}, 0, 1)) << "groups of one CPU";
+}
+
+}  // namespace
+}  // namespace rewake::closed

@@ -33,8 +33,8 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       fair_(queues),
       policy_(policy),
       costs_(costs),
-      leaves_kernel_(costs.draw(Path::busy, Relation::same_cpu, true, target_of(0, 1024, true), 0.5).queue +
-                     costs.draw(Path::preempt, Relation::same_cpu, true, target_of(0, 1024, true), 0.5).run),
+      leaves_kernel_(costs.draw(Path::busy, Relation::same_cpu, true, target_of(0, 1024, true, false), 0.5).queue +
+                     costs.draw(Path::preempt, Relation::same_cpu, true, target_of(0, 1024, true, false), 0.5).run),
       opt_(options),
       any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
       events_(planned),

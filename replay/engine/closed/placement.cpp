@@ -246,16 +246,6 @@ bool Simulation::new_idle(Cpu c) {
     return true;
 }
 
-/// Of a group of CPUs one pulls from other groups: the first that is idle, else the first (should_we_balance()).
-bool Simulation::balances_for(Cpu c, const CpuMask& group) const {
-    CpuMask idle_ones;
-    for (int i = 0; i < topo_.words; ++i) idle_ones.w[i] = group.w[i] & machine_.view().avail.w[i];
-    const CpuMask& of = idle_ones.any(topo_.words) ? idle_ones : group;
-    Cpu first = c;
-    for_each_cpu(topo_.words, [&](int i) { return of.w[i]; }, [&](Cpu x) { return first = x, true; });
-    return first == c;
-}
-
 /// At a tick: each CPU evens out the numbers of tasks on the levels whose interval is over (rebalance_domains()): so many ms as
 /// the level has CPUs, up to twice that while there is nothing to do, and 16 times longer on busy CPUs.
 void Simulation::periodic() {
@@ -273,7 +263,6 @@ void Simulation::periodic() {
             CpuState::Balancing& b = cpu.balancing[k];
             const bool still_idle = was_idle && !more;
             if (!d.load_balance || now_ < b.last + b.interval * (still_idle ? 1 : 16)) continue;
-            if (k > 0 && !balances_for(c, topo_.domains[static_cast<size_t>(topo_.stack[i][k - 1])].span)) continue;
             const int tries = d.numa ? 2 : k > 0;  // sched_domain::cache_nice_tries
             const bool hot = b.failed > tries;
             if (const TaskId id = pull(c, level, false, hot); id.v != kNone) {

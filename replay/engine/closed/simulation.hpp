@@ -337,7 +337,6 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
-    bool balances_for(Cpu c, const CpuMask& group) const;
     bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
     int imbalance(Cpu to, Cpu from, const Domain& d) const;
     void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);

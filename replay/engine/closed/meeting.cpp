@@ -127,16 +127,9 @@ class Group {
             out, [](const Missing& a, const Missing& b) { return a.op != b.op ? a.op < b.op : a.done < b.done; });
         return out;
     }
-    /// A wakeup that the recording does not have.
     uint32_t hidden(uint32_t like, TaskId p) {
-        Stim m = script_.stims[like];
+        Stim m = unseen(script_.stims[like]);
         m.p = p;
-        m.hidden = m.ends = true;
-        m.decision = -1;
-        m.cls = DecisionClass::stayed;
-        m.chosen_known = m.joined = false;
-        m.luck = {};
-        m.moves = kNone;
         script_.stims.push_back(m);
         return static_cast<uint32_t>(script_.stims.size() - 1);
     }

@@ -115,15 +115,9 @@ class Messages {
             const std::vector<Stretch>& ran = stretches_[s.v];
             auto k = std::ranges::upper_bound(ran, sent, {}, &Stretch::from);
             if (k == ran.begin() || (--k)->to < sent) continue;
-            Stim m = script_.stims[woken];
+            Stim m = unseen(script_.stims[woken]);
             m.curr = s;
             m.ts = sent;
-            m.hidden = true;
-            m.decision = -1;
-            m.cls = DecisionClass::stayed;
-            m.chosen_known = m.joined = false;
-            m.luck = {};
-            m.moves = kNone;
             script_.stims.push_back(m);
             added_[script_.of[reader.v]].push_back(in);
             added_[script_.of[s.v]].push_back(

@@ -74,6 +74,18 @@ struct alignas(64) Stim {
 };
 static_assert(sizeof(Stim) == 64);
 
+/// One like `seen` that the recording does not show.
+inline Stim unseen(const Stim& seen) {
+    Stim out = seen;
+    out.hidden = out.ends = true;
+    out.decision = -1;
+    out.cls = DecisionClass::stayed;
+    out.chosen_known = out.joined = false;
+    out.luck = {};
+    out.moves = kNone;
+    return out;
+}
+
 /// A recorded migration that no wakeup, fork or exec made.
 struct Move {
     Ns ts = 0;  ///< of those that balancing made together, of the last one: they are put on the other queue then

@@ -209,7 +209,9 @@ class Loop:
             "calls_seen": seen is not None,
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": search,
-            "listing": list(zip(*wake_lists.listing(recording, n_cpus, search), strict=True)),
+            "listing": list(
+                zip(*wake_lists.listing(recording, n_cpus, search, probes=self.truth is not None), strict=True)
+            ),
             "clearing": self._clearing,
             "shapes": hotplug.shapes(hotplug.away(recording)),
         }

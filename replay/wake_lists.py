@@ -41,16 +41,16 @@ def seen_empty(source: Source) -> bool:
     return (0, 0) < kernel_version(source.manifest.get("kernel")) < (6, 2)
 
 
-def listing(source: Recording, n_cpus: int, search: list[int]) -> tuple[list[int], list[int]]:
+def listing(source: Recording, n_cpus: int, search: list[int], *, probes: bool) -> tuple[list[int], list[int]]:
     """Until a task is on the wake list of the CPU that it is to go to, ns, by the waker's CPU: from sched_migrate_task
     and, of one that stays, from the end of its search.
 
     From events the first is _LISTED of `search`, the time of a search that moves a task; one that does not is shorter,
-    and that makes up for the second. Probes see a search end, and what they saw from there to sched_migrate_task takes
-    as long as either.
+    and that makes up for the second. `probes`: they see a search end, and what they saw from there to
+    sched_migrate_task takes as long as either.
     """
     took = [np.empty((2, 0), np.int64)]
-    for k in range(source.n_parts):
+    for k in range(source.n_parts if probes else 0):
         ends: Any = source.read_part("probe", k, ("id", "ts_ns", "cpu", "phase"))
         if not len(ends["id"]):
             continue

@@ -206,7 +206,7 @@ class Loop:
             "migration_cost": int(cost) if cost is not None else 500_000,
             "inferred": _inferred(recording, self.recorded.topology_known),
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
-            "calls_seen": seen is not None,
+            "calls_seen": self.truth is not None,
             "energy_aware": recording.manifest.get("energy_aware") is True,
             "settle": search,
             "listing": list(

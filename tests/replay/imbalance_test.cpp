@@ -32,6 +32,10 @@ class BusyGroups : public testing::Test {
         EXPECT_EQ(groups.may_pull(cpu(from)), may) << "as remembered";
         return may;
     }
+    int tasks(const char* name, std::vector<int32_t> nr, int to, int from) {
+        view_.nr = std::move(nr);
+        return Imbalance(view_, level(name), cpu(to), false).tasks(cpu(from));
+    }
     Topology topo_;
     View view_;
 };
@@ -54,6 +58,13 @@ TEST_F(BusyGroups, FromOneWithTwoIdleCpusLess) {
 TEST_F(BusyGroups, WithinItsOwnFromAnybody) {
     EXPECT_TRUE(may_pull("PKG", {0, 2, 0, 0, 0, 0, 0, 0}, 0, 1));
     EXPECT_TRUE(may_pull("MC", {0, 2, 0, 0, 0, 0, 0, 0}, 0, 1)) << "groups of one CPU";
+}
+
+TEST_F(BusyGroups, AnIdleCpuTakesHalfABusyOneUpToTheMean) {
+    EXPECT_EQ(tasks("MC", {0, 7, 1, 1, 0, 0, 0, 0}, 0, 1), 3);
+    EXPECT_EQ(tasks("MC", {0, 1, 1, 1, 0, 0, 0, 0}, 0, 1), 1) << "one at the least";
+    EXPECT_EQ(tasks("MC", {1, 9, 1, 1, 0, 0, 0, 0}, 0, 1), 2) << "three for each";
+    EXPECT_EQ(tasks("PKG", {1, 9, 1, 1, 9, 1, 1, 1}, 0, 4), 2);
 }
 
 }  // namespace

@@ -141,6 +141,17 @@ class Loads : public testing::Test {
         s.prev_state = &code, s.next_task = &next, s.next_prio = &prio;
         machine_->on_switch(s, 0);
     }
+    /// CPU 0 runs task 4, CPU 1 goes idle at 2 ms.
+    void one_goes_idle() {
+        runs(kMs, 0, 0, 4);
+        runs(kMs, 1, 1, 5);
+        runs(2 * kMs, 1, 5, 1);
+    }
+    /// Whether CPU 1 looks idle so long after that.
+    bool idle_after(Ns ns) {
+        machine_->advance(2 * kMs + ns, Cpu(1), Cpu(0));
+        return machine_->view().avail.test(Cpu(1));
+    }
     int64_t load(int cpu, LoadKind kind) {
         machine_->select_load(kind);
         return machine_->view().load[static_cast<size_t>(cpu)];
@@ -378,13 +389,7 @@ TEST_F(Loads, AnIdleCpuIsBusyWithAWakeListButNotWhileTheWakerQueues) {
 TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
     build({1024, 1024});
     machine_->set_listing({{2'000, 500}, {}});
-    runs(kMs, 0, 0, 4);
-    runs(kMs, 1, 1, 5);
-    runs(2 * kMs, 1, 5, 1);
-    const auto idle_after = [&](Ns ns) {
-        machine_->advance(2 * kMs + ns, Cpu(1), Cpu(0));
-        return machine_->view().avail.test(Cpu(1));
-    };
+    one_goes_idle();
     EXPECT_TRUE(idle_after(1'000));
     machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));
     EXPECT_TRUE(idle_after(2'999));
@@ -405,13 +410,7 @@ TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
 TEST_F(Loads, AnIdleCpuIsIdleAgainWhileItEmptiesItsWakeList) {
     build({1024, 1024});
     machine_->set_clearing({0, 1'000});
-    runs(kMs, 0, 0, 4);
-    runs(kMs, 1, 1, 5);
-    runs(2 * kMs, 1, 5, 1);
-    const auto idle_after = [&](Ns ns) {
-        machine_->advance(2 * kMs + ns, Cpu(1), Cpu(0));
-        return machine_->view().avail.test(Cpu(1));
-    };
+    one_goes_idle();
     EXPECT_TRUE(idle_after(1'000));
     machine_->on_wake_list(Cpu(1), 2 * kMs + 1'500);  // sent for something else
     EXPECT_TRUE(idle_after(3'000));

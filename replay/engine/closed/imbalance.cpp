@@ -29,6 +29,14 @@ bool Imbalance::busier(const Sum& there) const {
     return idle_ && !here_->overloaded() && here_->idle > there.idle + 1;
 }
 
+int Imbalance::tasks(Cpu from) const {
+    const int there = view_.nr[from.v];
+    if (idle_) return std::max(1, there / 2);
+    const Sum all = sum(level_.span);
+    const int mean = all.tasks / all.cpus;
+    return std::max(1, std::min(there - mean, mean - view_.nr[to_.v]));
+}
+
 bool Imbalance::may_pull(Cpu from) {
     if (!here_) {
         own_ = group(to_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From which groups of a domain a CPU may pull (find_busiest_group(), 6.1), by how many tasks run and wait in them.
+// From which groups of a domain a CPU may pull (find_busiest_group(), 6.1), and how much at once (calculate_imbalance()), by how
+// many tasks run and wait in them.
 #pragma once
 
 #include <optional>
@@ -17,6 +18,8 @@ class Imbalance {
     /// `from` is in its own group; or in one that has more tasks than CPUs, and more for each than its own; or, where `to` is
     /// idle and nobody waits for want of a CPU, in one that has at least two idle CPUs less than its own.
     bool may_pull(Cpu from);
+    /// So many tasks: an idle CPU takes half of what `from` has, a busy one so many that neither gets beyond the mean of the level.
+    int tasks(Cpu from) const;
 
   private:
     struct Sum {

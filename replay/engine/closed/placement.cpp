@@ -188,24 +188,11 @@ bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
     return hot || topo_.smt[to.v].test(from) || !fair_.hot(id, now_, opt_.migration_cost);
 }
 
-/// So many tasks does `to` take from `from` at once (calculate_imbalance(), by numbers of tasks): an idle CPU half of what
-/// `from` has more, a busy one so many that neither gets beyond the mean of the domain.
-int Simulation::imbalance(Cpu to, Cpu from, const Domain& d) const {
-    const std::vector<int32_t>& nr = machine_.view().nr;
-    if (nr[to.v] == 0) return std::max(1, nr[from.v] / 2);
-    int sum = 0, cpus = 0;
-    for_each_cpu(
-        d.first_word, d.end_word, [&](int i) { return d.span.w[i]; },
-        [&](Cpu c) { return sum += nr[c.v], ++cpus, false; });
-    const int mean = sum / cpus;
-    return std::max(1, std::min(nr[from.v] - mean, mean - nr[to.v]));
-}
-
 /// `to` takes tasks from the queue that `first` is on.
 void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
     constexpr size_t kAtOnce = 32;  // sysctl_sched_nr_migrate
     const Cpu from = tasks_[first.v].cpu;
-    const auto n = std::min<size_t>(kAtOnce, static_cast<size_t>(imbalance(to, from, d)));
+    const auto n = std::min(kAtOnce, static_cast<size_t>(Imbalance(machine_.view(), d, to, false).tasks(from)));
     std::vector<TaskId> all;
     for (TaskId id : fair_.queue(from))
         if (all.size() < n && may_pull(id, from, to, hot)) all.push_back(id);

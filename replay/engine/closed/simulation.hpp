@@ -338,7 +338,6 @@ class Simulation {
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
     bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
-    int imbalance(Cpu to, Cpu from, const Domain& d) const;
     void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
     TaskId to_pull(Cpu c, bool sure);

@@ -45,9 +45,8 @@ FlipHypotheses::Row& FlipHypotheses::row(TaskId t) {
     if (std::exchange(r.known, true)) return r;
     const float rate = t.v < rates_.size() ? rates_[t.v] : 0;
     for (size_t h = 0; h < first_.size(); ++h) {
-        const FirstFlips& f = first_[h];
-        r.flips[h] = f.flips + static_cast<uint32_t>(f.grown_s * rate);
-        r.decay[h] = start_ - hz_ - 1 + static_cast<uint32_t>(f.halved_s * static_cast<float>(hz_));
+        r.flips[h] = first_[h].at_start(rate);
+        r.decay[h] = static_cast<uint32_t>(first_[h].decayed(start_, hz_));
     }
     return r;
 }

@@ -19,6 +19,12 @@ struct FirstFlips {
     uint32_t flips = 0;  ///< what all had
     float grown_s = 0;   ///< for so long each added what it adds at the beginning of the recording
     float halved_s = 0;  ///< so long after the recording's start they are halved for the first time; 0: when next due
+    /// What a task begins with that adds so many per second.
+    uint32_t at_start(float rate) const { return flips + static_cast<uint32_t>(grown_s * rate); }
+    /// When its flips were halved last, in jiffies; `start`: of the recording.
+    uint64_t decayed(uint64_t start, uint32_t hz) const {
+        return start - hz - 1 + static_cast<uint64_t>(halved_s * static_cast<float>(hz));
+    }
 };
 
 /// Flips per second of every task, as a waker, at the beginning of the recording.

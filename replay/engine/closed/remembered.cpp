@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/closed/remembered.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "replay/policies/steps/wakee.hpp"
@@ -14,10 +13,11 @@ Remembered::Remembered(size_t tasks, const FirstFlips& first, uint32_t hz, bool 
 }
 
 void Remembered::begin(Ns ts, const std::vector<float>& rates) {
-    const auto later = static_cast<uint64_t>(first_.halved_s * static_cast<float>(hz_));
-    for (PolicyState::Task& t : state_.tasks) t.decay_ts = jiffies_at(ts, hz_) - hz_ - 1 + later;
-    for (size_t i = 0; i < std::min(rates.size(), state_.tasks.size()); ++i)
-        state_.tasks[i].flips += static_cast<uint32_t>(first_.grown_s * rates[i]);
+    const uint64_t decayed = first_.decayed(jiffies_at(ts, hz_), hz_);
+    for (size_t i = 0; i < state_.tasks.size(); ++i) {
+        state_.tasks[i].decay_ts = decayed;
+        state_.tasks[i].flips = first_.at_start(i < rates.size() ? rates[i] : 0);
+    }
 }
 
 void Remembered::decided(const Opening& o, Ns ts, bool busy) {

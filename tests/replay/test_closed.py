@@ -322,6 +322,19 @@ def test_a_cpu_to_which_a_wakeup_is_on_its_way_pulls_nobody() -> None:
         assert (result["newidle_moves"] > 0, result["broken"]) == (not wakes, 0)
 
 
+def test_a_cpu_whose_task_is_woken_before_it_has_left_pulls_nobody() -> None:
+    """By a CPU that waits for that: it uses no wake list."""
+    more = {"balance": "recorded-rate", "pulls": rates(1, 1, 1), "pull_ns": 6000, "pulled_ns": 3000,
+            "queues_wakeups": False}  # fmt: skip
+    for woken in (False, True):
+        w = going_idle()
+        if woken:
+            w.waking(699_500, 4, 8, 0, 22).wakeup(702_000, 0, 8, 0).runs(703_000, 0, 0, 8).runs(900_000, 0, 8, 0)
+            w.events.sort(key=lambda event: event[1]["ts_ns"])
+        (result,), _ = simulate(w, (690_000, 690_000, 750_000, 950_000), "prev", **more)
+        assert (result["newidle_moves"] > 0, result["broken"]) == (not woken, 0)
+
+
 @pytest.mark.parametrize(("gap", "second_ns"), [(2_500, 2_500), (5_000, 5_000 + 10_000)])
 def test_a_task_that_wakes_several_at_a_time_is_not_preempted_between_them(gap: int, second_ns: int) -> None:
     """Task 2 wakes 3 and 4, which take the CPU from it 3 us after a wakeup at the least and run 10 us."""

@@ -332,7 +332,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const bool raced = stim != kNone && t.race == stim;
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
-    if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
+    if (!raced && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
         cpus_[c.v].leaving = true;
         cpus_[c.v].plan = 0;
         cpus_[c.v].resched = -1;

@@ -216,6 +216,13 @@ class Loop:
             "shapes": hotplug.shapes(hotplug.away(recording)),
         }
 
+    def mask_changes(self) -> list[tuple[int, int, int]]:
+        """When, which task, to which mask of the recorded machine: where moves tell of it (affinity.py)."""
+        if self.masks is None:
+            return []
+        found = affinity.changes(self._recording, self.masks)
+        return [(ts, task, 0 if number == affinity.ANY else self._first_mask + number) for ts, task, number in found]
+
     def _allowed_counts(self, truth: dict[str, probes.Nullable] | None) -> dict[int, set[int]]:
         """Also without use_probes: a mask that was not in force is not called recorded."""
         if truth is None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
-from rewake.replay import costs
+from rewake.replay import costs, hotplug
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
@@ -290,6 +290,7 @@ class Simulator:
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads, self.phases)
+        engine.change_masks(self.loop.mask_changes())
         for k, (events, decisions) in enumerate(self._parts(hints)):
             engine.run(events, decisions)
             yield from map(self._numbered, _taken(engine))
@@ -438,6 +439,8 @@ def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int) -> lis
     notes = machine_notes(recording, specs, hints)
     if any(_engine.policy(s.policy)["reads_irq"] for s in specs):
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
+    if off := sorted({gone.cpu for gone in hotplug.away(recording)}):
+        notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
     return notes
 
 

@@ -238,6 +238,15 @@ class PyClosedLoop {
         loop_.begin_with(std::vector<int64_t>(leads.data(), leads.data() + leads.shape(0)),
                          std::vector<Ns>(phases.data(), phases.data() + phases.shape(0)));
     }
+    void change_masks(const std::vector<std::tuple<int64_t, uint32_t, uint32_t>>& changes) {
+        std::vector<MaskChange> all;
+        for (auto [ts, task, mask] : changes) {
+            if (task >= n_tasks_ || mask >= n_masks_) throw std::invalid_argument("masks: no such task or mask");
+            if (!all.empty() && all.back().ts > ts) throw std::invalid_argument("masks: not in order of time");
+            all.push_back({ts, TaskId(task), mask});
+        }
+        loop_.change_masks(std::move(all));
+    }
     void keep_scripts() { loop_.keep_scripts(); }
     nb::list scripts() const {
         nb::list out;
@@ -372,6 +381,10 @@ void bind_closed_loop(nanobind::module_& m) {
         .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"), nb::arg("phases"),
              nb::sig("def begin_with(self, leads: object, phases: object) -> None"),
              "Before run(): leads() of tasks that are older than the recording, and limit_phases().")
+        .def("change_masks", &PyClosedLoop::change_masks, nb::arg("changes"),
+             nb::sig("def change_masks(self, changes: Sequence[tuple[int, int, int]]) -> None"),
+             "changes: (ts_ns, task, number of a mask of Recorded), in order of time: from then on the task may use "
+             "those CPUs.")
         .def("keep_scripts", &PyClosedLoop::keep_scripts, "From now on scripts() has those of the windows (tests).")
         .def("scripts", &PyClosedLoop::scripts, nb::sig("def scripts(self) -> list[dict]"));
 }

@@ -213,6 +213,7 @@ void ClosedLoop::sample(Ns ts) {
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
+    script.masks = masks_of(mask_changes_, table_, script.from, w.builder.horizon());
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (const SimOptions* o = free()) {
         std::vector<std::vector<Stretch>>& stretches = w.builder.stretches();

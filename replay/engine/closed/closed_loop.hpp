@@ -69,6 +69,8 @@ class ClosedLoop {
         fair_.begin_with(leads), fifo_.begin_with(leads);
         phases_ = std::move(phases);
     }
+    /// `changes`: in order of time. Without them every task keeps the mask of the snapshot.
+    void change_masks(std::vector<MaskChange> changes) { mask_changes_ = std::move(changes); }
     /// By task group: when a period of its quota begins, as inferred from when its throttled tasks ran again; negative: not
     /// known, none was seen throttled.
     std::vector<Ns> limit_phases() const;
@@ -134,6 +136,7 @@ class ClosedLoop {
     Meeting meeting_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
+    std::vector<MaskChange> mask_changes_;
     std::vector<std::vector<Ns>> refills_;  ///< by group, as seen
     Running running_;
     bool primed_ = false;

@@ -10,6 +10,7 @@
 
 #include "replay/engine/closed/fair.hpp"
 #include "replay/engine/closed/interrupts.hpp"
+#include "replay/engine/closed/masks.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -128,6 +129,7 @@ struct Script {
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
+    Masks masks;
     struct Meetings {
         std::vector<uint32_t> group;  ///< by TaskId; kNone: it meets nobody. Empty: nobody does
         std::vector<int64_t> step;  ///< by group: work from one wakeup to the next of who came last

@@ -45,6 +45,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
       timers_(static_cast<size_t>(topo.n_cpus)),
+      masks_(script.masks.at_begin),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
     fair_.weighed_by(machine_);
@@ -130,6 +131,7 @@ WindowResult Simulation::run() {
                 break;
             case What::refill: refill(static_cast<uint16_t>(e.a)); break;
             case What::slack: slack(static_cast<uint16_t>(e.a)); break;
+            case What::mask: change_mask(e.a); break;
             case What::slice:
                 if (cpus_[c.v].slice == number) ticked(c);
                 break;

@@ -169,7 +169,8 @@ struct Happening {
         irq,
         irq_over,
         refill,
-        slack
+        slack,
+        mask
     };
     static constexpr uint64_t kLater = uint64_t{1} << 63;
     static constexpr uint64_t kPlanned = uint64_t{1}
@@ -337,6 +338,12 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
+    void came(TaskId t, Cpu to);
+    void change_mask(uint32_t index);
+    Cpu spread(TaskId t);
+    const TaskTable::Allowed& allowed(TaskId t) const {
+        return masks_.empty() ? table_.allowed(t) : table_.masks[masks_[t.v]];
+    }
     bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
     void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
@@ -414,6 +421,8 @@ class Simulation {
     std::vector<Quota> quotas_;
     std::vector<std::pair<uint16_t, Cpu>> told_;  ///< groups just throttled, of which the machine model is to hear
     std::vector<TaskId> turned_;
+    std::vector<uint32_t> masks_;  ///< Masks::at_begin, as changed since
+    uint16_t spread_ = 0;  ///< where the last task went whose mask had changed
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere

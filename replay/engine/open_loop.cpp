@@ -457,7 +457,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             const PolicyState::Task curr_before = follows ? in.policy->memory().task(w.curr) : PolicyState::Task{};
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (in.flips) in.flips->follow(w, curr_before, in.policy->memory().task(w.curr));
-            if (own && opt_.log_inputs) certain_.follow(w, curr_before, in.policy->memory().task(w.curr));
+            if (own && opt_.log_inputs)
+                certain_.follow(w, curr_before, in.policy->memory().task(w.curr), jiffies(ts - kTickTakes),
+                                jiffies(ts + kTickTakes));
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {

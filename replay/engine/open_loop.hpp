@@ -221,6 +221,9 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
+    /// So close to a tick jiffies may be the next or the one before: it changes while one CPU handles its tick, and placement
+    /// reads it some microseconds before its decision is taken here.
+    static constexpr Ns kTickTakes = 50'000;
     void take(const Shape& s);
     /// Whether it is certain that nothing is searched for it: its waker puts it on the wake list of the CPU that it is
     /// leaving (5.8).

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, hotplug, plugins, probes, wake_lists
+from rewake.replay import affinity, hotplug, order, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
     MIN_RANGE,
@@ -288,6 +288,8 @@ class Loop:
                 passed["flips"] = unseen.flips[here]
             if unseen is not None and unseen.scan is not None:
                 passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
+            if unseen is not None and unseen.turned is not None:
+                passed["turned"] = unseen.turned[here]
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
             if self.truth is not None:
@@ -325,7 +327,9 @@ class Loop:
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
-        engine = self.engine([column], False, column, FIRST_FLIPS, panel=True, panel_scans=values)
+        engine = self.engine(
+            [column], False, column, FIRST_FLIPS, panel=True, panel_scans=values, order_window=order.WINDOW_NS
+        )
         searched = [np.empty(0, np.int16)]
         names = self.names()
         asked = self._asked(engine, column, names, dense.astype(np.uint16), searched)
@@ -352,6 +356,7 @@ class Loop:
                 may=may,
                 llc_waker=llc[on],
                 llc_prev=llc[before],
+                pair=on.astype(np.uint32) << np.uint32(16) | before.astype(np.uint32),
                 **answers,
             )
 

@@ -26,7 +26,7 @@ _CLEARED = 0.4
 come out alike from 0.3 to 0.55."""
 
 _SHORTEST_NS = 2_000
-"""Events less than this apart on two CPUs have no known order (inputs.ORDER_WINDOW_NS): nothing shorter can be told."""
+"""Events less than this apart on two CPUs have no known order (order.WINDOW_NS): nothing shorter can be told."""
 
 _ENOUGH = 10_000
 """So many measured times are enough for a median."""

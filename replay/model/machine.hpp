@@ -119,6 +119,20 @@ class Machine {
         cpus_[c.v].pending -= n;
         refresh(c);
     }
+    /// Takes `c` for idle or busy until its next event: what another CPU sees whose clock is ahead of it, or behind.
+    void suppose(Cpu c, bool idle) {
+        view_.idle.assign(c, idle);
+        view_.avail.assign(c, idle);
+    }
+    /// Takes that back.
+    void look_again(Cpu c) { refresh(c); }
+    /// Since when `c` has been idle, where nothing was queued there since.
+    Ns idle_since(Cpu c) const { return cpus_[c.v].idle_stamp; }
+    /// Nothing but the running task is on `c`, or on its way there.
+    bool runs_the_last(Cpu c) const {
+        const CpuState& s = cpus_[c.v];
+        return s.curr_known && !is_idle_task(s.curr) && view_.nr[c.v] == 1 && s.pending == 0;
+    }
     /// nr_idle_scan of an LLC changes when its balancer runs: how often some CPU of it looked whether to, at different
     /// times, and how often it did according to the model.
     struct LlcScan {

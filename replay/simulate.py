@@ -128,8 +128,8 @@ def _tunables(recording: Recording) -> dict[str, int]:
 
 
 def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
-    """How often a CPU that goes idle pulls, by scope and class of its average idle time; where a class was seen too
-    rarely, as often as all of its scope."""
+    """How often a CPU that goes idle pulls, by level and class of its average idle time; where a class was seen too
+    rarely, as often as all of its level."""
     out = []
     for taken, not_taken in zip(np.asarray(pulled), np.asarray(left), strict=True):
         chances = taken + not_taken

@@ -213,6 +213,8 @@ class Machine {
     void set_clearing(std::vector<Ns> after) { clearing_ = std::move(after); }
     /// From now on no event tells when the load balancer runs.
     void balances_at_ticks() { balances_ = false; }
+    /// A wakeup is on its way to `c`, in its wake list.
+    bool expects(Cpu c) const { return cpus_[c.v].pending > 0; }
     /// An RT or deadline task runs on `c`.
     bool runs_non_fair(Cpu c) const {
         const TaskId t = cpus_[c.v].curr;

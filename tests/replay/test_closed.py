@@ -270,6 +270,58 @@ def test_a_hint_keeps_a_task_in_its_llc_while_that_has_no_more_tasks_than_cpus()
         assert [r["newidle_moves"] > 0 for r in results] == expected
 
 
+def going_idle(wakes: bool = False) -> World:
+    """8 CPUs in 2 LLCs of 2 cores each: CPU 0 goes idle while 2 tasks are on its sibling (2), 3 on another core of its
+    LLC (1) and 9 on a CPU of the other LLC (4). `wakes`: and one from there is just about to wake a task on it."""
+    w = World(8, 24, llcs=2, smt=2).runs(0, 0, 0, 8)
+    task = 9
+    for cpu, tasks in ((1, 3), (2, 2), (4, 9)):
+        w.runs(0, cpu, cpu, task)
+        for k in range(1, tasks):
+            w.runs(1_000 * k, cpu, task, task + 1, "R")
+            task += 1
+        task += 1
+    if wakes:
+        w.waking(699_000, 4, 23, 0, 22)
+    w.runs(700_000, 0, 8, 0)
+    return w.wakeup(701_000, 0, 23, 0).runs(702_000, 0, 0, 23) if wakes else w
+
+
+def rates(*of_levels: float) -> list[list[float]]:
+    return [[rate] * 20 for rate in (*of_levels, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "moves", "far"),
+    [((0, 0, 0), False, False), ((1, 0, 0), True, False), ((0, 1, 0), True, False), ((0, 0, 1), True, True)],
+)
+def test_a_cpu_that_goes_idle_pulls_from_the_levels_that_it_looks_on(
+    looks: tuple[float, ...], moves: bool, far: bool
+) -> None:
+    more = {"balance": "recorded-rate", "pulls": rates(*looks)}
+    (result,), _ = simulate(going_idle(), (10_000, 10_000, 900_000, 900_000), "prev", **more)
+    assert (result["newidle_moves"] > 0, result["cross_llc"] > 0, result["broken"]) == (moves, far, 0)
+
+
+def test_chances_to_pull_are_counted_by_level() -> None:
+    """Not where a wakeup is on its way."""
+    for world, left in ((going_idle(), [1, 1, 1, 0]), (going_idle(wakes=True), [0, 0, 0, 0])):
+        batches = world.batches()
+        loop = _engine.ClosedLoop(
+            world.recorded(), [], 0, OPTIONS | {"major": 6, "minor": 1}, [], [], [COSTS], interrupts([], 8),
+            world.running(batches), 1,
+        )  # fmt: skip
+        loop.run(batches[0], world.decisions().parts[0])
+        assert [sum(of_level) for of_level in loop.survey()["left"]] == left
+
+
+def test_a_cpu_to_which_a_wakeup_is_on_its_way_pulls_nobody() -> None:
+    more = {"balance": "recorded-rate", "pulls": rates(1, 1, 1)}
+    for wakes in (False, True):
+        (result,), _ = simulate(going_idle(wakes), (699_900, 699_900, 700_100, 900_000), "prev", **more)
+        assert (result["newidle_moves"] > 0, result["broken"]) == (not wakes, 0)
+
+
 @pytest.mark.parametrize(("gap", "second_ns"), [(2_500, 2_500), (5_000, 5_000 + 10_000)])
 def test_a_task_that_wakes_several_at_a_time_is_not_preempted_between_them(gap: int, second_ns: int) -> None:
     """Task 2 wakes 3 and 4, which take the CPU from it 3 us after a wakeup at the least and run 10 us."""

@@ -404,19 +404,40 @@ void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
         fair_.learn_preempted(r.curr, r.woken, r.behind);
 }
 
-/// `to` goes idle: on some level that holds both.
-bool ClosedLoop::may_pull(Cpu to, Cpu from) const {
-    return std::ranges::any_of(topo_.stack[to.v], [&](int level) {
-        const Domain& d = topo_.domains[static_cast<size_t>(level)];
-        return d.load_balance && d.span.test(from) && Imbalance(machine_.view(), d, to, true).may_pull(from);
-    });
+/// `to` goes idle, and somebody waits whom it may pull from another group of that level.
+bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
+    const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[to.v][level])];
+    if (!d.load_balance) return false;
+    const CpuMask* below = level > 0 ? &topo_.domains[static_cast<size_t>(topo_.stack[to.v][level - 1])].span : nullptr;
+    Imbalance groups(machine_.view(), d, to, true);
+    const auto waits = [&](Cpu from) {
+        return std::ranges::any_of(fair_.queue(from), [&](TaskId t) {
+            return machine_.task(t).state == Machine::State::queued && table_.allowed(t).mask.test(to) &&
+                   (topo_.smt[to.v].test(from) || !fair_.hot(t, now, migration_cost_));
+        });
+    };
+    return for_each_cpu(
+        d.first_word, d.end_word,
+        [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & ~(below ? below->w[i] : 0); },
+        [&](Cpu from) { return from != to && fair_.size(from) > 1 && groups.may_pull(from) && waits(from); });
+}
+
+/// `to` went idle, or pulled on level `until`: it had not pulled on those below.
+void ClosedLoop::survey_pull(Cpu to, size_t until, Ns now) {
+    const size_t idle = idle_class(machine_.view().avg_idle[to.v]);
+    for (size_t k = 0; k < std::min(until, topo_.stack[to.v].size()); ++k)
+        if (may_pull(to, k, now)) ++survey_.left[pull_level(k)][idle];
+    if (until < topo_.stack[to.v].size()) ++survey_.pulled[pull_level(until)][idle];
 }
 
 void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
     if (e == Event::migrate) {
         if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
-        const bool near = topo_.share_cache(Cpu(b.migrate.orig_cpu[i]), Cpu(b.migrate.dest_cpu[i]));
-        ++survey_.pulled[near ? 0 : 1][idle_class(machine_.view().avg_idle[b.migrate.dest_cpu[i]])];
+        const Cpu from(b.migrate.orig_cpu[i]), to(b.migrate.dest_cpu[i]);
+        const auto holds = [&](int level) { return topo_.domains[static_cast<size_t>(level)].span.test(from); };
+        const auto level = std::ranges::find_if(topo_.stack[to.v], holds);
+        if (level != topo_.stack[to.v].end())
+            survey_pull(to, static_cast<size_t>(level - topo_.stack[to.v].begin()), b.migrate.ts[i]);
     } else if (e == Event::idle) {
         if (b.idle.state_null && b.idle.state_null[i]) return;
         const uint32_t state = std::min(b.idle.state[i], 63u);
@@ -431,21 +452,8 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
             serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev), meeting_.sleeps(prev);
         if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
         const Cpu c(b.sw.cpu[i]);
-        bool near = false, far = false;
-        for_each_cpu(
-            topo_.words, [&](int k) { return fair_.crowded().w[k]; },
-            [&](Cpu other) {
-                if (other == c || fair_.size(other) < 2) return false;
-                for (TaskId t : fair_.queue(other)) {
-                    if (machine_.task(t).state != Machine::State::queued || !table_.allowed(t).mask.test(c)) continue;
-                    if (!topo_.smt[c.v].test(other) && fair_.hot(t, b.sw.ts[i], migration_cost_)) continue;
-                    bool& seen = topo_.share_cache(other, c) ? near : far;
-                    seen = seen || may_pull(c, other);
-                    break;
-                }
-                return near;
-            });
-        if (near || far) ++survey_.left[near ? 0 : 1][idle_class(machine_.view().avg_idle[c.v])];
+        if (!machine_.expects(c) && fair_.crowded().any(topo_.words))
+            survey_pull(c, topo_.stack[c.v].size(), b.sw.ts[i]);
     }
 }
 

@@ -31,9 +31,10 @@ struct Arm {
 
 /// What only the recording can tell the simulation, over all events so far.
 struct Survey {
-    using Pulls = std::array<std::array<int64_t, kIdleClasses>, 2>;  ///< by scope and class, as PullRate
+    using Pulls = std::array<std::array<int64_t, kIdleClasses>, kPullLevels>;  ///< by level and class, as PullRate
     Pulls pulled{};  ///< new-idle migrations
-    Pulls left{};  ///< CPUs that went idle although a task waited that they might have pulled
+    /// Chances that were not taken, by CPUs that went idle or pulled from higher up: somebody waited whom they might have pulled.
+    Pulls left{};
     std::vector<int64_t> idle_states;  ///< entries by cpuidle state
     // The fair class alone, on the recorded queues: whom it takes when a task sleeps and several wait, and whether a wakeup
     // onto a busy CPU takes it; recorded against modelled.
@@ -99,7 +100,8 @@ class ClosedLoop {
     void follow_interrupts(const Batch& b, Event e, size_t i);
     void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
-    bool may_pull(Cpu to, Cpu from) const;
+    bool may_pull(Cpu to, size_t level, Ns now);
+    void survey_pull(Cpu to, size_t until, Ns now);
     void follow_limits(Ns ts);
 
     /// The first wakeup onto a busy CPU since it last switched.

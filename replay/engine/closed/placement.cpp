@@ -208,33 +208,28 @@ void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
     if (counted()) out_.periodic_moves += static_cast<int64_t>(all.size());
 }
 
-/// `c` has nothing to run: the waiting task that it pulls, perhaps; kNone: none. `sure`: it does if it can.
-TaskId Simulation::to_pull(Cpu c, bool sure) {
+/// `c` has had nothing to run since then: the waiting task that it pulls, perhaps; kNone: none. Asked twice for one sleep, it
+/// looks on the same levels.
+TaskId Simulation::to_pull(Cpu c, Ns since) {
     const TaskId none(kNone);
     if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return none;
-    if (!fair_.crowded().any(topo_.words)) return none;
-    const CpuMask* searched = nullptr;  // in vain: each level holds those below it
-    for (int level : topo_.stack[c.v]) {
-        const Domain& d = topo_.domains[static_cast<size_t>(level)];
+    if (!fair_.crowded().any(topo_.words) || machine_.expects(c)) return none;
+    const int64_t avg_idle = machine_.view().avg_idle[c.v];
+    if (opt_.balance == Balance::model && avg_idle < 500'000) return none;
+    const CpuMask* below = nullptr;  // each level looks at other groups than the CPU's own
+    for (size_t k = 0; k < topo_.stack[c.v].size(); ++k) {
+        const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[c.v][k])];
         if (!d.load_balance) continue;
-        if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return none;
-        const TaskId id = pull(c, level, true, false, searched);
-        if (id.v == kNone) {
-            searched = &d.span;
-            continue;
-        }
-        if (opt_.balance == Balance::recorded_rate && !sure) {
-            const size_t scope = topo_.share_cache(tasks_[id.v].cpu, c) ? 0 : 1;
-            const double rate = opt_.pulls[scope][idle_class(machine_.view().avg_idle[c.v])];
-            if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
-        }
-        return id;
+        const double rate = opt_.balance == Balance::model ? 1 : opt_.pulls[pull_level(k)][idle_class(avg_idle)];
+        if (rate >= 1 || uniform(opt_.seed, c.v | k << 16, static_cast<uint64_t>(since)) < rate)
+            if (const TaskId id = pull(c, topo_.stack[c.v][k], true, false, below); id.v != kNone) return id;
+        below = &d.span;
     }
     return none;
 }
 
 bool Simulation::new_idle(Cpu c) {
-    const TaskId id = to_pull(c, false);
+    const TaskId id = to_pull(c, now_);
     if (id.v == kNone) return false;
     relocate(id, c);
     if (counted()) ++out_.newidle_moves;

@@ -118,7 +118,7 @@ WindowResult Simulation::run() {
             case What::pull:
                 if (cpus_[c.v].leave != number || !cpus_[c.v].leaving) break;
                 if (fair_.size(c) == 0) {
-                    if (const TaskId id = to_pull(c, true); id.v != kNone) {
+                    if (const TaskId id = to_pull(c, tasks_[cpus_[c.v].curr.v].asleep_at); id.v != kNone) {
                         relocate(id, c);
                         if (counted()) ++out_.newidle_moves;
                     }
@@ -334,7 +334,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const bool raced = stim != kNone && t.race == stim;
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
-    if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, false).v != kNone) {
+    if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
         cpus_[c.v].leaving = true;
         cpus_[c.v].plan = 0;
         cpus_[c.v].resched = -1;

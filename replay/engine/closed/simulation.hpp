@@ -42,10 +42,13 @@ inline size_t idle_class(int64_t avg_idle) {
     const auto ns = static_cast<uint64_t>(std::max<int64_t>(avg_idle, 1));
     return std::min(kIdleClasses, static_cast<size_t>(std::bit_width(ns))) - 1;
 }
-/// How often the recorded kernel pulled a waiting task when a CPU went idle, of the times that it could have: from the LLC and
-/// from beyond, by how long such a CPU is idle on average. The kernel weighs that against what a balance costs
-/// (newidle_balance(), 6.1).
-using PullRate = std::array<std::array<double, kIdleClasses>, 2>;
+/// Levels of domains told apart, the lowest first; the last stands for all beyond, too.
+inline constexpr size_t kPullLevels = 4;
+inline size_t pull_level(size_t level) { return std::min(level, kPullLevels - 1); }
+/// How often a CPU that went idle pulled a task from a level of its domains, of the times that one waited there and none came
+/// from below: by level and by how long such a CPU is idle on average. The kernel weighs that against what a balance costs, and
+/// from 6.19 (and stable kernels of its time: NI_RANDOM) throws dice on each level (newidle_balance(), 6.1).
+using PullRate = std::array<std::array<double, kIdleClasses>, kPullLevels>;
 
 struct SimOptions {
     bool pinned = false;  ///< every wakeup goes where it went in the recording
@@ -347,7 +350,7 @@ class Simulation {
     bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
     void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
-    TaskId to_pull(Cpu c, bool sure);
+    TaskId to_pull(Cpu c, Ns since);
     bool held(const Task& t, Cpu to) const;
     bool new_idle(Cpu c);
     void periodic();

@@ -29,7 +29,8 @@ FEWEST_WINDOWS = 4
 """A recording that is shorter than so many windows is cut into so many, so that there is a spread to show."""
 
 SLACK = 250_000_000
-"""Scripts reach so far beyond their window, at most, for tasks that get ahead of the recording, ns."""
+"""Scripts reach so far beyond their window, at most, ns: for tasks that get ahead of the recording, and so that who
+waits when it ends waits for as long as others have work."""
 
 MIN_WINDOW = 5_000_000
 MOST_DIVERGED = 0.1
@@ -101,18 +102,19 @@ class Window:
 
 
 def plan(
-    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = SLACK, end: int | None = None
+    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = 0, end: int | None = None
 ) -> list[Window]:
-    """Windows of `length` ns over a recording, each after a warm-up; the rest before `last` is left out. Scripts end
-    before `end`."""
+    """Windows of `length` ns over a recording, each after a warm-up; the rest before `last` is left out. Scripts go on
+    for four times that, or for `slack` ns if that is longer, and end before `end`."""
     end = last if end is None else end
+    slack = min(SLACK, max(slack, 4 * length))
     out = []
     for k in range((last - first) // length):
         begin = first + k * length
         warm = min(warm_up, length // 2)
         measured = begin if k else begin + warm
         to = begin + length
-        out.append(Window(k, max(first, measured - warm), measured, to, min(end, to + min(slack, 4 * length))))
+        out.append(Window(k, max(first, measured - warm), measured, to, min(end, to + slack)))
     return out
 
 
@@ -274,6 +276,8 @@ class Simulator:
             base["reads"] = found["readers"]
         if any(group >= 0 for group in found["meetings"]):
             base["meets"] = found["meetings"]
+        if any(found["yielders"]):
+            base["yields"] = found["yielders"]
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
         return base | more
@@ -339,10 +343,21 @@ class Simulator:
             recorded = self.races * counted / (self.span[1] - self.span[0])
             self.hidden = min(1.0, self.hidden * recorded / simulated)
 
+    def _longest_wait(self) -> int:
+        """For which one in a hundred woken fair tasks waited in the recording, ns; longer ones have no part in p99."""
+        con = self.recording.connect(("decision",))
+        try:
+            found = con.execute(
+                "SELECT quantile_disc(latency_ns, 0.99) FROM decision WHERE kind = 0 AND prio >= 100"
+            ).fetchone()
+        finally:
+            con.close()
+        return 0 if found is None or found[0] is None else int(found[0])
+
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
         are those of the other half of the recording."""
-        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, 4 * ANCHOR)
+        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, 2 * self._longest_wait())
         return [replace(w, costs=1 + (int(self._block(np.int64(w.measured))) + 1) % 2) for w in found]
 
     def _block(self, ts: Any) -> Any:

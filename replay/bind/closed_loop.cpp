@@ -57,6 +57,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);
+    take(d, "yields", o.yields);
     if (d.contains("meets"))
         for (int64_t g : nb::cast<std::vector<int64_t>>(d["meets"]))
             o.meets.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
@@ -228,6 +229,7 @@ class PyClosedLoop {
         std::vector<int64_t> meetings;
         for (uint32_t g : loop_.meetings()) meetings.push_back(g == kNone ? -1 : static_cast<int64_t>(g));
         d["meetings"] = meetings;
+        d["yielders"] = loop_.yielders();
         d["picks"] = s.picks, d["picks_right"] = s.picks_right;
         d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
         return d;
@@ -255,7 +257,8 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake", "block", "ask", "meet", "read", "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake",  "block", "ask",  "meet",
+                                                             "yield", "read",  "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

@@ -29,6 +29,7 @@ struct Op {
         block,  ///< `arg`: the Stim that ends the sleep; kNone: none does within the script
         ask,  ///< `arg`: TaskId of the server that it asks, awake or not
         meet,  ///< waits until all of its group have come; `arg`: a Stim that ends the sleep, unless it comes last
+        yield,  ///< lets others run that wait for its CPU; `arg`: kNone
         read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
         exit,
         end,  ///< the script is over: what the task did next is not in the window
@@ -172,9 +173,10 @@ class ScriptBuilder {
     /// packet to a task of the same machine.
     static constexpr Ns kSecondHalf = 20'000;
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
-    /// `asks`: see SimOptions. `stretches`: what tasks did when is kept.
+    /// `asks`, `yields`: see SimOptions. `stretches`: what tasks did when is kept.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
-                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {}, bool stretches = false);
+                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {},
+                  const std::vector<bool>& yields = {}, bool stretches = false);
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
@@ -210,6 +212,8 @@ class ScriptBuilder {
         Ns timer_woke = -1;  ///< when its handler last woke a task
         Ns interrupted_at = kLongAgo;  ///< when an interrupt last began or ended
         Ns since = 0;
+        Ns came = 0;  ///< when `curr` did
+        Ns sent = kLongAgo;  ///< when somebody was last sent there
         int16_t prio = 120;
     };
     struct alignas(64) TaskState {
@@ -240,6 +244,7 @@ class ScriptBuilder {
     /// A quota holds its group: who runs no more, and is not asleep, is throttled.
     bool limited(TaskId t) const { return table_.limited(table_.info(t).group) != 0; }
     bool asks(TaskId t) const { return t.v < asks_.size() && asks_[t.v]; }
+    bool yields(TaskId t) const { return t.v < yields_.size() && yields_[t.v]; }
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -250,7 +255,7 @@ class ScriptBuilder {
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
     std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
-    std::vector<bool> asks_;
+    std::vector<bool> asks_, yields_;
     bool saw_interrupts_ = false;  ///< the recording has them
 };
 

@@ -261,6 +261,9 @@ void Simulation::act(Cpu c) {
             case Op::Kind::meet:
                 if (comes_last(id)) break;
                 return sleep(c, op.arg, kSleeps);
+            case Op::Kind::yield:
+                if (gives_way(c)) return;
+                break;
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
                 if (t.pace.first <= 0 || finds(t, false)) break;

@@ -80,6 +80,7 @@ struct SimOptions {
     std::vector<Pace> reads;  ///< by TaskId, see Reading
     std::vector<uint32_t> meets;  ///< by TaskId, see Meeting; empty: nobody does
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
+    std::vector<bool> yields;  ///< by TaskId, see Yielding; empty: nobody does
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
 
@@ -328,6 +329,7 @@ class Simulation {
     bool takes_any(const Task& t, uint32_t stim) const;
     bool finds(Task& t, bool recorded);
     void message(const Stim& s, Cpu waker, TaskId curr);
+    bool gives_way(Cpu c);
     void begin_meetings();
     bool comes_last(TaskId id);
     void quits(TaskId id, Cpu c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Where simulated tasks go: the policy's decisions at wakeups, and load balancing between them.
 #include <algorithm>
+#include <array>
 
 #include "replay/engine/closed/imbalance.hpp"
 #include "replay/engine/closed/remembered.hpp"
@@ -205,22 +206,25 @@ TaskId Simulation::to_pull(Cpu c, bool sure) {
     const TaskId none(kNone);
     if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return none;
     if (!fair_.crowded().any(topo_.words)) return none;
+    const int64_t avg_idle = machine_.view().avg_idle[c.v];
+    if (opt_.balance == Balance::model && avg_idle < 500'000) return none;
+    std::array<bool, 2> takes{true, true};  // from its LLC, from beyond: one draw for all levels
+    if (opt_.balance == Balance::recorded_rate && !sure) {
+        const double drawn = uniform(opt_.seed, c.v, static_cast<uint64_t>(now_));
+        for (size_t scope = 0; scope < takes.size(); ++scope)
+            takes[scope] = drawn < opt_.pulls[scope][idle_class(avg_idle)];
+        if (!takes[0] && !takes[1]) return none;  // whoever could be found
+    }
     const CpuMask* searched = nullptr;  // in vain: each level holds those below it
     for (int level : topo_.stack[c.v]) {
         const Domain& d = topo_.domains[static_cast<size_t>(level)];
         if (!d.load_balance) continue;
-        if (opt_.balance == Balance::model && machine_.view().avg_idle[c.v] < 500'000) return none;
         const TaskId id = pull(c, level, true, false, searched);
         if (id.v == kNone) {
             searched = &d.span;
             continue;
         }
-        if (opt_.balance == Balance::recorded_rate && !sure) {
-            const size_t scope = topo_.share_cache(tasks_[id.v].cpu, c) ? 0 : 1;
-            const double rate = opt_.pulls[scope][idle_class(machine_.view().avg_idle[c.v])];
-            if (uniform(opt_.seed, c.v, static_cast<uint64_t>(now_)) >= rate) continue;
-        }
-        return id;
+        if (takes[topo_.share_cache(tasks_[id.v].cpu, c) ? 0 : 1]) return id;
     }
     return none;
 }

@@ -98,6 +98,7 @@ class FairQueues {
     void goes_on(Rq c) { cpus_[c.v].due = cpus_[c.v].due && set_.kind != FairSettings::Kind::cfs; }
     /// Whether a tick takes the CPU away from what runs on `c`.
     bool tick(Rq c);
+    bool times_slices() const { return set_.hrtick; }
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
     std::optional<Ns> slice_left(Rq c) const;
 

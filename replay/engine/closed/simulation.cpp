@@ -136,7 +136,7 @@ WindowResult Simulation::run() {
                 if (cpus_[c.v].slice == number) ticked(c);
                 break;
         }
-        watch();
+        if (waiting_ > 0 || bad_machine_ >= 0) watch();
     }
 over:
     close(bad_machine_, now_, out_.on_machine);
@@ -380,8 +380,8 @@ void Simulation::request(Cpu c, Ns at) {
     push(at, What::resched, c.v);
 }
 
-/// Where slices are timed: when that of what runs on `c` will be over.
-void Simulation::time_slice(Cpu c) {
+/// When the slice of what runs on `c` will be over.
+void Simulation::plan_slice(Cpu c) {
     const std::optional<Ns> left = fair_.slice_left(c);
     if (!left || cpus_[c.v].reserved) return;
     cpus_[c.v].slice = seq_;
@@ -591,8 +591,10 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     if (fork && counted()) out_.fork_moves += chosen != prev;
     moved(prev, chosen);
     if (opt_.move_factor > 0 && s.chosen_known) {  // the script has the cost of the recorded move in it
-        const Ns more =
-            move_cost(topo_, prev, chosen, opt_.move_factor) - move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
+        const bool same = prev == s.prev && chosen == s.chosen;
+        const Ns more = same ? 0
+                             : move_cost(topo_, prev, chosen, opt_.move_factor) -
+                                   move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
         const int64_t before = t.left;
         t.left = std::max<int64_t>(0, t.left + more * topo_.cap_orig[chosen.v]);
         added_ += t.left - before;

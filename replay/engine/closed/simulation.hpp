@@ -297,7 +297,10 @@ class Simulation {
     void leave(Cpu c);
     bool leaving(TaskId t) const { return cpus_[tasks_[t.v].cpu.v].leaving && cpus_[tasks_[t.v].cpu.v].curr == t; }
     void request(Cpu c, Ns at);
-    void time_slice(Cpu c);
+    void time_slice(Cpu c) {
+        if (fair_.times_slices()) plan_slice(c);
+    }
+    void plan_slice(Cpu c);
     void ticked(Cpu c);
     void resched(Cpu c);
     bool falls_asleep(const Task& t) const;

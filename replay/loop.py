@@ -322,14 +322,16 @@ class Loop:
 
     def infer(self, column: PolicySpec, mode: str = "auto", *, again: bool = True, scans: bool = True) -> Unseen:
         """What no event carries, from the recorded kernel's column asked under all of it (unseen.py). `again`: there
-        will be another pass over the parts, for which some of them stay in memory; `scans`: with Unseen.scan."""
+        will be another pass over the parts, for which some of them stay in memory, and with Unseen.turned; `scans`:
+        with Unseen.scan."""
         self._room = _KEPT_BYTES if again else 0
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
         engine = self.engine(
-            [column], False, column, FIRST_FLIPS, panel=True, panel_scans=values, order_window=order.WINDOW_NS
-        )
+            [column], False, column, FIRST_FLIPS, panel=True, panel_scans=values,
+            order_window=order.WINDOW_NS if again else 0,
+        )  # fmt: skip
         searched = [np.empty(0, np.int16)]
         names = self.names()
         asked = self._asked(engine, column, names, dense.astype(np.uint16), searched)

@@ -417,8 +417,10 @@ class _Told:
 
     def turned(self, which: npt.NDArray[np.uint8], flags: Bools, *, causal: bool) -> Bools | None:
         """Where events close to a decision were in the other order, by the votes of all other folds; None: nowhere."""
-        out = np.zeros(self.n, np.bool_)
         rows = self._doubts.read(0, len(self._doubts))
+        if not len(rows["row"]):
+            return None
+        out = np.zeros(self.n, np.bool_)
         wide = self._bits(rows, rows["row"])
         for f in (None,) if causal else range(FOLDS):
             if f is None:

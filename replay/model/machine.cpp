@@ -142,6 +142,7 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     drop_pending(t);
     moved_queued_ = t.counted && t.cpu != c;
     uncount(t, moved_queued_);
+    if (t.group) joins(t.group, c);
     const bool throttled = t.group && (groups_.stopped(t.group, c) || starved(t.group, c));
     if (throttled) {
         t.cpu = c;
@@ -220,12 +221,11 @@ void Machine::catch_up(Cpu c, Ns tick) {
     now_ = now;
 }
 
-/// Groups learn of the load on all CPUs at every tick.
+/// Groups learn of the load on all CPUs at every tick, and what runs draws on its limits.
 void Machine::tick_all() {
     const Ns tick = last_tick();
     next_tick_ = tick + tick_;
     for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c), tick);
-    if (!watches_limits_) return;
     for (uint16_t c = 0; c < cpus_.size(); ++c)
         if (cpus_[c].runs_fair) account(tasks_[cpus_[c].curr.v].group, Cpu(c));
 }

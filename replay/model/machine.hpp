@@ -361,6 +361,7 @@ class Machine {
     void release(uint16_t limit, Cpu c, bool forget);
     void resume(uint16_t group, Cpu c);
     void account(uint16_t group, Cpu c);
+    void joins(uint16_t group, Cpu c);
     void left(uint16_t group, Cpu c, uint16_t next_group);
     bool starved(uint16_t group, Cpu c);
     void refill(uint16_t limit, Ns at);

@@ -566,16 +566,16 @@ Ns Machine::pull_time(Cpu orig, Cpu by, Ns ts) {
 void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
     grow(p);
     now_ = ts;
+    migrations_ = true;
     Task& t = tasks_[p.v];
     switch (t.state) {
         case State::waking: {  // part of its own placement
             leave_by_migration(t, dest);
-            if (t.cpu == dest) {
-                moved(p, t, by, ts);
-                break;
+            if (t.cpu != dest) {
+                drop_pending(t);
+                expect(p, t, dest, by);
             }
-            drop_pending(t);
-            expect(p, t, dest, by);
+            moved(p, t, by, ts);
             break;
         }
         case State::queued:

@@ -379,6 +379,7 @@ class Machine {
     };
     std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
     std::vector<ListedAfter> listing_;
+    bool migrations_ = false;  ///< sched_migrate_task is recorded: no wakee that moves is on a list before its own
     struct Clearing {
         Cpu c{};
         Ns at = 0;

@@ -425,6 +425,20 @@ TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
     EXPECT_FALSE(idle_after(10'500));
 }
 
+TEST_F(Loads, AWakeeThatMovesIsOnNoListBeforeItsMigrationIsRecorded) {
+    for (const bool recorded : {false, true}) {
+        build({1024, 1024});
+        machine_->set_listing({{2'000, 500}, {}});
+        one_goes_idle();
+        if (recorded) machine_->on_migrate(TaskId(7), Cpu(1), Cpu(0), 2 * kMs + 500, Cpu(0));
+        machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));  // as answered, which is not as recorded
+        EXPECT_EQ(idle_after(5'000), recorded);
+        machine_->on_migrate(TaskId(6), Cpu(0), Cpu(1), 2 * kMs + 6'000, Cpu(0));
+        EXPECT_TRUE(idle_after(7'999));
+        EXPECT_FALSE(idle_after(8'000));
+    }
+}
+
 TEST_F(Loads, AnIdleCpuIsIdleAgainWhileItEmptiesItsWakeList) {
     build({1024, 1024});
     machine_->set_clearing({0, 1'000});

@@ -70,6 +70,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     if (t.contains("turned")) d.turned = column<bool>(t, "turned", d.n);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
+    if (t.contains("ends")) d.ends = column<int64_t>(t, "ends", d.n);
     if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);
     if (t.contains("luck")) {
         d.luck = column<float>(t, "luck", d.n);

@@ -49,6 +49,7 @@ class Machine {
         int32_t util_est = 0;  ///< as of its last sleep
         Cpu attached{};  ///< CPU whose averages hold it
         bool is_attached = false;
+        bool left = false;  ///< they do not any more: it is woken on another CPU, and not queued there yet
         bool born = false;  ///< its fork is in the recording
         uint16_t group = 0;  ///< its task group; 0: root
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
@@ -272,6 +273,11 @@ class Machine {
     static constexpr uint32_t kNoTask = 0xffffffff;
 
   private:
+    /// What a task that is woken elsewhere takes off its old CPU's averages, with the first update from `at` on.
+    struct Leaving {
+        Ns at = 0;
+        Pelt pelt;
+    };
     struct CpuState {
         TaskId curr{};
         bool curr_known = false;
@@ -282,6 +288,7 @@ class Machine {
         bool hides = false;  ///< they are off that list and not queued yet: nobody sees them
         int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
+        std::vector<Leaving> leaving;
         Ns updated = 0;  ///< last update of `pelt`
         Ns blocked = -1;  ///< jiffy of the last one by a balance
         int64_t h_load = 0;  ///< load_avg as task_h_load last took it
@@ -342,6 +349,10 @@ class Machine {
     void publish(Cpu c);
     void reweigh(Task& t, int32_t weight);
     void attach(Task& t, Cpu c);
+    void leave_by_migration(Task& t, Cpu to);
+    /// With the first update of its CPU that is so long after now.
+    void leave(Task& t, Ns told);
+    void take_off(CpuState& s);
     void thaw(Task& t);
     void start(Task& t, Cpu c);
     GroupQueues::At at(Cpu c) {
@@ -385,6 +396,7 @@ class Machine {
     };
     std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
     std::vector<ListedAfter> listing_;
+    bool migrations_ = false;  ///< sched_migrate_task is recorded: no wakee that moves is on a list before its own
     struct Clearing {
         Cpu c{};
         Ns at = 0;
@@ -395,6 +407,7 @@ class Machine {
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when
     Ns now_ = 0;  ///< time of the event at hand
+    Ns switch_at_ = 0;  ///< of the last sched_switch; now_ may be the wakeup before it (rq_clock_skip_update)
     std::vector<int64_t>& load(LoadKind kind) {
         return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)];
     }

@@ -337,14 +337,15 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const bool raced = stim != kNone && t.race == stim;
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
-    if (!t.race_stays && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
+    // Who was woken already is as good as there: nobody is pulled.
+    if (!raced && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
         cpus_[c.v].leaving = true;
         cpus_[c.v].plan = 0;
         cpus_[c.v].resched = -1;
         cpus_[c.v].leave = seq_;
         push(now_ + opt_.pull - opt_.pulled, What::pull, c.v);
     } else {
-        if (t.race_stays || opt_.pull > 0)
+        if (raced || opt_.pull > 0)
             switch_to(c, id, prev_state, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
         else
             schedule(c, id, prev_state);

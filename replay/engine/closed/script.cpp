@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "replay/engine/closed/stalls.hpp"
+
 namespace rewake::closed {
 
 namespace {
@@ -225,6 +227,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.kind = o.kind;
     stim.cls = o.cls;
     stim.in_task = o.in_task;
+    stim.hardirq = o.hardirq;
     stim.chosen_known = o.chosen_known;
     stim.sync = o.sync;
     stim.hint = o.hint;
@@ -318,6 +321,7 @@ void ScriptBuilder::find_queues() {
 Script ScriptBuilder::finish() {
     join_timers();
     find_queues();
+    find_stalls(script_);
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);

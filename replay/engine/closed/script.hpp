@@ -65,6 +65,7 @@ struct alignas(64) Stim {
     bool device = false;  ///< relative, and no timer
     bool joined : 1 = false;  ///< a timer that another one's interrupt served, too
     bool early : 1 = false;  ///< it came before its sleeper had left its CPU
+    bool hardirq : 1 = false;  ///< by an interrupt's handler
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;
@@ -108,6 +109,16 @@ struct Reservation {
     bool timed = false;  ///< by a timer's interrupt on `cpu`
 };
 
+/// A device answers nobody. What counts is when each task was answered.
+struct Stall {
+    struct Answer {
+        TaskId p{};
+        Ns ts = 0;
+    };
+    Ns from = 0, to = 0;
+    std::vector<Answer> answers;
+};
+
 /// The median, of at least one.
 int64_t middle(std::vector<int64_t>& of);
 
@@ -131,6 +142,7 @@ struct Script {
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
     Masks masks;
+    std::vector<Stall> stalls;  ///< in order of their ends
     struct Meetings {
         std::vector<uint32_t> group;  ///< by TaskId; kNone: it meets nobody. Empty: nobody does
         std::vector<int64_t> step;  ///< by group: work from one wakeup to the next of who came last

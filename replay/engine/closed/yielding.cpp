@@ -41,9 +41,10 @@ void add_yields(Script& script, const std::vector<bool>& yields) {
     }
 }
 
-/// What runs on `c` yields: whether somebody else runs now.
+/// What runs on `c` yields: whether somebody else runs now. Where a switch is due already it comes when it comes: until then an
+/// interrupt has the CPU.
 bool Simulation::gives_way(Cpu c) {
-    if (fair_.size(c) < 2) return false;
+    if (fair_.size(c) < 2 || cpus_[c.v].resched >= 0) return false;
     const TaskId id = cpus_[c.v].curr;
     fair_.charge(c, now_);
     fair_.yield(id);

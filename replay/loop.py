@@ -12,12 +12,13 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, hotplug, order, plugins, probes, searches, wake_lists
+from rewake.replay import affinity, hotplug, order, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
     MIN_RANGE,
     SCHED_SOFTIRQ,
     batch,
+    by_capacity,
     recorded_machine,
     running,
     tables,
@@ -37,6 +38,12 @@ DECISION_COLUMNS = (
 
 DEFAULT_HZ = 250
 """Tick rate when the recording does not say: what the distributions' kernels of this age use."""
+
+_ON_CPU_NS = 5_000
+"""A task that was switched out so shortly before it is woken may still be on its CPU (policies.md C3.6a)."""
+
+_SEARCH = 0.9
+"""When the search for a CPU is over, in parts of the time until its result is recorded (sched_migrate_task)."""
 
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
@@ -120,6 +127,51 @@ def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
     return [[int(n) for n in latency.get(str(cpu), ())] for cpu in range(n_cpus)]
 
 
+def _left(recording: Recording, k: int, task: Array, event: Array) -> Array:
+    """When each task was last switched out in that part, before the event; far in the past where it was not."""
+    switch = recording.read_part("switch", k, ("id", "ts_ns", "prev_task"))
+    key, ts = (with_null(switch["prev_task"])[0].astype(np.int64) << 40) + switch["id"], switch["ts_ns"]
+    found: Array = np.full(len(task), np.iinfo(np.int64).min)
+    if not len(key):
+        return found
+    order = np.argsort(key)
+    at = np.searchsorted(key, (task << 40) + event, sorter=order) - 1
+    last = order[at]
+    here = (at >= 0) & (key[last] >> 40 == task)
+    found[here] = np.asarray(ts)[last[here]]
+    return found
+
+
+def _settle(recording: Recording, n_cpus: int) -> list[int]:
+    """Time that a search takes from sched_waking on, ns, by the waker's CPU: _SEARCH of the median time until
+    sched_migrate_task of the same placement, on CPUs of its capacity or, where these moved few, on all, by their
+    capacities. Without those that waited for the wakee to leave its CPU."""
+    cause = ENUMS["migrate_cause"].index("wake")
+    before = {name: np.empty(0, np.int64) for name in ("cpu", "id", "task", "ts_ns")}
+    took = [np.empty((2, 0), np.int64)]
+    for k in range(recording.n_parts):
+        migrate = recording.read_part("migrate", k, (*before, "cause"))
+        why, unknown = with_null(migrate["cause"])
+        moved = np.flatnonzero((why == cause) & ~unknown)
+        here = recording.read_part("waking", k, tuple(before))
+        waking = {n: np.concatenate([old, with_null(here[n])[0]]) for n, old in before.items()}
+        order = np.argsort(waking["cpu"].astype(np.uint16), kind="stable")
+        waking = {name: column[order] for name, column in waking.items()}
+        cpu, event = waking["cpu"], waking["id"]
+        last = np.flatnonzero(np.append(cpu[1:] != cpu[:-1], True)) if len(cpu) else order
+        before = {name: column[last] for name, column in waking.items()}  # what comes before the next part's
+        if not len(cpu):
+            continue
+        of = {name: with_null(migrate[name])[0][moved].astype(np.int64) for name in before}
+        at = np.searchsorted((cpu << 48) + event, (of["cpu"] << 48) + of["id"]) - 1  # events are in order of their ids
+        began = waking["ts_ns"][at]
+        same = (at >= 0) & (cpu[at] == of["cpu"]) & (waking["task"][at] == of["task"])
+        same &= _left(recording, k, of["task"], of["id"]) < began - _ON_CPU_NS
+        took.append(np.stack([of["cpu"], of["ts_ns"] - began])[:, same])
+    on, found = np.concatenate(took, axis=1)
+    return [int(ns * _SEARCH) for ns in by_capacity(recording, n_cpus, on, found)]
+
+
 class Loop:
     """The open loop over one recording: what does not depend on the policies is worked out once.
 
@@ -142,8 +194,7 @@ class Loop:
         self.recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)
         n_cpus = self.recorded.n_cpus
-        self._searches = searches.of(recording, n_cpus)
-        search = self._searches.usual
+        search = _settle(recording, n_cpus)
         self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
@@ -230,7 +281,7 @@ class Loop:
             following = None if ahead is None else ahead[0]
             n = len(decisions["event_id"])
             here = slice(first, first + n)
-            passed: dict[str, Any] = {**decisions, "ends": self._searches.ends(decisions["event_id"])}
+            passed: dict[str, Any] = {**decisions}
             if unseen is not None:
                 passed["sync"] = unseen.sync[here]
             if unseen is not None and unseen.flips is not None:

@@ -70,7 +70,6 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     if (t.contains("turned")) d.turned = column<bool>(t, "turned", d.n);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
-    if (t.contains("ends")) d.ends = column<int64_t>(t, "ends", d.n);
     if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);
     if (t.contains("luck")) {
         d.luck = column<float>(t, "luck", d.n);
@@ -480,8 +479,7 @@ void bind_open_loop(nb::module_& m) {
              "policies: (name, params) or PolicySource; options: sync, hz, migration_cost (ns), inferred (Input bits), "
              "tick_at (ns, "
              "when "
-             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, calls_seen, "
-             "first_flips "
+             "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, calls_seen, first_flips "
              "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
              "(per policy: stands for the recorded kernel), settle (ns, by CPU), log_inputs, panel (the one policy is "
              "asked "

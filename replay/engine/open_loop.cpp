@@ -126,8 +126,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         const bool at_once = took(c) == 0 || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
         if (!probed && at_once) return opening(b.waking.id[i], b.waking.ts[i]);
         if (!probed) {
-            const Ns told = d.ends ? d.ends[row] : 0;
-            const std::pair due(told > 0 ? told : b.waking.ts[i] + took(c), row);
+            const std::pair due(b.waking.ts[i] + took(c), row);
             due_.insert(std::upper_bound(due_.begin(), due_.end(), due), due);
         }
         calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);

@@ -57,7 +57,6 @@ struct DecisionColumns {
     const bool* turned =
         nullptr;  ///< the previous CPU had gone idle, or not yet, whatever the times say; nullptr: none
     const uint8_t* flips = nullptr;  ///< which of ReplayOptions::first_flips; nullptr: the first
-    const int64_t* ends = nullptr;  ///< when its search was over, as far as events tell; 0 or nullptr: as a rule
     const uint8_t* scanned = nullptr;  ///< closed loop: CPUs that its search examined; nullptr: not known
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
     const float* luck_preempt = nullptr;

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from world import World, schedules
 
 from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording
-from rewake.replay import _engine, searches
-from rewake.replay.loop import _tick_at
+from rewake.replay import _engine
+from rewake.replay.loop import _settle, _tick_at
 from rewake.replay.recorded import running
 
 
@@ -206,8 +206,8 @@ def test_a_cpu_that_never_switches_runs_what_wakes_others_there() -> None:
 
 
 class Placements:
-    """What searches.of() reads of a recording whose CPU 0 has half the capacity of CPU 1. `moved`: per CPU how many of
-    its wakeups moved, and how long each took."""
+    """What _settle() reads of a recording whose CPU 0 has half the capacity of CPU 1. `moved`: per CPU how many of its
+    wakeups moved, and how long each took."""
 
     n_parts = 1
 
@@ -233,18 +233,9 @@ class Placements:
 
 def test_a_search_takes_as_long_as_the_capacity_of_its_cpu_says_where_too_few_were_timed() -> None:
     def settle(moved: dict[int, tuple[int, int]]) -> list[int]:
-        return searches.of(cast(Recording, Placements(moved)), 2).usual
+        return _settle(cast(Recording, Placements(moved)), 2)
 
     assert settle({0: (10, 1_900), 1: (200, 1_000)}) == [1_800, 900]
     assert settle({0: (150, 1_900), 1: (200, 1_000)}) == [1_710, 900], "each by its own"
     assert settle({0: (10, 2_000)}) == [1_800, 900]
     assert settle({}) == [0, 0]
-
-
-def test_a_search_that_took_longer_was_over_as_long_before_its_result_as_a_rule() -> None:
-    recording = Placements({1: (5, 1_000)})
-    recording.tables["migrate"]["ts_ns"][2:4] += np.array([500, -500])
-    found = searches.of(cast(Recording, recording), 2)
-    assert found.usual[1] == 900
-    assert found.ends(np.array([0, 2, 4, 5, 6, 8, 99])).tolist() == [0, 0, 201_400, 0, 0, 0, 0]
-    assert searches.of(cast(Recording, Placements({})), 2).ends(np.array([0])).tolist() == [0]

@@ -39,6 +39,8 @@ MOST_DIVERGED = 0.1
 ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
+MOST_TAIL = 50_000_000
+"""Their scripts go on for so long at most: so many of them are in memory at once."""
 
 BALANCE = ("model", "recorded-rate", "off", "forced")
 PINNED = "pinned"
@@ -368,7 +370,7 @@ class Simulator:
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording."""
-        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, 2 * self._longest_wait())
+        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
         return crossed(found, self.span[0])
 
 

@@ -36,12 +36,11 @@ MIN_WINDOW = 5_000_000
 MOST_DIVERGED = 0.1
 """Windows are shortened until so many of the factual run diverge, at most."""
 
-BLOCKS = 20
-"""Blocks of time into which a recording is cut where one half of it has to foretell the other."""
-
 ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
+MOST_TAIL = 50_000_000
+"""Their scripts go on for so long at most: so many of them are in memory at once."""
 
 BALANCE = ("model", "recorded-rate", "off", "forced")
 PINNED = "pinned"
@@ -98,7 +97,7 @@ class Window:
     to: int
     horizon: int
     costs: int = 0
-    """Costs that it draws from: 0 all, 1 of even blocks of time, 2 of odd ones."""
+    """Costs that it draws from: 0 all, 1 not of odd() anchored windows, 2 of odd() ones."""
 
 
 def plan(
@@ -116,6 +115,21 @@ def plan(
         to = begin + length
         out.append(Window(k, max(first, measured - warm), measured, to, min(end, to + slack)))
     return out
+
+
+def odd(ts: Any, first: int) -> Any:
+    """To which half of a recording that begins at `first` the anchored window belongs that holds a time: whether its
+    number has an odd number of bits set. So has half of the windows of any phase; of every second one all would have
+    the tick."""
+    number = (ts - first) // ANCHOR
+    for bits in (16, 8, 4, 2, 1):
+        number = number ^ number >> bits
+    return number % 2 == 1
+
+
+def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
+    """Costs of each are those of the half of the windows to which it does not belong."""
+    return [replace(w, costs=1 if odd(w.measured, first) else 2) for w in anchored]
 
 
 def _tunables(recording: Recording) -> dict[str, int]:
@@ -173,7 +187,7 @@ class Simulator:
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.interrupts = costs.interrupts(recording)
         searched = None if unseen is None else unseen.searched
-        self.costs = costs.costs(recording, self.interrupts, lambda ts: self._block(ts) % 2 == 1, searched)
+        self.costs = costs.costs(recording, self.interrupts, lambda ts: odd(ts, self.span[0]), searched)
         self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
         self.pull_ns = sparingly(lambda: costs.pull(recording))
@@ -192,11 +206,12 @@ class Simulator:
         return int(row[0]), int(row[1])
 
     def _costs_for(self, windows: Sequence[Window]) -> list[dict[str, npt.NDArray[Any]]]:
-        """Costs of all blocks of time, of the even ones and of the odd ones; none where no window draws from them."""
+        """Costs of all anchored windows, of those that are not odd(), and of those that are; none where no window draws
+        from them."""
         used = {w.costs for w in windows}
         samples = self.costs.samples
-        odd = samples["odd"]
-        kept = (slice(None), ~odd, odd)
+        of_odd = samples["odd"]
+        kept = (slice(None), ~of_odd, of_odd)
         return [
             {name: of[kept[k] if k in used else slice(0)] for name, of in samples.items() if name != "odd"}
             for k in range(len(kept))
@@ -355,14 +370,9 @@ class Simulator:
         return 0 if found is None or found[0] is None else int(found[0])
 
     def anchored(self) -> list[Window]:
-        """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
-        are those of the other half of the recording."""
-        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, 2 * self._longest_wait())
-        return [replace(w, costs=1 + (int(self._block(np.int64(w.measured))) + 1) % 2) for w in found]
-
-    def _block(self, ts: Any) -> Any:
-        """Number of the block of time, of BLOCKS, that holds a time."""
-        return (ts - self.span[0]) * BLOCKS // max(1, self.span[1] - self.span[0] + 1)
+        """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording."""
+        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
+        return crossed(found, self.span[0])
 
 
 def _taken(engine: _engine.ClosedLoop) -> Iterator[dict[str, Any]]:

@@ -433,6 +433,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     now_ = is_idle_task(prev) && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
     cpu.woken = TaskId(kNoTask);
     if (!unlisted_.empty()) list_due();
+    if (!pulled_.empty()) put_pulled(c), put_pulled({});
     ++counts_.switches;
     grow(prev);
     grow(next);
@@ -582,6 +583,10 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
             if (!table_.wakeups && t.cpu == dest) break;  // part of its own placement
             balancer_.pulled(orig, dest);
             now_ = pull_time(orig, by, ts);
+            if (pulling_ > 0) {
+                pull(p, t, dest, by, ts);
+                break;
+            }
             [[fallthrough]];
         case State::unknown: enqueue(p, t, dest); break;
         case State::throttled:  // moves with its throttled group: still not runnable
@@ -617,6 +622,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
     if (!unlisted_.empty()) list_due();
+    if (!pulled_.empty()) put_pulled({});
     if (!cleared_.empty()) look_at_cleared();
     if (!waits_.empty()) look_for_held();
     const Ns tick = last_tick();

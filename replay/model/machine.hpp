@@ -209,6 +209,9 @@ class Machine {
         Ns migrate = 0, stay = 0;
     };
     void set_listing(std::vector<ListedAfter> after) { listing_ = std::move(after); }
+    /// Tasks that a balance takes off a run queue are on the new one so long after the last of them was recorded, on a CPU of
+    /// full capacity; 0: at once.
+    void set_pulling(Ns after) { pulling_ = after; }
     /// How long after such an interrupt the others no longer see the tasks of the list, by CPU; 0: they see them until they
     /// are queued. Until 6.1 rq::ttwu_pending, before 5.8 the list itself, is cleared first.
     void set_clearing(std::vector<Ns> after) { clearing_ = std::move(after); }
@@ -425,6 +428,15 @@ class Machine {
         int n = 0;
     } pull_;  ///< the latest one: tasks that a balance takes off another CPU
     Ns pull_time(Cpu orig, Cpu by, Ns ts);
+    struct Pulled {
+        TaskId p;
+        Cpu to{}, by{};
+        Ns at = 0;
+    };
+    std::vector<Pulled> pulled_;  ///< tasks off their old run queue and not on the new one yet
+    Ns pulling_ = 0;
+    void pull(TaskId id, Task& t, Cpu to, Cpu by, Ns ts);
+    void put_pulled(std::optional<Cpu> by);
     Ns next_tick_ = std::numeric_limits<Ns>::max();  ///< of all CPUs; with groups only
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     Ns began_ = 0;  ///< when the recording did

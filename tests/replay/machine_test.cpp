@@ -187,6 +187,30 @@ TEST_F(Loads, AWakeeThatMovesIsGoneWithTheNextUpdateOfItsOldCpuAndNotOnlyWhenItI
     }
 }
 
+TEST_F(Loads, TasksThatABalanceMovesAreOnNoQueueBeforeTheLastOfThemIsOffTheOld) {
+    for (const bool switches : {false, true}) {
+        build({1024, 1024});
+        machine_->set_pulling(2'000);
+        runs(kMs, 0, 0, 4);
+        for (uint32_t p : {5u, 6u}) {
+            machine_->on_waking(TaskId(p), 120, true, Cpu(0));
+            machine_->on_wakeup(TaskId(p), 120, Cpu(0), 2 * kMs);
+        }
+        const auto queued = [&](Ns ts) {
+            machine_->advance(ts, Cpu(0), Cpu(1));
+            return std::pair(machine_->view().nr[0], machine_->view().nr[1]);
+        };
+        machine_->on_migrate(TaskId(5), Cpu(0), Cpu(1), 3 * kMs, Cpu(1));
+        EXPECT_EQ(queued(3 * kMs + 1'500), std::pair(2, 0));
+        machine_->on_migrate(TaskId(6), Cpu(0), Cpu(1), 3 * kMs + 1'800, Cpu(1));
+        EXPECT_EQ(queued(3 * kMs + 3'799), std::pair(1, 0));
+        EXPECT_EQ(load(0, LoadKind::weight), 1024);
+        if (switches) runs(3 * kMs + 3'799, 1, 1, 6);
+        EXPECT_EQ(queued(3 * kMs + (switches ? 3'799 : 3'800)), std::pair(1, 2));
+        EXPECT_EQ(load(1, LoadKind::weight), 2048);
+    }
+}
+
 TEST_F(Loads, ACpuThatWasBusyAMomentAgoBalancesForItself) {
     for (const bool wakes : {false, true}) {
         build({1024, 1024});

@@ -102,6 +102,9 @@ def decision(con: duckdb.DuckDBPyConnection, decision_id: int, first_ns: int | N
     }  # fmt: skip
 
 
+TURNED = "whether the previous CPU had gone idle is inferred from other wakeups: its event is too close to this one"
+
+
 def body(
     recorded: Mapping[str, Any],
     told: Mapping[str, Any] | None,
@@ -117,8 +120,10 @@ def body(
     `recorded` is decision()'s, `told` the engine's explanation or None, `names` the policy instances of `told` and
     `about` their descriptions; `sync` the value of --assume; `auto` the instance of the recorded kernel.
     """
+    turned = [TURNED] if told is not None and told["turned"] else []
     found: dict[str, Any] = {
-        "decision": dict(recorded), "undecided": None, "auto": auto, "assume": {"sync": sync}, "notes": list(notes),
+        "decision": dict(recorded), "undecided": None, "auto": auto, "assume": {"sync": sync},
+        "notes": [*notes, *turned],
     }  # fmt: skip
     if told is None or recorded["class"] == "pinned":
         found["undecided"] = UNDECIDED.get(recorded["class"], "what a policy needs of it was not recorded")

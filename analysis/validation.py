@@ -3,8 +3,9 @@
 
 Figures are compared as ratios, so all arithmetic is on logarithms. A prediction is what A measured times what the
 simulation of A says that B's policy changes. Its interval is that of one more repeat, as far as repeats of A differ,
-and of the model's own error: how far it misses A where it re-runs what was recorded, and a share of the change that
-it says. Both are known from A alone. Beside it stand the null ("no change": B is as A) and the one-step ratio of the
+and of the model's own error: how far it misses A on average where it re-runs what was recorded (how its single
+simulations scatter about that is in the scatter of the ratios), and a share of the change that it says. All are known
+from A alone. Beside it stand the null ("no change": B is as A) and the one-step ratio of the
 open loop, where it has one.
 """
 
@@ -126,10 +127,6 @@ def half_width(logs: Sequence[float]) -> float:
     return math.inf if n < 2 else student95(n) * stdev(logs) * math.sqrt(1 + 1 / n)
 
 
-def _rms(values: Sequence[float]) -> float:
-    return math.sqrt(fmean(v * v for v in values)) if values else 0.0
-
-
 def _predicted(logs: Sequence[float], truth: Sequence[float], half: float) -> Predicted:
     middle = fmean(logs)
     low, high = middle - half, middle + half
@@ -172,7 +169,8 @@ def build(
         said = [math.log(r) for name in before if (r := ratios.get(name, {}).get(figure))]
         missed = [math.log(r) for name in before if (r := errors.get(name, {}).get(figure))]
         noise = stdev(said) / math.sqrt(len(said)) if len(said) > 1 else 0.0
-        model_error = _NORMAL95 * math.hypot(_rms(missed), noise, CHANGE_ERROR * fmean(said))
+        bias = fmean(missed) if missed else 0.0
+        model_error = _NORMAL95 * math.hypot(bias, noise, CHANGE_ERROR * fmean(said))
         rows.append(
             Row(
                 figure=figure,

@@ -26,6 +26,10 @@ CREATE OR REPLACE TEMP MACRO waited_for_cpu(kind, class, prio, censored, latency
 -- A percentile needs ten samples beyond it: n >= 10 / (1 - q). Decimal arithmetic, so exact.
 CREATE OR REPLACE TEMP MACRO enough(n, q) AS n * (1 - q) >= 10;
 
+-- Place of percentile q among n values in order, the first is 1: nearest rank, as quantile_disc has it. That one holds
+-- all values at once; where they may be many, counts of equal ones are added up to this place, which DuckDB may spill.
+CREATE OR REPLACE TEMP MACRO nearest(q, n) AS greatest(ceil(q * n::BIGINT), 1)::BIGINT;
+
 -- Lowest of the four published percentiles that censoring may bias: censored > (1 - q) * n / 10. NULL: none.
 CREATE OR REPLACE TEMP MACRO biased_from(censored, n) AS CAST(CASE
     WHEN censored * 10 > n * 0.5 THEN 50.0

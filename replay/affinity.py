@@ -31,6 +31,9 @@ AT_A_TIME, WITHIN_NS = 3, 5_000_000
 """So many tasks of one process that are moved in so short a time were not moved by the balancer."""
 
 
+ANY = -1
+
+
 class Masks(NamedTuple):
     """Inferred masks."""
 
@@ -39,6 +42,8 @@ class Masks(NamedTuple):
     of: npt.NDArray[np.uint32]
     """Per decision, which of them; where `none` says so, the snapshot's."""
     none: npt.NDArray[np.bool_]
+    changes: list[tuple[int, int, int]]
+    """When, of which process, to which of them; ANY: to all CPUs. Told by what comes after: judges no decision."""
 
 
 class _Heard:
@@ -67,7 +72,7 @@ def infer(recording: Recording, truth: Mapping[str, Nullable], names: npt.NDArra
     masks, no_mask = with_null(attr["allowed"])
     for row in np.flatnonzero(~no_mask).tolist():
         sizes[np.asarray(attr["task_id"])[row]] = cpus_in(masks[row])
-    out = Masks([], np.zeros(len(task), np.uint32), np.ones(len(task), np.bool_))
+    out = Masks([], np.zeros(len(task), np.uint32), np.ones(len(task), np.bool_), [])
     numbers: dict[str, int] = {}
     by_name: dict[tuple[int, int], _Heard] = {}
     by_task: dict[int, tuple[int, _Heard]] = {}
@@ -102,21 +107,39 @@ def from_moves(recording: Recording, online: int) -> Masks | None:
     ts, task = np.asarray(decision["ts_ns"]), np.asarray(decision["task"])
     chosen, no_cpu = with_null(decision["chosen_cpu"])
     process = _processes(recording)[task]
-    out = Masks([], np.zeros(len(task), np.uint32), np.ones(len(task), np.bool_))
+    out = Masks([], np.zeros(len(task), np.uint32), np.ones(len(task), np.bool_), [])
     numbers: dict[str, int] = {}
     for mine, times in calls.items():
         ends = [*times[1:], np.iinfo(np.int64).max]
         for begin, end in zip(times, ends, strict=True):
             cpus: set[int] = set()
-            since = 0
+            since, grew = 0, begin
+            number: int | None = None
             for i in np.flatnonzero((process == mine) & ~no_cpu & (ts > begin) & (ts <= end)).tolist():
                 if len(cpus) < online and since >= ENOUGH * len(cpus) > 0:
-                    text = ",".join(map(str, sorted(cpus)))
-                    out.of[i], out.none[i] = numbers.setdefault(text, len(numbers)), False
-                since = since + 1 if int(chosen[i]) in cpus else 0
-                cpus.add(int(chosen[i]))
+                    known = numbers.setdefault(",".join(map(str, sorted(cpus))), len(numbers))
+                    out.of[i], out.none[i] = known, False
+                    if known != number:
+                        out.changes.append((begin if number is None else grew, mine, known))
+                        number = known
+                if int(chosen[i]) in cpus:
+                    since += 1
+                else:
+                    since, grew = 0, int(ts[i])
+                    cpus.add(int(chosen[i]))
+                    if len(cpus) == online and number != ANY:
+                        out.changes.append((begin if number is None else grew, mine, ANY))
+                        number = ANY
     out.lists.extend(numbers)
     return out
+
+
+def changes(recording: Recording, masks: Masks) -> list[tuple[int, int, int]]:
+    """When, which task, to which of the masks; in order of time."""
+    tasks: dict[int, list[int]] = {}
+    for task, process in enumerate(_processes(recording).tolist()):
+        tasks.setdefault(process, []).append(task)
+    return [(ts, task, number) for ts, process, number in sorted(masks.changes) for task in tasks[process]]
 
 
 def _calls(recording: Recording) -> dict[int, list[int]]:

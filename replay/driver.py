@@ -190,6 +190,7 @@ def replay(
         "first_flips": None if unseen is None else list(unseen.first_flips),
         "sync_share": float(unseen.sync.mean()) if unseen is not None and len(unseen.sync) else None,
         "sync_unknown": float(1 - unseen.told.mean()) if unseen is not None and len(unseen.told) else None,
+        "turned": None if unseen is None or unseen.turned is None else int(unseen.turned.sum()),
         "auto": None if auto is None else str(auto),
         "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),
         "hints": None if given is None else given.summary(),

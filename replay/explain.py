@@ -32,10 +32,10 @@ def explain(
     """What the policies saw, read and did at a decision; None where no policy is asked about it (its class says why).
 
     `sync`, `auto` and `use_probes` as for driver.replay. The engine's dict: `machine` (the View: llcs, cores, idle, nr,
-    …), `wakeup`
-    (inputs that belong to wakee and waker), `irq`, and `policies` in the order of `specs`: `has_path`, `decided`,
-    `cpu`, `branch`, `looked` and `assumed` (bits of INPUTS), private state before the decision, and `steps` with the
-    `reasons` of each. UsageError for an unknown decision, policy or parameter.
+    …), `wakeup` (inputs that belong to wakee and waker), `irq`, and `policies` in the order of `specs`: `has_path`,
+    `decided`, `cpu`, `branch`, `looked` and `assumed` (bits of INPUTS), private state before the decision, and `steps`
+    with the `reasons` of each. And `turned`: the previous CPU is idle there, or not, by the inferred order of events.
+    UsageError for an unknown decision, policy or parameter.
     """
     rows = recording.manifest["rows"]["decision"]
     ends = list(accumulate(rows))
@@ -57,7 +57,8 @@ def explain(
         if k == part:
             break
     found = engine.explanations()
-    return found[0] if found else None
+    turned = unseen is not None and unseen.turned is not None and bool(unseen.turned[row])
+    return found[0] | {"turned": turned} if found else None
 
 
 def in_recording(recording: Recording) -> str:

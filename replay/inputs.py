@@ -9,17 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.forms import ENUMS, FAIR_CLASSES, Recording
-from rewake.replay import _engine, probes, recorded
+from rewake.replay import _engine, order, probes, recorded
 from rewake.replay.decisions import decisions_of
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import MODES, FirstFlips
 
 Array = npt.NDArray[Any]
-ORDER_WINDOW_NS = 2_000
-"""Events less than this apart on two CPUs have no known order, unless the recording says more of its clock."""
-
-
 CARRIED = {"recent_carried": "recent_cpu", "flips_carried": "flips"}
 """Inputs that tasks have from before the recording, as the rules carry them on from the value that was probed last:
 what these miss is the rules' own error, and not that the first value is in no event."""
@@ -144,7 +140,7 @@ def account(
     for _ in loop.run([first], irq, unseen):
         pass
     second = engine()
-    second.account(*first.flips(), ORDER_WINDOW_NS)
+    second.account(*first.flips(), order.WINDOW_NS)
     rows: list[tuple[Array, Array, Array, Array]] = []
     first_id = 0
     blames: dict[str, list[Array]] = {}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, hotplug, plugins, probes, wake_lists
+from rewake.replay import affinity, hotplug, order, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
     MIN_RANGE,
@@ -216,6 +216,13 @@ class Loop:
             "shapes": hotplug.shapes(hotplug.away(recording)),
         }
 
+    def mask_changes(self) -> list[tuple[int, int, int]]:
+        """When, which task, to which mask of the recorded machine: where moves tell of it (affinity.py)."""
+        if self.masks is None:
+            return []
+        found = affinity.changes(self._recording, self.masks)
+        return [(ts, task, 0 if number == affinity.ANY else self._first_mask + number) for ts, task, number in found]
+
     def _allowed_counts(self, truth: dict[str, probes.Nullable] | None) -> dict[int, set[int]]:
         """Also without use_probes: a mask that was not in force is not called recorded."""
         if truth is None:
@@ -281,6 +288,8 @@ class Loop:
                 passed["flips"] = unseen.flips[here]
             if unseen is not None and unseen.scan is not None:
                 passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
+            if unseen is not None and unseen.turned is not None:
+                passed["turned"] = unseen.turned[here]
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
             if self.truth is not None:
@@ -313,12 +322,16 @@ class Loop:
 
     def infer(self, column: PolicySpec, mode: str = "auto", *, again: bool = True, scans: bool = True) -> Unseen:
         """What no event carries, from the recorded kernel's column asked under all of it (unseen.py). `again`: there
-        will be another pass over the parts, for which some of them stay in memory; `scans`: with Unseen.scan."""
+        will be another pass over the parts, for which some of them stay in memory, and with Unseen.turned; `scans`:
+        with Unseen.scan."""
         self._room = _KEPT_BYTES if again else 0
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
-        engine = self.engine([column], False, column, FIRST_FLIPS, panel=True, panel_scans=values)
+        engine = self.engine(
+            [column], False, column, FIRST_FLIPS, panel=True, panel_scans=values,
+            order_window=order.WINDOW_NS if again else 0,
+        )  # fmt: skip
         searched = [np.empty(0, np.int16)]
         names = self.names()
         asked = self._asked(engine, column, names, dense.astype(np.uint16), searched)
@@ -345,6 +358,7 @@ class Loop:
                 may=may,
                 llc_waker=llc[on],
                 llc_prev=llc[before],
+                pair=on.astype(np.uint32) << np.uint32(16) | before.astype(np.uint32),
                 **answers,
             )
 

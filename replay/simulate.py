@@ -13,7 +13,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
-from rewake.replay import costs
+from rewake.replay import costs, hotplug
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
@@ -29,18 +29,18 @@ FEWEST_WINDOWS = 4
 """A recording that is shorter than so many windows is cut into so many, so that there is a spread to show."""
 
 SLACK = 250_000_000
-"""Scripts reach so far beyond their window, at most, for tasks that get ahead of the recording, ns."""
+"""Scripts reach so far beyond their window, at most, ns: for tasks that get ahead of the recording, and so that who
+waits when it ends waits for as long as others have work."""
 
 MIN_WINDOW = 5_000_000
 MOST_DIVERGED = 0.1
 """Windows are shortened until so many of the factual run diverge, at most."""
 
-BLOCKS = 20
-"""Blocks of time into which a recording is cut where one half of it has to foretell the other."""
-
 ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
+MOST_TAIL = 50_000_000
+"""Their scripts go on for so long at most: so many of them are in memory at once."""
 
 BALANCE = ("model", "recorded-rate", "off", "forced")
 PINNED = "pinned"
@@ -97,23 +97,39 @@ class Window:
     to: int
     horizon: int
     costs: int = 0
-    """Costs that it draws from: 0 all, 1 of even blocks of time, 2 of odd ones."""
+    """Costs that it draws from: 0 all, 1 not of odd() anchored windows, 2 of odd() ones."""
 
 
 def plan(
-    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = SLACK, end: int | None = None
+    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = 0, end: int | None = None
 ) -> list[Window]:
-    """Windows of `length` ns over a recording, each after a warm-up; the rest before `last` is left out. Scripts end
-    before `end`."""
+    """Windows of `length` ns over a recording, each after a warm-up; the rest before `last` is left out. Scripts go on
+    for four times that, or for `slack` ns if that is longer, and end before `end`."""
     end = last if end is None else end
+    slack = min(SLACK, max(slack, 4 * length))
     out = []
     for k in range((last - first) // length):
         begin = first + k * length
         warm = min(warm_up, length // 2)
         measured = begin if k else begin + warm
         to = begin + length
-        out.append(Window(k, max(first, measured - warm), measured, to, min(end, to + min(slack, 4 * length))))
+        out.append(Window(k, max(first, measured - warm), measured, to, min(end, to + slack)))
     return out
+
+
+def odd(ts: Any, first: int) -> Any:
+    """To which half of a recording that begins at `first` the anchored window belongs that holds a time: whether its
+    number has an odd number of bits set. So has half of the windows of any phase; of every second one all would have
+    the tick."""
+    number = (ts - first) // ANCHOR
+    for bits in (16, 8, 4, 2, 1):
+        number = number ^ number >> bits
+    return number % 2 == 1
+
+
+def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
+    """Costs of each are those of the half of the windows to which it does not belong."""
+    return [replace(w, costs=1 if odd(w.measured, first) else 2) for w in anchored]
 
 
 def _tunables(recording: Recording) -> dict[str, int]:
@@ -171,7 +187,7 @@ class Simulator:
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.interrupts = costs.interrupts(recording)
         searched = None if unseen is None else unseen.searched
-        self.costs = costs.costs(recording, self.interrupts, lambda ts: self._block(ts) % 2 == 1, searched)
+        self.costs = costs.costs(recording, self.interrupts, lambda ts: odd(ts, self.span[0]), searched)
         self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
         self.pull_ns = sparingly(lambda: costs.pull(recording))
@@ -190,11 +206,12 @@ class Simulator:
         return int(row[0]), int(row[1])
 
     def _costs_for(self, windows: Sequence[Window]) -> list[dict[str, npt.NDArray[Any]]]:
-        """Costs of all blocks of time, of the even ones and of the odd ones; none where no window draws from them."""
+        """Costs of all anchored windows, of those that are not odd(), and of those that are; none where no window draws
+        from them."""
         used = {w.costs for w in windows}
         samples = self.costs.samples
-        odd = samples["odd"]
-        kept = (slice(None), ~odd, odd)
+        of_odd = samples["odd"]
+        kept = (slice(None), ~of_odd, of_odd)
         return [
             {name: of[kept[k] if k in used else slice(0)] for name, of in samples.items() if name != "odd"}
             for k in range(len(kept))
@@ -274,6 +291,8 @@ class Simulator:
             base["reads"] = found["readers"]
         if any(group >= 0 for group in found["meetings"]):
             base["meets"] = found["meetings"]
+        if any(found["yielders"]):
+            base["yields"] = found["yielders"]
         if found["idle_states"]:
             base["idle_state"] = int(np.argmax(found["idle_states"]))
         return base | more
@@ -290,6 +309,7 @@ class Simulator:
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads, self.phases)
+        engine.change_masks(self.loop.mask_changes())
         for k, (events, decisions) in enumerate(self._parts(hints)):
             engine.run(events, decisions)
             yield from map(self._numbered, _taken(engine))
@@ -338,15 +358,21 @@ class Simulator:
             recorded = self.races * counted / (self.span[1] - self.span[0])
             self.hidden = min(1.0, self.hidden * recorded / simulated)
 
-    def anchored(self) -> list[Window]:
-        """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording. Costs
-        are those of the other half of the recording."""
-        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, 4 * ANCHOR)
-        return [replace(w, costs=1 + (int(self._block(np.int64(w.measured))) + 1) % 2) for w in found]
+    def _longest_wait(self) -> int:
+        """For which one in a hundred woken fair tasks waited in the recording, ns; longer ones have no part in p99."""
+        con = self.recording.connect(("decision",))
+        try:
+            found = con.execute(
+                "SELECT quantile_disc(latency_ns, 0.99) FROM decision WHERE kind = 0 AND prio >= 100"
+            ).fetchone()
+        finally:
+            con.close()
+        return 0 if found is None or found[0] is None else int(found[0])
 
-    def _block(self, ts: Any) -> Any:
-        """Number of the block of time, of BLOCKS, that holds a time."""
-        return (ts - self.span[0]) * BLOCKS // max(1, self.span[1] - self.span[0] + 1)
+    def anchored(self) -> list[Window]:
+        """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording."""
+        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
+        return crossed(found, self.span[0])
 
 
 def _taken(engine: _engine.ClosedLoop) -> Iterator[dict[str, Any]]:
@@ -438,6 +464,8 @@ def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int) -> lis
     notes = machine_notes(recording, specs, hints)
     if any(_engine.policy(s.policy)["reads_irq"] for s in specs):
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
+    if off := sorted({gone.cpu for gone in hotplug.away(recording)}):
+        notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
     return notes
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Inference of what no event carries (`--assume sync=auto`, `sync=causal`): WF_SYNC, wakee_flips at the start, and
-nr_idle_scan.
+"""Inference of what no event carries (`--assume sync=auto`, `sync=causal`): WF_SYNC, wakee_flips at the start,
+nr_idle_scan, and the order of events that are too close (order.py).
 
 The recorded kernel's own column is asked once under every value of them (engine/panel.hpp); what it answers does not
 depend on what was recorded of any wakeup. A value is then chosen for each wakeup by the votes of others: those at which
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rewake.replay import _engine, sync
+from rewake.replay import _engine, order, sync
 from rewake.replay.segments import SEGMENT, Growing
 from rewake.replay.sync import Bools, Ints, Sites
 
@@ -88,6 +88,8 @@ class Unseen(NamedTuple):
     """nr_idle_scan of the LLCs of the waker's and of the previous CPU; None: as modelled."""
     searched: npt.NDArray[np.int16] | None = None
     """CPUs that the search examined that came to the recorded answer; negative where none did."""
+    turned: Bools | None = None
+    """The previous CPU was idle where by the times of the events it was not, or the other way round; None: nowhere."""
 
 
 class Asked(NamedTuple):
@@ -104,6 +106,12 @@ class Asked(NamedTuple):
     searched: npt.NDArray[np.uint8]
     """Four per decision."""
     wide: npt.NDArray[np.uint32]
+    doubt: npt.NDArray[np.uint8]
+    """Not 0: whether the previous CPU was idle is a matter of the order of close events."""
+    otherwise: npt.NDArray[np.uint8]
+    """There: bit of each of the four askings: it agrees if that CPU was the other way."""
+    pair: npt.NDArray[np.uint32]
+    """The waker's and the previous CPU, as one number."""
     decided: Bools
     scan_prev: npt.NDArray[np.int32]
     scan_waker: npt.NDArray[np.int32]
@@ -162,9 +170,10 @@ def infer(
             chosen[h] = True
             first += len(flag)
         scan = told.scans(which, flags, values, n_llcs, causal=mode == "causal") if values else None
+        turned = told.turned(which, flags, causal=mode == "causal")
         of = tuple(told.first[k] for k in np.flatnonzero(chosen).tolist())
         number = (np.cumsum(chosen) - 1).astype(np.uint8)
-        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, scan)
+        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, scan, turned=turned)
 
 
 def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
@@ -194,10 +203,24 @@ _SCANS = ("scan_prev", "scan_waker", "chances_prev", "chances_waker", "writes_pr
 
 def _hits(asked: Asked) -> Bools:
     """(decision, asking): the modelled nr_idle_scan leads to what was recorded."""
-    hits: Bools = (asked.agreed >= _MODELLED).reshape(-1, 4)
-    never, always = asked.wide == 0, asked.wide == (1 << len(FIRST_FLIPS)) - 1
+    return _all_asked((asked.agreed >= _MODELLED).reshape(-1, 4), asked.wide)
+
+
+def _otherwise(asked: Asked, rows: Ints) -> Bools:
+    """(decision, asking): the other order does. Of decisions where there is doubt."""
+    bits = np.unpackbits(asked.otherwise[rows, None], axis=1, count=4, bitorder="little")
+    return _all_asked(bits.astype(np.bool_), asked.wide[rows])
+
+
+def _all_asked(hits: Bools, wide: npt.NDArray[np.uint32]) -> Bools:
+    """Askings that no hypothesis leads to are answered by the others."""
+    never, always = wide == 0, wide == (1 << len(FIRST_FLIPS)) - 1
     hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
     return hits
+
+
+def _packed(hits: Bools) -> npt.NDArray[np.uint8]:
+    return np.packbits(hits, axis=1, bitorder="little")[:, 0]
 
 
 def _wide(bits: npt.NDArray[np.uint32], hypothesis: Any) -> npt.NDArray[np.uint8]:
@@ -214,8 +237,9 @@ class _Told:
     """What the answers tell. `first`: the hypotheses."""
 
     def __init__(self, parts: Iterable[Asked], names: Ints, scans: bool, files: ExitStack) -> None:
-        self._rows, self._open, self._scans = (files.enter_context(Growing()) for _ in range(3))
-        """All decisions; those at which something that is inferred matters; what nr_idle_scan is inferred from."""
+        self._rows, self._open, self._scans, self._doubts = (files.enter_context(Growing()) for _ in range(4))
+        """All decisions; those at which something that is inferred matters; what nr_idle_scan is inferred from; those
+        that look at a CPU which goes idle just then."""
         self.first: tuple[FirstFlips, ...] = FIRST_FLIPS
         self._closer: tuple[Sequence[int], Any, list[list[int]]] | None = None
         relations = sync.Relations(names)
@@ -228,11 +252,17 @@ class _Told:
             rows = {
                 "relation": relations.number(asked.waker, asked.wakee), "may": asked.may,
                 "fold": fold_of(asked.ts, start), "wide": asked.wide,
-                "hits": np.packbits(hits, axis=1, bitorder="little")[:, 0],
+                "hits": _packed(hits),
             }  # fmt: skip
             matters = np.flatnonzero((hits != hits[:, :1]).any(axis=1))
             opened = {name: values[matters] for name, values in rows.items()} | {"row": matters + self.n}
             alike = _alike(alike, asked.wide[matters])
+            doubtful = np.flatnonzero((asked.doubt > 0) & asked.decided)
+            self._doubts.append({name: values[doubtful] for name, values in rows.items()} | {
+                "row": doubtful + self.n, "ts": asked.ts[doubtful] - start,
+                "pair": asked.pair[doubtful].astype(np.int64) << 2 | asked.doubt[doubtful],
+                "otherwise": _packed(_otherwise(asked, doubtful)),
+            })  # fmt: skip
             if scans:
                 self._scans.append({"ts": asked.ts - start, "decided": asked.decided}
                                    | {name: getattr(asked, name).reshape(-1, 4) for name in _STEPS}
@@ -384,6 +414,26 @@ class _Told:
                 for into, steps in zip(out, found, strict=True):
                     into[first:last][ours] = steps[here][ours]
         return out
+
+    def turned(self, which: npt.NDArray[np.uint8], flags: Bools, *, causal: bool) -> Bools | None:
+        """Where events close to a decision were in the other order, by the votes of all other folds; None: nowhere."""
+        rows = self._doubts.read(0, len(self._doubts))
+        if not len(rows["row"]):
+            return None
+        out = np.zeros(self.n, np.bool_)
+        wide = self._bits(rows, rows["row"])
+        for f in (None,) if causal else range(FOLDS):
+            if f is None:
+                asking, ours = 2 * _wide(wide, which[rows["row"]]) + flags[rows["row"]], slice(None)
+            else:
+                hypothesis, inferred = self._chosen[f]
+                of = inferred._replace(relation=rows["relation"], may=rows["may"])
+                asking, ours = 2 * _wide(wide, hypothesis) + of.of(f), rows["fold"] == f
+            votes = (rows["otherwise"] >> asking & 1).astype(np.int8) - _hit(rows, asking)
+            if f is not None:
+                votes[ours] = 0
+            out[rows["row"][ours]] = order.turned(rows["pair"], rows["ts"], votes, causal=causal)[ours]
+        return out if out.any() else None
 
     def _modelled(self) -> tuple[Any, Any]:
         parts = [(c["scan_waker"], c["scan_prev"]) for c in self._scans.chunks("scan_waker", "scan_prev")]

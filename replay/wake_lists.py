@@ -17,7 +17,7 @@ _IPIS = {
 }
 _LISTED, _STAYS = 0.55, 0.1
 """From sched_migrate_task, and of a task that stays from the end of its search, to the wake list, in parts of the time
-of a search. Recordings of 6.1 to 7.2 come out alike from 0.5 to 0.8, those with probes that are ignored up to 0.6."""
+of a search. Recordings of 6.1 come out alike from 0.5 to 0.8."""
 
 _WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("out")
 
@@ -26,7 +26,7 @@ _CLEARED = 0.4
 come out alike from 0.3 to 0.55."""
 
 _SHORTEST_NS = 2_000
-"""Events less than this apart on two CPUs have no known order (inputs.ORDER_WINDOW_NS): nothing shorter can be told."""
+"""Events less than this apart on two CPUs have no known order (order.WINDOW_NS): nothing shorter can be told."""
 
 _ENOUGH = 10_000
 """So many measured times are enough for a median."""
@@ -46,7 +46,8 @@ def listing(source: Recording, n_cpus: int, search: list[int], *, probes: bool) 
     and, of one that stays, from the end of its search.
 
     From events they are parts of `search`, the time of a search that moves a task; one that does not is shorter, and
-    that makes up for most of the second. `probes`: they see a search end, and what they saw from there to
+    that makes up for most of the second. Where the interrupts that tell CPUs of their wake lists are recorded as they
+    are sent, the first is the median time until then. `probes`: they see a search end, and what they saw from there to
     sched_migrate_task takes as long as either.
     """
     took = [np.empty((2, 0), np.int64)]
@@ -64,9 +65,43 @@ def listing(source: Recording, n_cpus: int, search: list[int], *, probes: bool) 
     on, ns = np.concatenate(took, axis=1)
     if not len(ns):
         after, stays = ([int(part * ns) for ns in search] for part in (_LISTED, _STAYS))
-        return after, stays
+        return _sending(source, n_cpus) or after, stays
     found = by_capacity(source, n_cpus, on, ns)
     return found, found
+
+
+def _sending(source: Recording, n_cpus: int) -> list[int]:
+    """From sched_migrate_task of a wakeup to the interprocessor interrupt that its CPU sends next, median by CPU, ns;
+    empty where none is recorded. Who joins a list that is not empty sends none."""
+    took = [np.empty((2, 0), np.int64)]
+    for k in range(source.n_parts):
+        if sum(part.shape[1] for part in took) > _ENOUGH:
+            break
+        ipi: Any = source.read_part("ipi", k, ("id", "ts_ns", "cpu", "phase"))
+        sent = ipi["phase"] == ENUMS["ipi_phase"].index("send")
+        marks = _placing(source, k)
+        if not sent.any() or not len(marks["id"]):
+            continue
+        ipi = {name: ipi[name][sent] for name in ("id", "ts_ns", "cpu")}
+        at, same = _last_before(marks, ipi)
+        first = np.unique(at, return_index=True)[1]
+        at, ns = at[first], ipi["ts_ns"][first] - marks["ts_ns"][at[first]]
+        good = same[first] & marks["moves"][at] & (ns < _LONGEST_NS)
+        took.append(np.stack([ipi["cpu"][first].astype(np.int64), ns])[:, good])
+    on, ns = np.concatenate(took, axis=1)
+    return by_capacity(source, n_cpus, on, ns) if len(ns) else []
+
+
+def _placing(source: Recording, index: int) -> dict[str, npt.NDArray[Any]]:
+    """sched_waking and, `moves`, sched_migrate_task of wakeups, in order."""
+    waking: Any = source.read_part("waking", index, ("id", "ts_ns", "cpu"))
+    moved: Any = source.read_part("migrate", index, ("id", "ts_ns", "cpu", "cause"))
+    why, unknown = with_null(moved["cause"])
+    of_wakeup = (why == _WAKE) & ~unknown
+    found = {n: np.concatenate([waking[n], moved[n][of_wakeup]]) for n in ("id", "ts_ns", "cpu")}
+    found["moves"] = np.arange(len(found["id"])) >= len(waking["id"])
+    order = np.argsort(found["id"])
+    return {name: column[order] for name, column in found.items()}
 
 
 def interrupts(source: Source, index: int, after: list[int]) -> Columns:

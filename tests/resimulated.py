@@ -35,10 +35,11 @@ def simulate(
     handlers: Sequence[tuple[int, int, int]] = (),
     kernel: tuple[int, int] = (6, 1),
     costs: dict[str, Any] = COSTS,
+    mask_changes: Sequence[tuple[int, int, int]] = (),
     **arm: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
-    to."""
+    to; `mask_changes`: when, task, number of the mask."""
     batches = world.batches()
     arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
             for p in policies]  # fmt: skip
@@ -56,6 +57,7 @@ def simulate(
         threads,
     )
     loop.keep_scripts()
+    loop.change_masks(mask_changes)
     loop.run(batches[0], world.decisions().parts[0])
     loop.finish()
     return loop.take(), loop.scripts()[0]

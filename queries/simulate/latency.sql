@@ -23,11 +23,11 @@
 --   biased_from: lowest percentile that censoring may bias; NULL: none
 WITH per_window AS (
     SELECT
-        arm.policy,
+        arm,
         count(latency_ns) AS n,
         quantile_disc(latency_ns, [0.5, 0.99]) AS q
-    FROM woken JOIN arm ON arm.arm = woken.arm
-    GROUP BY arm.policy, arm.arm, woken.window_id
+    FROM woken
+    GROUP BY arm, window_id
 ),
 
 spread AS (
@@ -37,37 +37,60 @@ spread AS (
         max(q[1]) FILTER (WHERE enough(n, 0.5)) AS p50_high,
         min(q[2]) FILTER (WHERE enough(n, 0.99)) AS p99_low,
         max(q[2]) FILTER (WHERE enough(n, 0.99)) AS p99_high
-    FROM per_window
+    FROM per_window JOIN arm ON arm.arm = per_window.arm
     GROUP BY policy
+),
+
+named AS (
+    SELECT arm, min(arm) OVER (PARTITION BY policy) AS first FROM arm
+),
+
+counted AS (
+    SELECT first, latency_ns, count(*) AS times
+    FROM woken JOIN named ON named.arm = woken.arm
+    GROUP BY first, latency_ns
+),
+
+added AS (
+    SELECT
+        first,
+        latency_ns,
+        sum(times) OVER (PARTITION BY first ORDER BY latency_ns NULLS LAST) AS upto,
+        coalesce(sum(times) FILTER (WHERE latency_ns IS NOT NULL) OVER (PARTITION BY first), 0) AS n,
+        sum(times) OVER (PARTITION BY first) AS all_n
+    FROM counted
 ),
 
 ranked AS (
     SELECT
-        arm.policy,
-        any_value(arm.kind) AS kind,
-        min(arm.arm) AS first,
-        count(latency_ns) AS n,
-        count(*) FILTER (WHERE latency_ns IS NULL) AS censored,
-        quantile_disc(latency_ns, [0.5, 0.9, 0.99, 0.999]) AS q,
-        quantile_disc(coalesce(latency_ns, 9223372036854775807), 0.99) AS worst
-    FROM woken JOIN arm ON arm.arm = woken.arm
-    GROUP BY arm.policy
+        first,
+        any_value(n)::BIGINT AS n,
+        any_value(all_n - n)::BIGINT AS censored,
+        min(latency_ns) FILTER (WHERE upto >= nearest(0.5, n)) AS p50,
+        min(latency_ns) FILTER (WHERE upto >= nearest(0.9, n)) AS p90,
+        min(latency_ns) FILTER (WHERE upto >= nearest(0.99, n)) AS p99,
+        min(latency_ns) FILTER (WHERE upto >= nearest(0.999, n)) AS p999,
+        min(coalesce(latency_ns, 9223372036854775807)) FILTER (WHERE upto >= nearest(0.99, all_n)) AS worst
+    FROM added
+    GROUP BY first
 )
 
 SELECT
-    ranked.policy,
-    kind,
+    arm.policy,
+    arm.kind,
     n,
     censored,
-    CASE WHEN enough(n, 0.5) THEN q[1] END AS p50_ns,
-    CASE WHEN enough(n, 0.9) THEN q[2] END AS p90_ns,
-    CASE WHEN enough(n, 0.99) THEN q[3] END AS p99_ns,
-    CASE WHEN enough(n, 0.999) THEN q[4] END AS p999_ns,
+    CASE WHEN enough(n, 0.5) THEN p50 END AS p50_ns,
+    CASE WHEN enough(n, 0.9) THEN p90 END AS p90_ns,
+    CASE WHEN enough(n, 0.99) THEN p99 END AS p99_ns,
+    CASE WHEN enough(n, 0.999) THEN p999 END AS p999_ns,
     p50_low AS p50_low_ns,
     p50_high AS p50_high_ns,
     p99_low AS p99_low_ns,
     p99_high AS p99_high_ns,
     CASE WHEN enough(n + censored, 0.99) AND worst < 9223372036854775807 THEN worst END AS p99_worst_ns,
     biased_from(censored, n) AS biased_from
-FROM ranked JOIN spread ON spread.policy = ranked.policy
-ORDER BY first
+FROM ranked
+JOIN arm ON arm.arm = ranked.first
+JOIN spread ON spread.policy = arm.policy
+ORDER BY ranked.first

@@ -11,24 +11,53 @@
 --   p50_ns: median wait
 --   p90_ns: 90th percentile
 --   p99_ns: 99th percentile
-WITH ranked AS (
+WITH named AS (
+    SELECT arm, min(arm) OVER (PARTITION BY policy) AS first FROM arm
+),
+
+sent AS (
     SELECT
-        arm.policy,
-        min(arm.arm) AS first,
-        count(*) FILTER (WHERE NOT idle_target) AS queued,
+        first,
         count(*) AS n,
-        count(wait_ns) FILTER (WHERE NOT idle_target) AS waited,
-        quantile_disc(wait_ns, [0.5, 0.9, 0.99]) FILTER (WHERE NOT idle_target) AS q
-    FROM woken JOIN arm ON arm.arm = woken.arm
-    GROUP BY arm.policy
+        count(*) FILTER (WHERE NOT idle_target) AS queued
+    FROM woken JOIN named ON named.arm = woken.arm
+    GROUP BY first
+),
+
+counted AS (
+    SELECT first, wait_ns, count(*) AS times
+    FROM woken JOIN named ON named.arm = woken.arm
+    WHERE NOT idle_target AND wait_ns IS NOT NULL
+    GROUP BY first, wait_ns
+),
+
+added AS (
+    SELECT
+        counted.*,
+        sum(times) OVER (PARTITION BY first ORDER BY wait_ns) AS upto,
+        sum(times) OVER (PARTITION BY first) AS waited
+    FROM counted
+),
+
+ranked AS (
+    SELECT
+        first,
+        any_value(waited) AS waited,
+        min(wait_ns) FILTER (WHERE upto >= nearest(0.5, waited)) AS p50,
+        min(wait_ns) FILTER (WHERE upto >= nearest(0.9, waited)) AS p90,
+        min(wait_ns) FILTER (WHERE upto >= nearest(0.99, waited)) AS p99
+    FROM added
+    GROUP BY first
 )
 
 SELECT
-    policy,
+    arm.policy,
     queued,
     pct(queued, n) AS queued_pct,
-    CASE WHEN enough(waited, 0.5) THEN q[1] END AS p50_ns,
-    CASE WHEN enough(waited, 0.9) THEN q[2] END AS p90_ns,
-    CASE WHEN enough(waited, 0.99) THEN q[3] END AS p99_ns
-FROM ranked
-ORDER BY first
+    CASE WHEN enough(waited, 0.5) THEN p50 END AS p50_ns,
+    CASE WHEN enough(waited, 0.9) THEN p90 END AS p90_ns,
+    CASE WHEN enough(waited, 0.99) THEN p99 END AS p99_ns
+FROM sent
+JOIN arm ON arm.arm = sent.first
+LEFT JOIN ranked ON ranked.first = sent.first
+ORDER BY sent.first

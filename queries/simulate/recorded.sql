@@ -88,19 +88,21 @@ model AS (
     WHERE latency_ns IS NOT NULL
 ),
 
-both_sides AS (
-    SELECT arm, true AS simulated, latency_ns, wait_ns FROM model
-    UNION ALL
-    SELECT arm, false AS simulated, latency_ns, wait_ns FROM truth
-),
-
-measured AS (
+-- Whoever has equal values is counted together: what is held does not grow with the wakeups.
+cells AS (
     SELECT
         arm,
         simulated,
-        unnest(['latency', 'wait']) AS measure,
-        unnest([latency_ns, wait_ns]) AS x
-    FROM both_sides
+        latency_ns,
+        wait_ns,
+        count(*) AS times,
+        count(*) FILTER (WHERE moved) AS moves
+    FROM (
+        SELECT arm, true AS simulated, latency_ns, wait_ns, false AS moved FROM model
+        UNION ALL
+        SELECT arm, false AS simulated, latency_ns, wait_ns, moved FROM truth
+    )
+    GROUP BY ALL
 ),
 
 steps AS (
@@ -108,39 +110,44 @@ steps AS (
         arm,
         measure,
         x,
-        sum(CASE WHEN simulated THEN 1.0 ELSE 0 END) AS sim,
-        sum(CASE WHEN simulated THEN 0 ELSE 1.0 END) AS rec
-    FROM measured
-    WHERE x IS NOT NULL
+        coalesce(sum(times) FILTER (WHERE simulated), 0) AS sim,
+        coalesce(sum(times) FILTER (WHERE NOT simulated), 0) AS rec
+    FROM (
+        SELECT arm, simulated, 'latency' AS measure, latency_ns AS x, times FROM cells
+        UNION ALL
+        SELECT arm, simulated, 'wait' AS measure, wait_ns AS x, times FROM cells WHERE wait_ns IS NOT NULL
+    )
     GROUP BY arm, measure, x
 ),
 
-distance AS (
-    SELECT arm, measure, max(abs(sim_sum / nullif(sim_all, 0) - rec_sum / nullif(rec_all, 0))) AS ks
-    FROM (
-        SELECT
-            arm,
-            measure,
-            sum(sim) OVER upto AS sim_sum,
-            sum(rec) OVER upto AS rec_sum,
-            sum(sim) OVER (PARTITION BY arm, measure) AS sim_all,
-            sum(rec) OVER (PARTITION BY arm, measure) AS rec_all
-        FROM steps
-        WINDOW upto AS (PARTITION BY arm, measure ORDER BY x)
-    )
-    GROUP BY arm, measure
+added AS (
+    SELECT
+        arm,
+        measure,
+        x,
+        sum(sim) OVER upto AS sim_upto,
+        sum(rec) OVER upto AS rec_upto,
+        sum(sim) OVER (PARTITION BY arm, measure) AS sim_n,
+        sum(rec) OVER (PARTITION BY arm, measure) AS rec_n
+    FROM steps
+    WINDOW upto AS (PARTITION BY arm, measure ORDER BY x)
 ),
 
 ranked AS (
     SELECT
         arm,
-        simulated,
-        count(latency_ns) AS n,
-        quantile_disc(latency_ns, [0.5, 0.9, 0.99]) AS q,
-        count(wait_ns) AS wait_n,
-        quantile_disc(wait_ns, [0.5, 0.9, 0.99]) AS w
-    FROM both_sides
-    GROUP BY arm, simulated
+        measure,
+        any_value(sim_n)::BIGINT AS sim_n,
+        any_value(rec_n)::BIGINT AS rec_n,
+        max(abs(sim_upto / nullif(sim_n, 0) - rec_upto / nullif(rec_n, 0))) AS ks,
+        min(x) FILTER (WHERE sim_upto >= nearest(0.5, sim_n)) AS sim_p50,
+        min(x) FILTER (WHERE sim_upto >= nearest(0.9, sim_n)) AS sim_p90,
+        min(x) FILTER (WHERE sim_upto >= nearest(0.99, sim_n)) AS sim_p99,
+        min(x) FILTER (WHERE rec_upto >= nearest(0.5, rec_n)) AS rec_p50,
+        min(x) FILTER (WHERE rec_upto >= nearest(0.9, rec_n)) AS rec_p90,
+        min(x) FILTER (WHERE rec_upto >= nearest(0.99, rec_n)) AS rec_p99
+    FROM added
+    GROUP BY arm, measure
 ),
 
 rates AS (
@@ -154,39 +161,37 @@ rates AS (
 ),
 
 recorded_moves AS (
-    SELECT arm, count(*) FILTER (WHERE moved) AS moves FROM truth GROUP BY arm
+    SELECT arm, sum(moves)::BIGINT AS moves FROM cells WHERE NOT simulated GROUP BY arm
 )
 
 SELECT
     judged.policy,
     judged.kind,
-    s.n,
-    r.n AS recorded_n,
-    CASE WHEN enough(s.n, 0.5) THEN s.q[1] END AS p50_ns,
-    CASE WHEN enough(r.n, 0.5) THEN r.q[1] END AS recorded_p50_ns,
-    CASE WHEN enough(s.n, 0.9) THEN s.q[2] END AS p90_ns,
-    CASE WHEN enough(r.n, 0.9) THEN r.q[2] END AS recorded_p90_ns,
-    CASE WHEN enough(s.n, 0.99) THEN s.q[3] END AS p99_ns,
-    CASE WHEN enough(r.n, 0.99) THEN r.q[3] END AS recorded_p99_ns,
-    distance.ks,
-    s.wait_n,
-    r.wait_n AS recorded_wait_n,
-    CASE WHEN enough(s.wait_n, 0.5) THEN s.w[1] END AS wait_p50_ns,
-    CASE WHEN enough(r.wait_n, 0.5) THEN r.w[1] END AS recorded_wait_p50_ns,
-    CASE WHEN enough(s.wait_n, 0.9) THEN s.w[2] END AS wait_p90_ns,
-    CASE WHEN enough(r.wait_n, 0.9) THEN r.w[2] END AS recorded_wait_p90_ns,
-    CASE WHEN enough(s.wait_n, 0.99) THEN s.w[3] END AS wait_p99_ns,
-    CASE WHEN enough(r.wait_n, 0.99) THEN r.w[3] END AS recorded_wait_p99_ns,
-    wait_distance.ks AS wait_ks,
+    nullif(l.sim_n, 0) AS n,
+    nullif(l.rec_n, 0) AS recorded_n,
+    CASE WHEN enough(l.sim_n, 0.5) THEN l.sim_p50 END AS p50_ns,
+    CASE WHEN enough(l.rec_n, 0.5) THEN l.rec_p50 END AS recorded_p50_ns,
+    CASE WHEN enough(l.sim_n, 0.9) THEN l.sim_p90 END AS p90_ns,
+    CASE WHEN enough(l.rec_n, 0.9) THEN l.rec_p90 END AS recorded_p90_ns,
+    CASE WHEN enough(l.sim_n, 0.99) THEN l.sim_p99 END AS p99_ns,
+    CASE WHEN enough(l.rec_n, 0.99) THEN l.rec_p99 END AS recorded_p99_ns,
+    l.ks,
+    CASE WHEN l.sim_n > 0 THEN coalesce(w.sim_n, 0) END AS wait_n,
+    CASE WHEN l.rec_n > 0 THEN coalesce(w.rec_n, 0) END AS recorded_wait_n,
+    CASE WHEN enough(w.sim_n, 0.5) THEN w.sim_p50 END AS wait_p50_ns,
+    CASE WHEN enough(w.rec_n, 0.5) THEN w.rec_p50 END AS recorded_wait_p50_ns,
+    CASE WHEN enough(w.sim_n, 0.9) THEN w.sim_p90 END AS wait_p90_ns,
+    CASE WHEN enough(w.rec_n, 0.9) THEN w.rec_p90 END AS recorded_wait_p90_ns,
+    CASE WHEN enough(w.sim_n, 0.99) THEN w.sim_p99 END AS wait_p99_ns,
+    CASE WHEN enough(w.rec_n, 0.99) THEN w.rec_p99 END AS recorded_wait_p99_ns,
+    w.ks AS wait_ks,
     rates.moves AS moves_per_s,
     recorded_moves.moves / nullif(rates.seconds, 0) AS recorded_moves_per_s,
     rates.cycles AS cycles_per_s,
-    r.n / nullif(rates.seconds, 0) AS recorded_cycles_per_s
+    nullif(l.rec_n, 0) / nullif(rates.seconds, 0) AS recorded_cycles_per_s
 FROM judged
-LEFT JOIN ranked AS s ON s.arm = judged.arm AND s.simulated
-LEFT JOIN ranked AS r ON r.arm = judged.arm AND NOT r.simulated
-LEFT JOIN distance ON distance.arm = judged.arm AND distance.measure = 'latency'
-LEFT JOIN distance AS wait_distance ON wait_distance.arm = judged.arm AND wait_distance.measure = 'wait'
+LEFT JOIN ranked AS l ON l.arm = judged.arm AND l.measure = 'latency'
+LEFT JOIN ranked AS w ON w.arm = judged.arm AND w.measure = 'wait'
 LEFT JOIN rates ON rates.arm = judged.arm
 LEFT JOIN recorded_moves ON recorded_moves.arm = judged.arm
 ORDER BY judged.arm

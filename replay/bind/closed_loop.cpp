@@ -57,6 +57,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);
+    take(d, "yields", o.yields);
     if (d.contains("meets"))
         for (int64_t g : nb::cast<std::vector<int64_t>>(d["meets"]))
             o.meets.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
@@ -228,6 +229,7 @@ class PyClosedLoop {
         std::vector<int64_t> meetings;
         for (uint32_t g : loop_.meetings()) meetings.push_back(g == kNone ? -1 : static_cast<int64_t>(g));
         d["meetings"] = meetings;
+        d["yielders"] = loop_.yielders();
         d["picks"] = s.picks, d["picks_right"] = s.picks_right;
         d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
         return d;
@@ -238,6 +240,15 @@ class PyClosedLoop {
         loop_.begin_with(std::vector<int64_t>(leads.data(), leads.data() + leads.shape(0)),
                          std::vector<Ns>(phases.data(), phases.data() + phases.shape(0)));
     }
+    void change_masks(const std::vector<std::tuple<int64_t, uint32_t, uint32_t>>& changes) {
+        std::vector<MaskChange> all;
+        for (auto [ts, task, mask] : changes) {
+            if (task >= n_tasks_ || mask >= n_masks_) throw std::invalid_argument("masks: no such task or mask");
+            if (!all.empty() && all.back().ts > ts) throw std::invalid_argument("masks: not in order of time");
+            all.push_back({ts, TaskId(task), mask});
+        }
+        loop_.change_masks(std::move(all));
+    }
     void keep_scripts() { loop_.keep_scripts(); }
     nb::list scripts() const {
         nb::list out;
@@ -246,7 +257,8 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake", "block", "ask", "meet", "read", "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake",  "block", "ask",  "meet",
+                                                             "yield", "read",  "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }
@@ -372,6 +384,10 @@ void bind_closed_loop(nanobind::module_& m) {
         .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"), nb::arg("phases"),
              nb::sig("def begin_with(self, leads: object, phases: object) -> None"),
              "Before run(): leads() of tasks that are older than the recording, and limit_phases().")
+        .def("change_masks", &PyClosedLoop::change_masks, nb::arg("changes"),
+             nb::sig("def change_masks(self, changes: Sequence[tuple[int, int, int]]) -> None"),
+             "changes: (ts_ns, task, number of a mask of Recorded), in order of time: from then on the task may use "
+             "those CPUs.")
         .def("keep_scripts", &PyClosedLoop::keep_scripts, "From now on scripts() has those of the windows (tests).")
         .def("scripts", &PyClosedLoop::scripts, nb::sig("def scripts(self) -> list[dict]"));
 }

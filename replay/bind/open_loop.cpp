@@ -67,6 +67,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
         d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
     }
     if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
+    if (t.contains("turned")) d.turned = column<bool>(t, "turned", d.n);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);
@@ -130,6 +131,7 @@ ReplayOptions read_options(const nb::dict& o) {
     if (o.contains("listing"))
         for (const auto& [migrate, stay] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["listing"]))
             r.listing.push_back({short_time(migrate), short_time(stay)});
+    if (o.contains("order_window")) r.order_window = short_time(nb::cast<Ns>(o["order_window"]));
     if (o.contains("panel")) r.panel = nb::cast<bool>(o["panel"]);
     if (o.contains("blind")) r.blind = nb::cast<bool>(o["blind"]);
     if (o.contains("log_flips")) r.log_flips = nb::cast<bool>(o["log_flips"]);
@@ -246,6 +248,8 @@ class PyOpenLoop {
         d["scanned"] = own(a.scanned);
         d["searched"] = own(a.searched);
         d["wide"] = own(a.wide);
+        d["doubt"] = own(a.doubt);
+        d["otherwise"] = own(a.otherwise);
         d["decided"] = own_bool(a.decided);
         d["scan_prev"] = own(a.scan_prev);
         d["scan_waker"] = own(a.scan_waker);

@@ -104,7 +104,7 @@ std::vector<uint32_t> FlipCourse::wide(const std::vector<FirstFlips>& first, uin
 
 void KnownFlips::see(TaskId t, uint32_t flips) {
     Row& r = row(t);
-    if (r.flips || (!r.exact && r.called)) return;
+    if (r.flips || (!r.halved.exact && r.called)) return;
     r.flips = flips;
 }
 
@@ -113,16 +113,29 @@ void KnownFlips::fork(TaskId parent, TaskId child) {
     row(child) = copy;
 }
 
-void KnownFlips::follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
-    if (!after.has_last_wakee || after.last_wakee != w.p) return;  // not called
-    const auto now = static_cast<uint32_t>(w.jiffies);
+void KnownFlips::follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after,
+                        uint64_t first, uint64_t last) {
+    if (!FlipHypotheses::called(w, after)) return;
     Row& r = row(w.curr);
-    const bool due = static_cast<int32_t>(now - (r.decay + hz_)) > 0;
-    if (!due && !r.exact) r.flips.reset();
-    if (!before.has_last_wakee) r.flips.reset();
-    if (r.flips) *r.flips = (due ? *r.flips >> 1 : *r.flips) + (before.last_wakee != after.last_wakee);
-    r.exact |= due;
-    if (due || !r.exact) r.decay = now;
+    std::array<uint32_t, 4> halved{};  // when last, after this call, under each of what may be
+    size_t n = 0;
+    bool always = true, never = r.halved.exact;
+    for (const uint32_t before_it : {r.halved.first, r.halved.second})
+        for (const auto now : {static_cast<uint32_t>(first), static_cast<uint32_t>(last)}) {
+            const bool due = static_cast<int32_t>(now - (before_it + hz_)) > 0;
+            always &= due, never &= !due;
+            halved[n++] = due ? now : before_it;
+        }
+    if ((!always && !never) || !before.has_last_wakee) r.flips.reset();
+    if (r.flips) *r.flips = (always ? *r.flips >> 1 : *r.flips) + FlipHypotheses::switched(before, after);
+    const auto earlier = [](uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; };
+    const auto [least, most] = std::minmax_element(halved.begin(), halved.end(), earlier);
+    const bool two =
+        std::all_of(halved.begin(), halved.end(), [&](uint32_t at) { return at == *least || at == *most; });
+    if (r.halved.exact || always)
+        r.halved = {*least, *most, two};
+    else
+        r.halved = {static_cast<uint32_t>(last), static_cast<uint32_t>(last), false};
     r.called = true;
 }
 

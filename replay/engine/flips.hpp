@@ -114,18 +114,23 @@ class KnownFlips {
     /// A recorded value: taken once, and only where it is certain when it is halved next.
     void see(TaskId t, uint32_t flips);
     void fork(TaskId parent, TaskId child);
-    /// record_wakee() of the waker between these two states.
-    void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after);
+    /// record_wakee() of the waker between these two states, in jiffy `first` or `last`.
+    void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, uint64_t first,
+                uint64_t last);
 
   private:
+    /// When a task's flips were halved last, in jiffies: one of two, where a call fell on the edge between jiffies.
+    struct Halved {
+        uint32_t first = 0, second = 0;
+        bool exact = false;  ///< else: in `second` or before
+    };
     struct Row {
         std::optional<uint32_t> flips;
-        uint32_t decay = 0;  ///< jiffies of the last halving, or before which it was
-        bool exact = false;  ///< it was then
+        Halved halved;
         bool called = false;
     };
     Row& row(TaskId t) {
-        if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2, Row{.flips = {}, .decay = start_});
+        if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2, Row{.flips = {}, .halved = {start_, start_}});
         return rows_[t.v];
     }
     uint32_t start_ = 0, hz_ = 0;

@@ -7,6 +7,12 @@
 #include <utility>
 
 namespace rewake {
+namespace {
+
+/// Machine::set_pulling(). Between two tasks of one balance pass about as much; recordings come out alike from 1 to 3 us.
+constexpr Ns kPulling = 2'000;
+
+}  // namespace
 
 void LedgerColumns::resize(size_t n) {
     cpu.resize(n), cpus_scanned.resize(n), outcome.resize(n), branch.resize(n), inputs_assumed.resize(n),
@@ -45,6 +51,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     }
     machine_.set_listing(opt_.listing);
     machine_.set_clearing(opt_.clearing);
+    machine_.set_pulling(kPulling);
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
@@ -399,6 +406,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
         }
         if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
+        const bool turned = d.turned && d.turned[row];
+        if (turned) machine_.suppose(w.prev, !machine_.view().avail.test(w.prev));
         if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w) | (stale ? kAllowed : 0u);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
@@ -457,7 +466,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             const PolicyState::Task curr_before = follows ? in.policy->memory().task(w.curr) : PolicyState::Task{};
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             if (in.flips) in.flips->follow(w, curr_before, in.policy->memory().task(w.curr));
-            if (own && opt_.log_inputs) certain_.follow(w, curr_before, in.policy->memory().task(w.curr));
+            if (own && opt_.log_inputs)
+                certain_.follow(w, curr_before, in.policy->memory().task(w.curr), jiffies(ts - kTickTakes),
+                                jiffies(ts + kTickTakes));
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
@@ -478,6 +489,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
             judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
         }
+        if (turned) machine_.look_again(w.prev);
         // After all of them: the others have the same machine, in whatever order they are asked.
         if (asked_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
         if (asked_prev) machine_.asked_load(machine_.task(p), w.prev);
@@ -506,6 +518,17 @@ void OpenLoop::take_flips(Instance& in, const Wakeup& w, size_t which) {
     for (TaskId t : {w.p, w.curr}) in.flips->give(in.policy->memory().task(t), t, which);
 }
 
+/// Whether prev goes idle, or went, at a time that the waker's clock cannot be compared with.
+PanelAnswers::Doubt OpenLoop::doubt(const Wakeup& w) const {
+    const Ns now = machine_.view().now;
+    if (w.kind != Kind::wake || w.prev == w.waker) return PanelAnswers::no_doubt;
+    if (machine_.view().avail.test(w.prev))
+        return now - machine_.idle_since(w.prev) < opt_.order_window ? PanelAnswers::idle : PanelAnswers::no_doubt;
+    const Ns left = segment_[w.prev.v];
+    const bool soon = left != kNoEnd && left - now < opt_.order_window && machine_.runs_the_last(w.prev);
+    return soon ? PanelAnswers::busy : PanelAnswers::no_doubt;
+}
+
 /// The answer under the first hypothesis. `counts`: not a pinned wakeup, whose result is forced.
 Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen,
                         bool counts) {
@@ -523,6 +546,7 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     if (only.irq) machine_.set_irq_load(only.irq);
     take_private(only.policy->memory(), seen, w.p, topo_.llc[w.prev.v]);
     if (seen.flips) panel_->flips.know(w.p, *seen.flips);
+    answers_.doubt[row] = doubt(w);
     const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_, first_row_);
     if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
     if (panel_->load_of_prev) machine_.asked_load(machine_.task(w.p), w.prev);

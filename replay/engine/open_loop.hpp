@@ -54,6 +54,8 @@ struct DecisionColumns {
     const uint32_t* allowed =
         nullptr;  ///< index into TaskTable::masks where the task's own is not in force; or nullptr
     const bool* allowed_null = nullptr;
+    const bool* turned =
+        nullptr;  ///< the previous CPU had gone idle, or not yet, whatever the times say; nullptr: none
     const uint8_t* flips = nullptr;  ///< which of ReplayOptions::first_flips; nullptr: the first
     const uint8_t* scanned = nullptr;  ///< closed loop: CPUs that its search examined; nullptr: not known
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
@@ -146,6 +148,7 @@ struct ReplayOptions {
     uint32_t inferred = 0;  ///< Input bits that this recording leaves to inference or to a model
     bool panel = false;  ///< one policy, asked under all of first_flips, both values of the flag and panel_scans
     std::vector<int32_t> panel_scans;
+    Ns order_window = 0;  ///< a panel's events less than this apart on two CPUs have no known order
     bool blind = false;  ///< probed values are for the budget only
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())
     bool log_inputs = false;  ///< keep what the recorded kernel's policy read at each decision (inputs())
@@ -221,6 +224,9 @@ class OpenLoop {
 
   private:
     static constexpr Ns kNoEnd = -1;
+    /// So close to a tick jiffies may be the next or the one before: it changes while one CPU handles its tick, and placement
+    /// reads it some microseconds before its decision is taken here.
+    static constexpr Ns kTickTakes = 50'000;
     void take(const Shape& s);
     /// Whether it is certain that nothing is searched for it: its waker puts it on the wake list of the CPU that it is
     /// leaving (5.8).
@@ -249,6 +255,7 @@ class OpenLoop {
     const Verdict& verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w);
     void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
                const Decision& dec);
+    PanelAnswers::Doubt doubt(const Wakeup& w) const;
     Cpu ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
     void take_loads(Wakeup& w, LoadKind kind);
     static void take_flips(Instance& in, const Wakeup& w, size_t which);

@@ -12,7 +12,7 @@ namespace rewake {
 
 void PanelAnswers::reset(size_t n) {
     agreed.assign(n * kAskings, 0), searched.assign(n * kAskings, nowhere);
-    scanned.assign(n, -1), wide.assign(n, 0), decided.assign(n, 0);
+    scanned.assign(n, -1), wide.assign(n, 0), decided.assign(n, 0), doubt.assign(n, no_doubt), otherwise.assign(n, 0);
     for (std::vector<int32_t>* v :
          {&scan_prev, &scan_waker, &chances_prev, &chances_waker, &writes_prev, &writes_waker})
         v->assign(n, 0);
@@ -101,6 +101,21 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
     if (keeps) next_ = after;
 }
 
+/// Bits of the two askings, the flag clear and set, that agree where prev is idle if by the times it is not, or the other
+/// way round. As asking().
+uint8_t Panel::otherwise(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen) {
+    uint8_t agree = 0;
+    machine.suppose(w.prev, !machine.view().avail.test(w.prev));
+    for (const bool sync : {false, true}) {
+        w.sync = told_sync.value_or(sync);
+        give_idle_cores(policy.memory(), PanelAnswers::kModelled);
+        if (policy.decide(machine.view(), w, nullptr, w.prev).cpu == chosen) agree |= uint8_t{1} << sync;
+        before_.put(policy.memory(), w);
+    }
+    machine.look_again(w.prev);
+    return agree;
+}
+
 Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
                PanelAnswers& out, int64_t first_row) {
     PolicyState& s = policy.memory();
@@ -157,11 +172,13 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
                out.scanned[row], looked);
         if (told_sync || !(looked & kSync)) {
             out.agreed[at + 1] = out.agreed[at], out.searched[at + 1] = out.searched[at];
-            continue;
+        } else {
+            w.sync = true;
+            asking(policy, machine, w, chosen, false, nullptr, out.agreed[at + 1], out.searched[at + 1],
+                   out.scanned[row], looked);
         }
-        w.sync = true;
-        asking(policy, machine, w, chosen, false, nullptr, out.agreed[at + 1], out.searched[at + 1],
-               out.scanned[row], looked);
+        if (out.doubt[row])
+            out.otherwise[row] |= static_cast<uint8_t>(otherwise(policy, machine, w, told_sync, chosen) << 2 * is_wide);
     }
     after_.put(s, w);
     idle_cores_[prev_] = next_[0], idle_cores_[waker_] = next_[prev_ == waker_ ? 0 : 1];

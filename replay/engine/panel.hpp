@@ -21,12 +21,16 @@ struct PanelAnswers {
     static constexpr size_t kMostScans = 31;
     static constexpr uint32_t kModelled = 1u << kMostScans;
     enum Searched : uint8_t { nowhere, at_prev, at_waker };
+    enum Doubt : uint8_t { no_doubt, busy, idle };  ///< of the order of events: what prev is by their times
 
     std::vector<uint32_t>
         agreed;  ///< kAskings: bit i: as recorded under the i-th nr_idle_scan; kModelled: the modelled one
     std::vector<uint8_t> searched;  ///< kAskings: whose LLC's nr_idle_scan it looked at; waker and prev in one: at_prev
-    std::vector<int16_t> scanned;  ///< CPUs that the search examined that came to the recorded answer; negative: none did
+    std::vector<int16_t>
+        scanned;  ///< CPUs that the search examined that came to the recorded answer; negative: none did
     std::vector<uint32_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis
+    std::vector<uint8_t> doubt;  ///< Doubt
+    std::vector<uint8_t> otherwise;  ///< where there is doubt: bit a: asking a, with prev the other way, agrees
     std::vector<uint8_t> decided;  ///< else the others hold nothing
     std::vector<int32_t> scan_prev, scan_waker;  ///< nr_idle_scan of their LLCs, as modelled
     std::vector<int32_t> chances_prev, chances_waker;  ///< how often the balancer may have written it so far,
@@ -39,7 +43,7 @@ class Panel {
     /// `scans`: values of nr_idle_scan that are tried, at most kMostScans. Throws std::invalid_argument.
     Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans);
     /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`, counted from `first_row` of the
-    /// recording. `told_sync`: recorded, so that there is
+    /// recording, and has its Doubt. `told_sync`: recorded, so that there is
     /// nothing to try. Returns what it answers under the first hypothesis, the flag clear; that is what stays in its state.
     Cpu ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
             PanelAnswers& out, int64_t first_row);
@@ -62,6 +66,7 @@ class Panel {
     void give_idle_cores(PolicyState& s, uint32_t member);
     void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
                 uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked);
+    uint8_t otherwise(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen);
     std::vector<int32_t> scans_;
     uint32_t members_ = 0;  ///< bits of PanelAnswers::agreed that are asked for
     std::vector<uint32_t> idle_cores_;  ///< by LLC: has_idle_cores, had every search had that nr_idle_scan

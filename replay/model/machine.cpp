@@ -142,6 +142,7 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     drop_pending(t);
     moved_queued_ = t.counted && t.cpu != c;
     uncount(t, moved_queued_);
+    if (t.group) joins(t.group, c);
     const bool throttled = t.group && (groups_.stopped(t.group, c) || starved(t.group, c));
     if (throttled) {
         t.cpu = c;
@@ -181,6 +182,7 @@ void Machine::accrue(Cpu c) {
     if (!averages_) return;
     CpuState& s = cpus_[c.v];
     s.updated = now_;
+    if (!s.leaving.empty()) take_off(s);
     s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), s.fair, s.runs_fair);
     publish(c);
 }
@@ -220,12 +222,11 @@ void Machine::catch_up(Cpu c, Ns tick) {
     now_ = now;
 }
 
-/// Groups learn of the load on all CPUs at every tick.
+/// Groups learn of the load on all CPUs at every tick, and what runs draws on its limits.
 void Machine::tick_all() {
     const Ns tick = last_tick();
     next_tick_ = tick + tick_;
     for (uint16_t c = 0; c < cpus_.size(); ++c) catch_up(Cpu(c), tick);
-    if (!watches_limits_) return;
     for (uint16_t c = 0; c < cpus_.size(); ++c)
         if (cpus_[c].runs_fair) account(tasks_[cpus_[c].curr.v].group, Cpu(c));
 }
@@ -236,6 +237,7 @@ void Machine::reweigh(Task& t, int32_t weight) {
     const int32_t seen = t.pelt.load_avg;
     t.pelt.load = before * weight / t.weight;
     t.pelt.load_avg = static_cast<int32_t>(int64_t{seen} * weight / t.weight);
+    if (t.left) return;
     queue(t, t.attached).shift(t.pelt.load - before, t.pelt.load_avg - seen, 0, 0);
     publish(t.attached);
 }
@@ -247,7 +249,7 @@ void Machine::attach(Task& t, Cpu c) {
         t.is_attached = true;
         return;
     }
-    if (t.is_attached && t.attached == c) {
+    if (t.is_attached && t.attached == c && !t.left) {
         t.pelt.accrue(clock(t, c), 0, false);
         return;
     }
@@ -258,18 +260,10 @@ void Machine::attach(Task& t, Cpu c) {
     } else if (moved_queued_) {
         if (!t.group) cpus_[t.attached.v].pelt.detach(t.pelt);  // else dequeue() has taken it off
         publish(t.attached);
-    } else {  // a sleeper decays as far as its old CPU's averages did; what that leaves out of an idle time comes after (6.0+)
-        catch_up(t.attached, last_tick());
-        const CpuState& from = cpus_[t.attached.v];
-        const bool idle = from.curr_known && is_idle_task(from.curr);
-        QueuePelt& left = queue(t, t.attached);
-        const bool fresh = t.pelt.fresh;
-        t.pelt.accrue(left.at, 0, false);
-        left.detach_later(t.pelt);
-        const Ns now = pelt_clock(t.attached);
-        if (idle) t.pelt.accrue(t.group ? groups_.idle_clock(t.group, t.attached, now) : now, 0, false);
-        t.pelt.fresh = fresh;
+    } else if (!t.left) {
+        leave(t, 0);
     }
+    t.left = false;
     t.pelt.move(clock(t, c), queue(t, c).edge);
     if (t.group)
         groups_.attach(t.group, at(c), t.pelt, t.weight);
@@ -432,13 +426,14 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
 
 void Machine::on_switch(const SwitchColumns& s, size_t i) {
     const Cpu c(s.cpu[i]);
-    const Ns ts = s.ts[i];
+    const Ns ts = switch_at_ = s.ts[i];
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
     CpuState& cpu = cpus_[c.v];
     // A switch to a task that just woke on an idle CPU skips the clock update: it runs since its wakeup (rq_clock_skip_update).
     now_ = is_idle_task(prev) && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
     cpu.woken = TaskId(kNoTask);
     if (!unlisted_.empty()) list_due();
+    if (!pulled_.empty()) put_pulled(c), put_pulled({});
     ++counts_.switches;
     grow(prev);
     grow(next);
@@ -572,21 +567,26 @@ Ns Machine::pull_time(Cpu orig, Cpu by, Ns ts) {
 void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
     grow(p);
     now_ = ts;
+    migrations_ = true;
     Task& t = tasks_[p.v];
     switch (t.state) {
         case State::waking: {  // part of its own placement
-            if (t.cpu == dest) {
-                moved(p, t, by, ts);
-                break;
+            leave_by_migration(t, dest);
+            if (t.cpu != dest) {
+                drop_pending(t);
+                expect(p, t, dest, by);
             }
-            drop_pending(t);
-            expect(p, t, dest, by);
+            moved(p, t, by, ts);
             break;
         }
         case State::queued:
             if (!table_.wakeups && t.cpu == dest) break;  // part of its own placement
             balancer_.pulled(orig, dest);
             now_ = pull_time(orig, by, ts);
+            if (pulling_ > 0) {
+                pull(p, t, dest, by, ts);
+                break;
+            }
             [[fallthrough]];
         case State::unknown: enqueue(p, t, dest); break;
         case State::throttled:  // moves with its throttled group: still not runnable
@@ -622,6 +622,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
     if (!unlisted_.empty()) list_due();
+    if (!pulled_.empty()) put_pulled({});
     if (!cleared_.empty()) look_at_cleared();
     if (!waits_.empty()) look_for_held();
     const Ns tick = last_tick();

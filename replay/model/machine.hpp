@@ -49,6 +49,7 @@ class Machine {
         int32_t util_est = 0;  ///< as of its last sleep
         Cpu attached{};  ///< CPU whose averages hold it
         bool is_attached = false;
+        bool left = false;  ///< they do not any more: it is woken on another CPU, and not queued there yet
         bool born = false;  ///< its fork is in the recording
         uint16_t group = 0;  ///< its task group; 0: root
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
@@ -118,6 +119,20 @@ class Machine {
     void overlook(Cpu c, int n) {
         cpus_[c.v].pending -= n;
         refresh(c);
+    }
+    /// Takes `c` for idle or busy until its next event: what another CPU sees whose clock is ahead of it, or behind.
+    void suppose(Cpu c, bool idle) {
+        view_.idle.assign(c, idle);
+        view_.avail.assign(c, idle);
+    }
+    /// Takes that back.
+    void look_again(Cpu c) { refresh(c); }
+    /// Since when `c` has been idle, where nothing was queued there since.
+    Ns idle_since(Cpu c) const { return cpus_[c.v].idle_stamp; }
+    /// Nothing but the running task is on `c`, or on its way there.
+    bool runs_the_last(Cpu c) const {
+        const CpuState& s = cpus_[c.v];
+        return s.curr_known && !is_idle_task(s.curr) && view_.nr[c.v] == 1 && s.pending == 0;
     }
     /// nr_idle_scan of an LLC changes when its balancer runs: how often some CPU of it looked whether to, at different
     /// times, and how often it did according to the model.
@@ -194,6 +209,9 @@ class Machine {
         Ns migrate = 0, stay = 0;
     };
     void set_listing(std::vector<ListedAfter> after) { listing_ = std::move(after); }
+    /// Tasks that a balance takes off a run queue are on the new one so long after the last of them was recorded, on a CPU of
+    /// full capacity; 0: at once.
+    void set_pulling(Ns after) { pulling_ = after; }
     /// How long after such an interrupt the others no longer see the tasks of the list, by CPU; 0: they see them until they
     /// are queued. Until 6.1 rq::ttwu_pending, before 5.8 the list itself, is cleared first.
     void set_clearing(std::vector<Ns> after) { clearing_ = std::move(after); }
@@ -258,6 +276,11 @@ class Machine {
     static constexpr uint32_t kNoTask = 0xffffffff;
 
   private:
+    /// What a task that is woken elsewhere takes off its old CPU's averages, with the first update from `at` on.
+    struct Leaving {
+        Ns at = 0;
+        Pelt pelt;
+    };
     struct CpuState {
         TaskId curr{};
         bool curr_known = false;
@@ -268,6 +291,7 @@ class Machine {
         bool hides = false;  ///< they are off that list and not queued yet: nobody sees them
         int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
+        std::vector<Leaving> leaving;
         Ns updated = 0;  ///< last update of `pelt`
         Ns blocked = -1;  ///< jiffy of the last one by a balance
         int64_t h_load = 0;  ///< load_avg as task_h_load last took it
@@ -328,6 +352,10 @@ class Machine {
     void publish(Cpu c);
     void reweigh(Task& t, int32_t weight);
     void attach(Task& t, Cpu c);
+    void leave_by_migration(Task& t, Cpu to);
+    /// With the first update of its CPU that is so long after now.
+    void leave(Task& t, Ns told);
+    void take_off(CpuState& s);
     void thaw(Task& t);
     void start(Task& t, Cpu c);
     GroupQueues::At at(Cpu c) {
@@ -347,6 +375,7 @@ class Machine {
     void release(uint16_t limit, Cpu c, bool forget);
     void resume(uint16_t group, Cpu c);
     void account(uint16_t group, Cpu c);
+    void joins(uint16_t group, Cpu c);
     void left(uint16_t group, Cpu c, uint16_t next_group);
     bool starved(uint16_t group, Cpu c);
     void refill(uint16_t limit, Ns at);
@@ -370,6 +399,7 @@ class Machine {
     };
     std::vector<Listing> unlisted_;  ///< placed tasks that are not yet on a wake list
     std::vector<ListedAfter> listing_;
+    bool migrations_ = false;  ///< sched_migrate_task is recorded: no wakee that moves is on a list before its own
     struct Clearing {
         Cpu c{};
         Ns at = 0;
@@ -380,6 +410,7 @@ class Machine {
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when
     Ns now_ = 0;  ///< time of the event at hand
+    Ns switch_at_ = 0;  ///< of the last sched_switch; now_ may be the wakeup before it (rq_clock_skip_update)
     std::vector<int64_t>& load(LoadKind kind) {
         return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)];
     }
@@ -397,6 +428,15 @@ class Machine {
         int n = 0;
     } pull_;  ///< the latest one: tasks that a balance takes off another CPU
     Ns pull_time(Cpu orig, Cpu by, Ns ts);
+    struct Pulled {
+        TaskId p;
+        Cpu to{}, by{};
+        Ns at = 0;
+    };
+    std::vector<Pulled> pulled_;  ///< tasks off their old run queue and not on the new one yet
+    Ns pulling_ = 0;
+    void pull(TaskId id, Task& t, Cpu to, Cpu by, Ns ts);
+    void put_pulled(std::optional<Cpu> by);
     Ns next_tick_ = std::numeric_limits<Ns>::max();  ///< of all CPUs; with groups only
     bool moved_queued_ = false;  ///< the task that is being enqueued leaves another run queue
     Ns began_ = 0;  ///< when the recording did

@@ -146,7 +146,7 @@ void Machine::prime(const Batch& b, const EventOrder& order,
     for (const HeadColumns& h :
          {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup), HeadColumns(b.migrate)})
         if (h.n > 0 && (now_ == 0 || h.ts[0] < now_)) now_ = h.ts[0];
-    for (CpuState& c : cpus_) c.clock = c.pelt.at = now_, c.clock_at = now_;
+    for (CpuState& c : cpus_) c.clock = c.pelt.at = now_, c.clock_at = c.ran_from = now_;
     began_ = now_;
     if (groups_.any()) next_tick_ = now_;
     balances_ = b.balance.n > 0;

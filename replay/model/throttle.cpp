@@ -108,6 +108,13 @@ void Machine::account(uint16_t group, Cpu c) {
         quotas_[limit].ran(c, ran);
 }
 
+/// A task queues in `group`, whose queue there looks first at what ran in it (enqueue_entity calls update_curr).
+void Machine::joins(uint16_t group, Cpu c) {
+    if (!cpus_[c.v].runs_fair || groups_.limited(group) == 0) return;
+    const uint16_t runs = tasks_[cpus_[c.v].curr.v].group;
+    if (groups_.within(runs, group)) account(runs, c);
+}
+
 /// A task of `group` left the CPU, which goes on with one of another: that is when the kernel looks at what is left.
 void Machine::left(uint16_t group, Cpu c, uint16_t next_group) {
     for (uint16_t limit = groups_.limited(group); limit != 0; limit = groups_.limited(groups_[limit].parent)) {

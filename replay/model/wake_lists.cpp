@@ -13,10 +13,11 @@ void Machine::expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by) {
     t.pending = true;
     if (by && !lists(*by, c)) return;
     const ListedAfter after = by && by->v < listing_.size() ? listing_[by->v] : ListedAfter{};
-    if (const Ns ns = moves ? after.migrate : after.stay)  // of one that moves: at the earliest
-        unlisted_.push_back({id, c, now_ + ns});
-    else
+    const Ns ns = moves ? after.migrate : after.stay;
+    if (ns == 0)
         list(t, c, now_);
+    else if (!moves || !migrations_)  // else moved() will
+        unlisted_.push_back({id, c, now_ + ns});
 }
 
 /// From `at` on the others see it in the wake list of `c`.

@@ -240,6 +240,7 @@ def make_simulation(
 ) -> Run:
     """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
     from rewake.forms import Run, RunWriter
+    from rewake.replay import _engine
     from rewake.replay.simulate import simulate
 
     def build(target: Path) -> None:
@@ -250,6 +251,7 @@ def make_simulation(
                 auto=auto, threads=threads, queues_wakeups=queues_wakeups, hints=hints, progress=progress,
             )  # fmt: skip
             writer.commit()
+        _engine.give_back()
 
     if out is not None:
         build(out)

@@ -54,6 +54,20 @@ def test_what_the_model_misses_of_a_widens_its_interval() -> None:
     assert bad.null == good.null and bad.model.value == good.model.value
 
 
+def test_misses_that_cancel_over_the_repeats_widen_nothing() -> None:
+    a = {"a1": figures(1000), "a2": figures(1100)}
+    ratios: dict[str, dict[str, float | None]] = {name: {"p99_ns": 0.5} for name in a}
+
+    def low(*misses: float) -> float:
+        errors: dict[str, dict[str, float | None]] = {
+            name: {"p99_ns": miss} for name, miss in zip(a, misses, strict=True)
+        }
+        return validation.build(a, {"b": figures(500)}, ratios, {}, errors, "one", "other").rows[0].model.low
+
+    assert low(1.25, 0.8) == pytest.approx(low(1.0, 1.0)), "the prediction is the mean's"
+    assert low(1.25, 1.25) < low(1.0, 1.0)
+
+
 def test_a_wrong_direction_is_said() -> None:
     row = built(ratio=1.5).rows[0]
     assert row.sign_right is False

@@ -15,6 +15,7 @@ import pytest
 import rewake
 from rewake import runs
 from rewake.errors import TraceError, UsageError
+from rewake.replay import _engine
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "fixtures/demo-split-llc-schbench"
@@ -144,6 +145,18 @@ def test_same_run_as_the_command_line(page: dict[str, Any]) -> None:
         [run.sql(f"FROM ledger WHERE policy = '{p}'").fetchall() for p in run.policies] for run in (page["run"], again)
     ]
     assert ledgers[0] == ledgers[1]
+
+
+def test_what_is_kept_is_of_the_engine_that_made_it(
+    page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever builds from source meets no run of the engine before."""
+    recording = rewake.open(DEMO / "trace.dat")
+    kept = recording.replay(["prev"]).path
+    rebuilt = tmp_path / "engine.so"
+    rebuilt.write_bytes(Path(str(_engine.__file__)).read_bytes() + b"rebuilt")
+    monkeypatch.setattr(_engine, "__file__", str(rebuilt))
+    assert recording.replay(["prev"]).path != kept
 
 
 def test_the_package_loads_nothing_heavy() -> None:

@@ -127,6 +127,57 @@ TEST(Eevdf, WhoPreemptsThoughNothingIsKnownOfItWasOwedSomething) {
     EXPECT_TRUE(again.preempts(c0, b, false, false));
 }
 
+TEST(Eevdf, WhomTheKernelDidNotLetPreemptWasNotOwedMore) {
+    for (const bool told : {false, true}) {
+        FairQueues q = eevdf();
+        for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, kMs);
+        q.dequeue(b, true);  // it is owed half of what a ran
+        q.start(c0, a, kMs);
+        q.enqueue(c0, b, 1024, How::wakeup, kMs);
+        const int64_t behind = q.behind(a, b);
+        EXPECT_GT(behind, 0);
+        if (told) q.learn_kept(a, b, behind);
+        EXPECT_EQ(q.preempts(c0, b, false, false), !told);
+    }
+}
+
+TEST(Eevdf, WhoYieldsGivesUpItsSliceOrGetsAnotherOne) {
+    for (const int minor : {6, 12}) {
+        FairQueues q(2, 20, FairSettings::of(6, minor, 8, 4 * kMs));
+        for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        q.start(c0, a, 0);
+        EXPECT_EQ(q.pick(c0), a) << "its slice is protected";
+        q.yield(a);
+        EXPECT_EQ(q.pick(c0), b);
+        EXPECT_EQ(q.behind(a, b) > 0, minor == 12);
+    }
+}
+
+TEST(Cfs, WhoYieldsIsPassedOverUnlessItIsFarBehind) {
+    for (const Ns behind : {kMs / 2, 20 * kMs}) {
+        FairQueues q = cfs();
+        for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        run(q, c0, b, 0, behind);
+        q.start(c0, a, behind);
+        EXPECT_EQ(q.pick(c0), a);
+        q.yield(a);
+        const TaskId next = behind < kMs ? b : a;
+        EXPECT_EQ(q.pick(c0), next);
+        q.start(c0, next, behind);
+        EXPECT_EQ(q.pick(c0), a) << "once";
+    }
+}
+
+TEST(Eevdf, OfSeveralThatWaitAnotherMayHaveHadTheBetterClaim) {
+    FairQueues q = eevdf();
+    for (TaskId t : {a, b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, kMs);
+    const int64_t behind = q.behind(a, b);
+    q.learn_kept(a, b, behind);
+    EXPECT_EQ(q.behind(a, b), behind);
+}
+
 TEST(Eevdf, ASliceThatIsOverMakesWay) {
     FairQueues q = eevdf();
     q.enqueue(c0, a, 1024, How::wakeup, 0);

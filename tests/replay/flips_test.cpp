@@ -16,14 +16,22 @@ constexpr uint32_t kHz = 250;
 constexpr uint64_t kStart = 100'000;
 constexpr TaskId kWaker{50};
 
-/// `kWaker` wakes `p`, as a policy sees it and as `all`, hypotheses or what is certain, follow it.
-template <class Followers>
-void wake(Followers& all, PolicyState& s, TaskId p, uint64_t jiffies) {
+/// `kWaker` wakes `p`, as a policy sees it and as hypotheses follow it.
+void wake(FlipHypotheses& all, PolicyState& s, TaskId p, uint64_t jiffies) {
     Wakeup w;
     w.curr = kWaker, w.p = p, w.jiffies = jiffies;
     const PolicyState::Task before = s.task(kWaker);
     record_wakee(s, kWaker, p, jiffies, kHz);
     all.follow(w, before, s.task(kWaker));
+}
+
+/// And as what is certain follows it; `edge`: or a jiffy earlier.
+void wake(KnownFlips& certain, PolicyState& s, TaskId p, uint64_t jiffies, bool edge = false) {
+    Wakeup w;
+    w.curr = kWaker, w.p = p;
+    const PolicyState::Task before = s.task(kWaker);
+    record_wakee(s, kWaker, p, jiffies, kHz);
+    certain.follow(w, before, s.task(kWaker), jiffies - edge, jiffies);
 }
 
 TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
@@ -107,6 +115,30 @@ TEST(Flips, AreLostWhereACallMayHaveHalvedThem) {
     wake(certain, s, TaskId{2}, kStart + 2 * kHz + 1);  // a second without a call
     certain.see(kWaker, 12);
     EXPECT_EQ(certain.of(kWaker), 12u);
+}
+
+TEST(Flips, AreLostWhereACallOnTheEdgeOfAJiffyMayHaveHalvedThem) {
+    KnownFlips certain;
+    certain.begin(kStart, kHz);
+    PolicyState s;
+    wake(certain, s, TaskId{1}, kStart + kHz + 1, true);  // halved in the first jiffy of the next second or before it
+    certain.see(kWaker, 12);
+    EXPECT_FALSE(certain.of(kWaker)) << "or not at all: just a second may have passed";
+    wake(certain, s, TaskId{1}, kStart + 2 * kHz + 3, true);  // now it was halved, in one of two jiffies
+    certain.see(kWaker, 12);
+    EXPECT_EQ(certain.of(kWaker), 12u);
+    wake(certain, s, TaskId{1}, kStart + 3 * kHz + 2);
+    EXPECT_EQ(certain.of(kWaker), 12u) << "a second has not passed since either";
+    wake(certain, s, TaskId{1}, kStart + 3 * kHz + 3);
+    EXPECT_FALSE(certain.of(kWaker)) << "since the first of them";
+    certain.see(kWaker, 6);
+    wake(certain, s, TaskId{1}, kStart + 3 * kHz + 4);
+    EXPECT_FALSE(certain.of(kWaker)) << "since the second";
+    certain.see(kWaker, 6);
+    wake(certain, s, TaskId{2}, kStart + 4 * kHz + 3);
+    EXPECT_EQ(certain.of(kWaker), 7u) << "by now it was halved in one of two jiffies whichever it was";
+    wake(certain, s, TaskId{2}, kStart + 4 * kHz + 5);
+    EXPECT_EQ(certain.of(kWaker), 3u) << "and a second has passed since both";
 }
 
 TEST(Flips, GrowAtTheRateOfTheBeginningAndAreInherited) {

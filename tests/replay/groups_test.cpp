@@ -225,6 +225,33 @@ TEST_F(Groups, AGroupWithoutQuotaIsThrottledWhereverItsTasksLeave) {
     EXPECT_FALSE(idle(k1));  // the quota comes to all CPUs at once
 }
 
+TEST_F(Groups, WhatRunsOnDrawsAtEveryTick) {
+    build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
+    EventOrder none(2, 8);
+    none.build({});
+    machine_->prime({}, none, {});  // ticks begin
+    runs(kMs, 0, 0, 4);
+    runs(41 * kMs, 0, 4, 0, PrevState::R);
+    runs(101 * kMs, 0, 0, 4);  // a period begins
+    runs(101 * kMs, 1, 1, 5);
+    for (Ns t = 102 * kMs; t < 113 * kMs; t += kMs) looks(t);
+    runs(113 * kMs, 1, 5, 1);  // it sleeps; together they have run for 24 ms
+    EXPECT_TRUE(machine_->held(1, k1));
+}
+
+TEST_F(Groups, WhatRunsDrawsWhenATaskOfItsGroupQueues) {
+    for (const bool same : {true, false}) {
+        build({{}, {.parent = 0, .shares = 1024, .quota = 3 * kMs, .period = 100 * kMs}});
+        runs(kMs, 0, 0, 4);
+        runs(41 * kMs, 0, 4, 0, PrevState::R);
+        runs(101 * kMs, 0, 0, 4);  // a period begins
+        wakes(103 * kMs, same ? 6 : 7, k0);  // 4 has run for 2 ms since the last tick: all goes there
+        runs(103 * kMs + 100'000, 1, 1, 5);
+        runs(103 * kMs + 300'000, 1, 5, 1);
+        EXPECT_EQ(machine_->held(1, k1), same);
+    }
+}
+
 TEST_F(Groups, AnIdleCpuThatDoesNotBeginIsThrottled) {
     build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
     wakes(kMs, 4, k0);

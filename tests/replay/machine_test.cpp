@@ -169,6 +169,48 @@ TEST_F(Loads, ASleeperStaysInLoadAvgButNotInTheRunnableOne) {
     EXPECT_EQ(load(0, LoadKind::weight), 0);
 }
 
+TEST_F(Loads, AWakeeThatMovesIsGoneWithTheNextUpdateOfItsOldCpuAndNotOnlyWhenItIsQueued) {
+    for (const bool at_once : {false, true}) {  // an update so close after it was before it
+        build({1024, 1024});
+        runs(kMs, 0, 0, 4);
+        runs(500 * kMs, 0, 4, 5);
+        machine_->on_waking(TaskId(4), 120, true, Cpu(1), Cpu(0));
+        machine_->on_migrate(TaskId(4), Cpu(0), Cpu(1), 500 * kMs + 1'000, Cpu(0));
+        EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 1024, 2);
+        runs(500 * kMs + 1'000 + (at_once ? 1'499 : 1'500), 0, 5, 0);
+        EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), at_once ? 1024 : 0, 4);
+        EXPECT_EQ(load(1, LoadKind::average), 0);
+        machine_->on_wakeup(TaskId(4), 120, Cpu(1), 500 * kMs + 6'000);
+        EXPECT_NEAR(static_cast<double>(load(1, LoadKind::average)), 1024, 2);
+        runs(500 * kMs + 7'000, 0, 0, 5);
+        EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 0, 8) << "once";
+    }
+}
+
+TEST_F(Loads, TasksThatABalanceMovesAreOnNoQueueBeforeTheLastOfThemIsOffTheOld) {
+    for (const bool switches : {false, true}) {
+        build({1024, 1024});
+        machine_->set_pulling(2'000);
+        runs(kMs, 0, 0, 4);
+        for (uint32_t p : {5u, 6u}) {
+            machine_->on_waking(TaskId(p), 120, true, Cpu(0));
+            machine_->on_wakeup(TaskId(p), 120, Cpu(0), 2 * kMs);
+        }
+        const auto queued = [&](Ns ts) {
+            machine_->advance(ts, Cpu(0), Cpu(1));
+            return std::pair(machine_->view().nr[0], machine_->view().nr[1]);
+        };
+        machine_->on_migrate(TaskId(5), Cpu(0), Cpu(1), 3 * kMs, Cpu(1));
+        EXPECT_EQ(queued(3 * kMs + 1'500), std::pair(2, 0));
+        machine_->on_migrate(TaskId(6), Cpu(0), Cpu(1), 3 * kMs + 1'800, Cpu(1));
+        EXPECT_EQ(queued(3 * kMs + 3'799), std::pair(1, 0));
+        EXPECT_EQ(load(0, LoadKind::weight), 1024);
+        if (switches) runs(3 * kMs + 3'799, 1, 1, 6);
+        EXPECT_EQ(queued(3 * kMs + (switches ? 3'799 : 3'800)), std::pair(1, 2));
+        EXPECT_EQ(load(1, LoadKind::weight), 2048);
+    }
+}
+
 TEST_F(Loads, ACpuThatWasBusyAMomentAgoBalancesForItself) {
     for (const bool wakes : {false, true}) {
         build({1024, 1024});
@@ -405,6 +447,20 @@ TEST_F(Loads, AnIdleCpuStaysIdleUntilItsWakeListHasTheTask) {
     machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));  // stays
     EXPECT_TRUE(idle_after(10'499));
     EXPECT_FALSE(idle_after(10'500));
+}
+
+TEST_F(Loads, AWakeeThatMovesIsOnNoListBeforeItsMigrationIsRecorded) {
+    for (const bool recorded : {false, true}) {
+        build({1024, 1024});
+        machine_->set_listing({{2'000, 500}, {}});
+        one_goes_idle();
+        if (recorded) machine_->on_migrate(TaskId(7), Cpu(1), Cpu(0), 2 * kMs + 500, Cpu(0));
+        machine_->on_waking(TaskId(6), 120, true, Cpu(1), Cpu(0));  // as answered, which is not as recorded
+        EXPECT_EQ(idle_after(5'000), recorded);
+        machine_->on_migrate(TaskId(6), Cpu(0), Cpu(1), 2 * kMs + 6'000, Cpu(0));
+        EXPECT_TRUE(idle_after(7'999));
+        EXPECT_FALSE(idle_after(8'000));
+    }
 }
 
 TEST_F(Loads, AnIdleCpuIsIdleAgainWhileItEmptiesItsWakeList) {

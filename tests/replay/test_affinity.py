@@ -110,6 +110,26 @@ def test_tasks_of_a_process_that_are_moved_together_have_a_new_mask() -> None:
     assert after_moves([0, 1, 2], [*placed, (0, 7), (0, 2)])[-2:] == ["2,3,4", None], "until one is elsewhere"
 
 
+def test_changes_go_back_to_the_call_and_hold_for_the_whole_process() -> None:
+    placed = [(k % 4, 2 + k % 3) for k in range(4 * ENOUGH)]
+    wider = [*placed, *[(0, 2 + k % 4) for k in range(6 * ENOUGH)]]
+    at, grew = 2_000_000, 100_000_000 + len(placed) + 3
+    for rows, expected in (
+        (placed, [(at, "2,3,4")]),
+        (wider, [(at, "2,3,4"), (grew, "2,3,4,5")]),
+        ([*placed, *[(1, cpu) for cpu in (0, 1, 5, 6, 7)]], [(at, "2,3,4"), (100_000_000 + len(placed) + 4, None)]),
+    ):
+        moves = Moves([0, 1, 2], rows)
+        masks = affinity.from_moves(moves, 8)  # type: ignore[arg-type]
+        assert masks is not None
+        found = affinity.changes(moves, masks)  # type: ignore[arg-type]
+        said = [(ts, None if k == affinity.ANY else masks.lists[k]) for ts, task, k in found if task == 0]
+        assert said == expected
+        assert [task for ts, task, _ in found if ts == at] == [0, 1, 2, 3], (
+            "not 4, which is of no process that is known"
+        )
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7)), min_size=1, max_size=60),
     st.data(),

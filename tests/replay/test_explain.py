@@ -15,12 +15,15 @@ from world import World, schedules
 
 from rewake import importing
 from rewake.analysis import inputs
+from rewake.analysis.explain import TURNED, body
 from rewake.errors import UsageError
 from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, Recording
 from rewake.replay import _engine
 from rewake.replay.explain import explain
 from rewake.replay.loop import Loop
+from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec
+from rewake.replay.unseen import Unseen
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 POLICIES: dict[str, dict[str, Any]] = {p["name"]: p for p in _engine.policies()}
@@ -143,3 +146,31 @@ def test_every_input_is_described() -> None:
     words = {"recorded", "reconstructed", "inferred", "modelled"}
     for found in [*inputs.BY_NAME.values(), *inputs.ALWAYS]:
         assert {found.known, found.assumed or found.known} <= words
+
+
+def test_an_order_that_was_inferred_is_said(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the machine is shown as the policies saw it."""
+    column = PolicySpec("linux-6.1")
+    decision = recording.read("decision", ("class", "prev_cpu", "waker_cpu"))
+    prev, waker = (with_null(decision[name])[0] for name in ("prev_cpu", "waker_cpu"))
+    row = int(np.flatnonzero((with_null(decision["class"])[0] == 0) & (prev != waker))[0])
+
+    def seen(turned: bool) -> tuple[bool, dict[str, Any]]:
+        n = recording.rows("decision")
+        where = np.arange(n) == row
+        given = Unseen(np.zeros(n, np.bool_), np.ones(n, np.bool_), turned=where if turned else None)
+        monkeypatch.setattr(Loop, "infer", lambda *_: given)
+        told = explain(recording, recording.first_decision + row, [column], sync="auto", auto=column)
+        assert told is not None
+        return int(prev[row]) in told["machine"]["idle"], told
+
+    as_recorded, plain = seen(False)
+    otherwise, told = seen(True)
+    assert otherwise != as_recorded
+    assert (plain["turned"], told["turned"]) == (False, True)
+    about = [POLICIES["linux-6.1"]]
+    notes = [
+        body({"class": "moved", "chosen_cpu": 0}, x, ["linux-6.1"], about, sync="auto", auto="linux-6.1")["notes"]
+        for x in (plain, told)
+    ]
+    assert notes == [[], [TURNED]]

@@ -127,6 +127,7 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
         ts=np.arange(n, dtype=np.int64) * BLOCK_NS, waker=np.ones(n, np.uint32), wakee=np.full(n, 2, np.uint32),
         may=np.ones(n, np.bool_), llc_waker=np.zeros(n, np.uint16), llc_prev=np.zeros(n, np.uint16),
         agreed=agreed.ravel(), searched=np.zeros(4 * n, np.uint8), wide=np.full(n, wide, np.uint32),
+        doubt=np.zeros(n, np.uint8), otherwise=np.zeros(n, np.uint8), pair=np.zeros(n, np.uint32),
         decided=np.ones(n, np.bool_), scan_prev=zeros, scan_waker=zeros, chances_prev=zeros, chances_waker=zeros,
         writes_prev=zeros, writes_waker=zeros,
     )  # fmt: skip

@@ -22,11 +22,12 @@ TIMES = 150
 class Lists:
     """CPU 0 (512) and CPU 1 (1024). Every 50 us a CPU is interrupted for its wake list and queues two tasks, 6 and 8 us
     after that on CPU 0, half as late on CPU 1; and a probe sees a search end on it, whose result is recorded 2 us later
-    on CPU 0, 1 us later on CPU 1."""
+    on CPU 0, 1 us later on CPU 1. `sends`: as much later again it interrupts another CPU, and 10 us later again once
+    more, for a task that stays."""
 
     n_parts = 1
 
-    def __init__(self, kernel: str = "6.1.0", *, vectors: bool, probed: bool = False) -> None:
+    def __init__(self, kernel: str = "6.1.0", *, vectors: bool, probed: bool = False, sends: bool = False) -> None:
         self.manifest = {"kernel": kernel}
         rows: list[tuple[int, str, dict[str, int]]] = []
         for cpu in (LITTLE, BIG):
@@ -46,7 +47,12 @@ class Lists:
                     rows += [(ts + 20_000, "probe", {"cpu": cpu, "phase": 0})]
                     rows += [(ts + 21_000, "probe", {"cpu": cpu, "phase": 1})]
                 cause = ENUMS["migrate_cause"].index("wake")
-                rows.append((ts + 21_000 + 1_000 * slow, "migrate", {"cpu": cpu, "cause": cause}))
+                moved = ts + 21_000 + 1_000 * slow
+                rows += [(moved - 500, "waking", {"cpu": cpu}), (moved, "migrate", {"cpu": cpu, "cause": cause})]
+                if sends:
+                    send = ("ipi", {"cpu": cpu, "curr_task": 9, "phase": ENUMS["ipi_phase"].index("send")})
+                    rows += [(moved + 1_000 * slow, *send), (moved + 10_000, "waking", {"cpu": cpu})]
+                    rows.append((moved + 10_000 + 1_000 * slow, *send))
         self.tables: dict[str, list[dict[str, int]]] = {}
         for k, (ts, table, row) in enumerate(sorted(rows, key=lambda row: row[0])):
             self.tables.setdefault(table, []).append({"id": k, "ts_ns": ts} | row)
@@ -93,6 +99,13 @@ def test_with_probes_it_is_measured_as_their_searches_take_longer() -> None:
     probed = lists(vectors=True, probed=True)
     assert wake_lists.listing(probed, 2, [20_000, 10_000], probes=True) == (expected, expected)
     assert wake_lists.listing(probed, 2, [2_000, 1_000], probes=False) == ([1_100, 550], [200, 100]), "they are ignored"
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_where_the_interrupts_are_recorded_as_they_are_sent_it_is_measured(vectors: bool) -> None:
+    """Not by those for tasks that stay; these go by the search."""
+    sent = lists(vectors=vectors, sends=True)
+    assert wake_lists.listing(sent, 2, [20_000, 10_000], probes=False) == ([2_000, 1_000], [2_000, 1_000])
 
 
 @pytest.mark.parametrize(("clearing", "idle"), [(0, 0), (4_000, 0), (2_000, 1)])

@@ -29,6 +29,7 @@ std::vector<Happening> planned(const Script& script, const SimOptions& options) 
     }
     for (uint32_t i = 0; i < script.interrupts.size(); ++i)
         push(std::max(script.from, script.interrupts[i].from), What::irq, i);
+    for (uint32_t i = 0; i < script.masks.later.size(); ++i) push(script.masks.later[i].ts, What::mask, i);
     if (options.balance == Balance::forced)
         for (uint32_t i = 0; i < script.moves.size(); ++i)
             if (script.moves[i].stim == kNone) push(script.moves[i].ts, What::move, i);
@@ -48,7 +49,7 @@ void Simulation::begin() {
         t.shared = i < script_.shared.size() && script_.shared[i];
         if (!opt_.pinned && i < opt_.reads.size()) t.pace = opt_.reads[i];
         t.shared = t.shared || t.pace.first > 0;
-        t.free = table_.allowed(id).n >= table_.masks[0].n;
+        t.free = allowed(id).n >= table_.masks[0].n;
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;
         const bool throttled =

@@ -40,6 +40,8 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       serving_(tasks.tasks.size()),
       reading_(tasks.tasks.size()),
       meeting_(tasks.tasks.size()),
+      yielding_(tasks.tasks.size(), static_cast<size_t>(topo.n_cpus)),
+      sees_yields_(arms_.empty() || !told().yields.empty()),
       since_(static_cast<size_t>(topo.n_cpus), -1),
       running_(std::move(running)),
       migration_cost_(recorded.migration_cost),
@@ -133,6 +135,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                 }
             }
             if (!arms_.empty()) remembered_.decided(o, ts, busy);
+            if (sees_yields_ && o.chosen_known && o.kind != Kind::exec) yielding_.sent(o.chosen, ts);
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
@@ -176,6 +179,11 @@ std::vector<ClosedLoop::Result> ClosedLoop::take(size_t most) {
 
 void ClosedLoop::finish() { reach(std::numeric_limits<Ns>::max()); }
 
+const SimOptions& ClosedLoop::told() const {
+    static const SimOptions kNothing;
+    return arms_.empty() ? kNothing : arms_.front().options;
+}
+
 /// Opens the windows that begin until `ts`, simulates those that end before: one after the other, so that few are open even
 /// behind a gap in the recording.
 void ClosedLoop::reach(Ns ts) {
@@ -185,15 +193,14 @@ void ClosedLoop::reach(Ns ts) {
             open_.pop_front();
         }
     };
-    static const std::vector<bool> kNobody;
-    const std::vector<bool>& asks = arms_.empty() ? kNobody : arms_.front().options.asks;
     const bool needs = free() && (!free()->reads.empty() || !free()->meets.empty());
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
-        open_.push_back(std::make_unique<Open>(Open{
-            next_, machine_, fair_, fifo_, irq_, remembered_.tasks(),
-            ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to, w.horizon, asks, needs)}));
+        open_.push_back(
+            std::make_unique<Open>(Open{next_, machine_, fair_, fifo_, irq_, remembered_.tasks(),
+                                        ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to,
+                                                      w.horizon, told().asks, told().yields, needs)}));
         open_.back()->at.rebind();
         sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
         ++next_;
@@ -213,6 +220,7 @@ void ClosedLoop::sample(Ns ts) {
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
+    script.masks = masks_of(mask_changes_, table_, script.from, w.builder.horizon());
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (const SimOptions* o = free()) {
         std::vector<std::vector<Stretch>>& stretches = w.builder.stretches();
@@ -220,6 +228,7 @@ void ClosedLoop::simulate(Open& w) {
         if (!o->reads.empty()) add_messages(script, o->reads, o->serves, stretches);
         expect_answers(script, o->serves);
     }
+    if (!told().yields.empty()) add_yields(script, told().yields);
     if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
     const size_t first = results_.size();
     results_.resize(first + arms_.size());
@@ -324,9 +333,13 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const Ns ts = b.sw.ts[i];
             const bool left = idle(prev.v) || !still_runnable(b.sw.prev_state[i]);
             learn(c, next, !left, ts);
+            const std::vector<bool>& yields = told().yields;
+            const bool by_itself = sees_yields_ && yielding_.switched(c, prev, !left && !idle(next.v), ts);
+            const bool yielded = by_itself && prev.v < yields.size() && yields[prev.v];
             both([&](FairTree& q) {
                 q.stop(c, ts);
                 if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, true);
+                if (yielded && q.queued(prev)) q.yield(prev);
                 if (idle(next.v)) return q.drain(c);
                 if (!prio_is_fair(b.sw.next_prio[i])) return;
                 const bool several = q.size(c) > 1;
@@ -362,6 +375,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
         case Event::migrate: {
             const TaskId p(b.migrate.task[i]);
             const Cpu c(b.migrate.dest_cpu[i]);
+            if (sees_yields_) yielding_.sent(c, b.migrate.ts[i]);
             const bool newidle = b.migrate.cause && b.migrate.cause[i] == static_cast<uint8_t>(Cause::newidle);
             const std::optional<TaskId> curr = machine_.curr(c);
             both([&](FairTree& q) {
@@ -395,9 +409,9 @@ void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
     const Rival r = std::exchange(rivals_[c.v], {});
     if (!r.known) return;
     const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
-    const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > 8000);
+    const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > kTakes);
     if (taken || kept) ++survey_.preempts[r.expected][taken];
-    if (ts - r.ts > kPromptly)
+    if (kept && r.expected)
         fair_.learn_kept(r.curr, r.woken, r.behind);
     else if (taken)
         fair_.learn_preempted(r.curr, r.woken, r.behind);

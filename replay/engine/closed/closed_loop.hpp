@@ -12,6 +12,7 @@
 #include "replay/engine/closed/meeting.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
+#include "replay/engine/closed/yielding.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
 
@@ -63,6 +64,7 @@ class ClosedLoop {
     std::vector<bool> servers() const { return serving_.servers(); }
     std::vector<Pace> readers() const { return reading_.readers(); }
     std::vector<uint32_t> meetings() const { return meeting_.groups(); }
+    std::vector<bool> yielders() const { return yielding_.yielders(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
     /// `phases`: as limit_phases().
@@ -70,6 +72,8 @@ class ClosedLoop {
         fair_.begin_with(leads), fifo_.begin_with(leads);
         phases_ = std::move(phases);
     }
+    /// `changes`: in order of time. Without them every task keeps the mask of the snapshot.
+    void change_masks(std::vector<MaskChange> changes) { mask_changes_ = std::move(changes); }
     /// By task group: when a period of its quota begins, as inferred from when its throttled tasks ran again; negative: not
     /// known, none was seen throttled.
     std::vector<Ns> limit_phases() const;
@@ -90,6 +94,8 @@ class ClosedLoop {
     const SimOptions* free() const {
         return arms_.empty() || arms_.front().options.pinned ? nullptr : &arms_.front().options;
     }
+    /// What one arm is told of the tasks, as all are.
+    const SimOptions& told() const;
     void reach(Ns ts);
     void sample(Ns ts);
     void simulate(Open& w);
@@ -110,7 +116,8 @@ class ClosedLoop {
         int64_t behind = 0;
         bool expected = false;
     };
-    static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that
+    static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that,
+    static constexpr Ns kTakes = 8'000;  ///< and as a rule within this
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -134,8 +141,11 @@ class ClosedLoop {
     Serving serving_;
     Reading reading_;
     Meeting meeting_;
+    Yielding yielding_;
+    bool sees_yields_;  ///< somebody yields, or that is to be found out
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
+    std::vector<MaskChange> mask_changes_;
     std::vector<std::vector<Ns>> refills_;  ///< by group, as seen
     Running running_;
     bool primed_ = false;

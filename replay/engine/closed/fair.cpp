@@ -16,6 +16,7 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.latency *= k, s.granularity *= k, s.wakeup_granularity *= k;
     s.slice = (at_least(6, 12) ? 700'000 : 750'000) * k;
     s.delays = at_least(6, 12);
+    s.forfeits = at_least(6, 12);
     s.tick = tick;
     s.lag_by_tick = at_least(6, 18);
     s.late_clock = !at_least(6, 18);  // as measured: 6.12 does not, 7.2 does
@@ -47,6 +48,12 @@ void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
 }
 
 void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
+    if (Task& t = tasks_[woken.v]; set_.kind == FairSettings::Kind::eevdf) {
+        const Queue& q = cpus_[t.cpu.v];
+        const bool alone = q.queue.size() + q.late.size() == 2;  // of several, others may have had a better claim
+        if (behind > 0 && t.on && alone) t.v += behind, t.deadline += behind;
+        return;
+    }
     const int64_t over = behind - scaled(set_.wakeup_granularity, tasks_[woken.v].weight);
     if (over > 0 && !shift(woken, over)) shift(curr, -over);
 }
@@ -293,6 +300,7 @@ void FairQueues::start(Rq c, TaskId id, Ns now) {
     if (!t.on || t.cpu != c) return;
     q.curr = id;
     q.running = true;
+    q.skip = kNobody;
     look(c);
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
@@ -353,9 +361,26 @@ TaskId FairQueues::pick(Rq c) {
     }
     const TaskId left = leftmost(q, kNobody);
     const Task& first = tasks_[left.v];
+    const TaskId second = q.skip == left ? leftmost(q, left) : kNobody;
     if (q.next != kNobody && against(tasks_[q.next.v], first) < 1) return q.next;
     if (q.last != kNobody && against(tasks_[q.last.v], first) < 1) return q.last;
+    if (second != kNobody && against(tasks_[second.v], first) < 1) return second;
     return left;
+}
+
+void FairQueues::yield(TaskId id) {
+    Task& t = tasks_[id.v];
+    Queue& q = cpus_[t.cpu.v];
+    if (q.next == id) q.next = kNobody;
+    if (q.last == id) q.last = kNobody;
+    if (set_.kind == FairSettings::Kind::cfs) q.skip = id;
+    if (set_.kind != FairSettings::Kind::eevdf) return;
+    if (set_.forfeits) {
+        if (!eligible(q, t)) return;
+        t.v = t.deadline;
+        update_min(q);
+    }
+    t.deadline += scaled(set_.slice, t.weight);
 }
 
 bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {

@@ -25,6 +25,7 @@ struct FairSettings {
     Ns slice = 750'000;  ///< EEVDF
     Ns tick = 4'000'000, tick_at = 0;  ///< period, and when one was
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
+    bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
     bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
     bool hrtick = false;  ///< slices end when they end, not at the next tick
@@ -82,6 +83,8 @@ class FairQueues {
     void stop(Rq c, Ns now);
     /// Who runs next on `c`, curr included if it runs; charge() first. There is one.
     TaskId pick(Rq c);
+    /// `t`, which runs and has been charged, lets others run (yield_task_fair()).
+    void yield(TaskId t);
     /// Nobody runs next on `c`.
     void drain(Rq c);
     /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.
@@ -95,11 +98,13 @@ class FairQueues {
     void goes_on(Rq c) { cpus_[c.v].due = cpus_[c.v].due && set_.kind != FairSettings::Kind::cfs; }
     /// Whether a tick takes the CPU away from what runs on `c`.
     bool tick(Rq c);
+    bool times_slices() const { return set_.hrtick; }
     /// How much of its slice what runs on `c` has left, of time; with company, and where slices are timed.
     std::optional<Ns> slice_left(Rq c) const;
 
     // What the recorded kernel did sets guesses right: the vruntimes (EEVDF: lags) of tasks older than the first event.
-    /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not.
+    /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not, although it was expected to.
+    /// EEVDF: then it had no more of a claim than what runs, whose slice is protected while that has any.
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
@@ -151,6 +156,7 @@ class FairQueues {
         int64_t min_v = 0;
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
+        TaskId skip{0xffffffff};  ///< CFS: who yields, until somebody runs
         Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
         bool running = false;
         bool due = false;  ///< what runs has been told to go,

@@ -4,13 +4,15 @@
 #include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
+#include "replay/engine/closed/stalls.hpp"
 
 namespace rewake::closed {
 
 void Simulation::set_timer(Cpu c, uint32_t stim) {
-    const Ns due = now_ + script_.stims[stim].delay;
-    if (!script_.stims[stim].device) timers_[c.v].push_back({due, stim});
-    push(due, What::outside, stim);
+    const Stim& s = script_.stims[stim];
+    const Ns due = now_ + s.delay;
+    if (!s.device) timers_[c.v].push_back({due, stim});
+    push(s.device ? answered(script_.stalls, s.p, due) : due, What::outside, stim);
 }
 
 /// A timer interrupt on `c`: whoever may be woken by now, though it need not.

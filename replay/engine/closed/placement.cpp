@@ -25,7 +25,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return {prev};  // still queued there
     if (stays && s.kind == Kind::wake) return {prev};
     const TaskInfo& about = table_.info(s.p);
-    const TaskTable::Allowed& allowed = table_.allowed(s.p);
+    const TaskTable::Allowed& mine = allowed(s.p);
     machine_.task(curr);  // there from now on: the reference stays
     const Machine::Task& p = machine_.task(s.p);
     machine_.advance(now_, prev, waker);
@@ -37,9 +37,10 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     w.curr = curr;
     w.waker = waker;
     w.prev = w.task_cpu = prev;
-    w.allowed = &allowed.mask;
-    w.n_allowed = allowed.n;
-    if (s.chosen_known && !allowed.mask.test(s.chosen) && s.cls != DecisionClass::pinned) {
+    w.allowed = &mine.mask;
+    w.n_allowed = mine.n;
+    if (s.chosen_known && &mine == &table_.allowed(s.p) && !mine.mask.test(s.chosen) &&
+        s.cls != DecisionClass::pinned) {
         w.allowed = &table_.masks[0].mask;  // the snapshot's mask was not in force
         w.n_allowed = table_.masks[0].n;
     }
@@ -47,7 +48,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     w.sync = s.sync && !idle(curr);
     w.curr_is_idle = idle(curr);
     w.curr_kthread = table_.info(curr).kthread || w.curr_is_idle;
-    w.curr_one_cpu = table_.allowed(curr).n == 1;
+    w.curr_one_cpu = allowed(curr).n == 1;
     w.curr_exiting = machine_.task(curr).exiting;
     w.hint = s.hint;
     w.p_idle_policy = about.idle_policy;
@@ -115,7 +116,7 @@ void Simulation::forced_move(uint32_t index) {
     if (tasks_[id.v].state != Task::State::queued || tasks_[id.v].cpu == m.dest || fair_.blocked(id, m.dest)) {
         id = TaskId(kNone);
         for (TaskId other : fair_.queue(m.orig)) {
-            if (tasks_[other.v].state != Task::State::queued || !table_.allowed(other).mask.test(m.dest)) continue;
+            if (tasks_[other.v].state != Task::State::queued || !allowed(other).mask.test(m.dest)) continue;
             if (fair_.blocked(other, m.dest)) continue;
             id = other;
             break;
@@ -127,15 +128,22 @@ void Simulation::forced_move(uint32_t index) {
     }
     relocate(id, m.dest);
     if (counted()) ++out_.forced_moves;
-    CpuState& cpu = cpus_[m.dest.v];
-    if (cpu.reserved) return;
+    if (m.cause != Cause::newidle) return came(id, m.dest);
+    const CpuState& cpu = cpus_[m.dest.v];
     const bool was_idle = idle(cpu.curr);
-    if (!was_idle && !fair_.preempts(m.dest, id, false, false)) return;
+    if (cpu.reserved || (!was_idle && !fair_.preempts(m.dest, id, false, false))) return;
     // Who pulled it was going idle and switches to it when that is over; if it runs here, it is about to sleep, and as a rule
     // does so by then.
-    if (m.cause == Cause::newidle) return request(m.dest, now_ + (was_idle ? opt_.pulled : 2 * opt_.pulled));
+    request(m.dest, now_ + (was_idle ? opt_.pulled : 2 * opt_.pulled));
+}
+
+/// `id` was put on the queue of `to` by another CPU.
+void Simulation::came(TaskId id, Cpu to) {
+    if (cpus_[to.v].reserved) return;
+    const bool was_idle = idle(cpus_[to.v].curr);
+    if (!was_idle && !fair_.preempts(to, id, false, false)) return;
     const Path path = was_idle ? Path::idle : Path::preempt;
-    request(m.dest, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
+    request(to, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
 }
 
 /// Whether a hint keeps `t` in its LLC, which has no more tasks than CPUs (seed 5, policies.md B5).
@@ -183,7 +191,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
 /// Whether balancing may move `id`, which is on the queue of `from`.
 bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
     const Task& t = tasks_[id.v];
-    if (t.state != Task::State::queued || !table_.allowed(id).mask.test(to)) return false;
+    if (t.state != Task::State::queued || !allowed(id).mask.test(to)) return false;
     if (held(t, to) || fair_.blocked(id, to)) return false;
     return hot || topo_.smt[to.v].test(from) || !fair_.hot(id, now_, opt_.migration_cost);
 }

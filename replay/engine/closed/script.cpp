@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "replay/engine/closed/stalls.hpp"
+
 namespace rewake::closed {
 
 namespace {
@@ -35,14 +37,15 @@ int64_t TaskScript::step() const {
 
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts,
                              const Machine& at, Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks,
-                             bool stretches)
+                             const std::vector<bool>& yields, bool stretches)
     : topo_(topo),
       table_(table),
       interrupts_(interrupts),
       horizon_(horizon),
       cpus_(static_cast<size_t>(topo.n_cpus)),
       stretches_(stretches ? table.tasks.size() : 0),
-      asks_(asks) {
+      asks_(asks),
+      yields_(yields) {
     script_.from = from, script_.measured = measured, script_.to = to;
     script_.interrupts = interrupts.between(from, horizon);
     const size_t n = table.tasks.size();
@@ -53,7 +56,7 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
         const std::optional<TaskId> curr = at.curr(cpu);
         cpus_[c].curr = curr.value_or(TaskId(static_cast<uint32_t>(c)));
         cpus_[c].known = true;
-        cpus_[c].since = from;
+        cpus_[c].since = cpus_[c].came = from;
         if (curr) cpus_[c].prio = at.prio_hint(*curr);
     }
     for (size_t i = 0; i < n; ++i) {
@@ -180,6 +183,8 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         } else if (idle(next) && !limited(prev)) {  // forced to idle: it is given back when it runs again
             if (!s.asleep) fall_asleep(prev, ts);
             s.early = kNone;
+        } else if (yields(prev) && cpu.curr == prev && cpu.sent < cpu.came) {
+            act(prev, Op::Kind::yield, kNone);
         }
     }
     if (!idle(next)) {
@@ -190,7 +195,7 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         }
     }
     cpu.curr = next;
-    cpu.since = ts;
+    cpu.since = cpu.came = ts;
     cpu.prio = sw.next_prio[i];
 }
 
@@ -203,6 +208,7 @@ bool ScriptBuilder::joins(CpuState& cpu, Ns ts) {
 
 void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     if (o.kind == Kind::exec) return;  // the task runs on
+    if (o.chosen_known) cpus_[o.chosen.v].sent = ts;
     TaskState& s = state(o.p, o.prio);
     CpuState& cpu = cpus_[(o.waker_known ? o.waker : o.prev).v];
     const bool by_timer = o.hardirq && cpu.in_timer;
@@ -221,6 +227,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.kind = o.kind;
     stim.cls = o.cls;
     stim.in_task = o.in_task;
+    stim.hardirq = o.hardirq;
     stim.chosen_known = o.chosen_known;
     stim.sync = o.sync;
     stim.hint = o.hint;
@@ -261,6 +268,7 @@ void ScriptBuilder::on_fork(TaskId child) {
 
 void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause) {
     const Cause why = cause.value_or(Cause::unknown);
+    cpus_[m.dest_cpu[i]].sent = m.ts[i];
     if (why == Cause::wake || why == Cause::fork || why == Cause::exec || m.orig_cpu[i] == m.dest_cpu[i]) return;
     const TaskState& s = state(TaskId(m.task[i]), m.prio[i]);
     if (!s.fair) return;
@@ -313,6 +321,7 @@ void ScriptBuilder::find_queues() {
 Script ScriptBuilder::finish() {
     join_timers();
     find_queues();
+    find_stalls(script_);
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);

@@ -10,6 +10,7 @@
 
 #include "replay/engine/closed/fair.hpp"
 #include "replay/engine/closed/interrupts.hpp"
+#include "replay/engine/closed/masks.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
@@ -28,6 +29,7 @@ struct Op {
         block,  ///< `arg`: the Stim that ends the sleep; kNone: none does within the script
         ask,  ///< `arg`: TaskId of the server that it asks, awake or not
         meet,  ///< waits until all of its group have come; `arg`: a Stim that ends the sleep, unless it comes last
+        yield,  ///< lets others run that wait for its CPU; `arg`: kNone
         read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
         exit,
         end,  ///< the script is over: what the task did next is not in the window
@@ -63,6 +65,7 @@ struct alignas(64) Stim {
     bool device = false;  ///< relative, and no timer
     bool joined : 1 = false;  ///< a timer that another one's interrupt served, too
     bool early : 1 = false;  ///< it came before its sleeper had left its CPU
+    bool hardirq : 1 = false;  ///< by an interrupt's handler
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;
@@ -106,6 +109,16 @@ struct Reservation {
     bool timed = false;  ///< by a timer's interrupt on `cpu`
 };
 
+/// A device answers nobody. What counts is when each task was answered.
+struct Stall {
+    struct Answer {
+        TaskId p{};
+        Ns ts = 0;
+    };
+    Ns from = 0, to = 0;
+    std::vector<Answer> answers;
+};
+
 /// The median, of at least one.
 int64_t middle(std::vector<int64_t>& of);
 
@@ -128,6 +141,8 @@ struct Script {
     std::vector<Move> moves;
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
+    Masks masks;
+    std::vector<Stall> stalls;  ///< in order of their ends
     struct Meetings {
         std::vector<uint32_t> group;  ///< by TaskId; kNone: it meets nobody. Empty: nobody does
         std::vector<int64_t> step;  ///< by group: work from one wakeup to the next of who came last
@@ -170,9 +185,10 @@ class ScriptBuilder {
     /// packet to a task of the same machine.
     static constexpr Ns kSecondHalf = 20'000;
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
-    /// `asks`: see SimOptions. `stretches`: what tasks did when is kept.
+    /// `asks`, `yields`: see SimOptions. `stretches`: what tasks did when is kept.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
-                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {}, bool stretches = false);
+                  Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {},
+                  const std::vector<bool>& yields = {}, bool stretches = false);
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
@@ -208,6 +224,8 @@ class ScriptBuilder {
         Ns timer_woke = -1;  ///< when its handler last woke a task
         Ns interrupted_at = kLongAgo;  ///< when an interrupt last began or ended
         Ns since = 0;
+        Ns came = 0;  ///< when `curr` did
+        Ns sent = kLongAgo;  ///< when somebody was last sent there
         int16_t prio = 120;
     };
     struct alignas(64) TaskState {
@@ -238,6 +256,7 @@ class ScriptBuilder {
     /// A quota holds its group: who runs no more, and is not asleep, is throttled.
     bool limited(TaskId t) const { return table_.limited(table_.info(t).group) != 0; }
     bool asks(TaskId t) const { return t.v < asks_.size() && asks_[t.v]; }
+    bool yields(TaskId t) const { return t.v < yields_.size() && yields_[t.v]; }
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -248,7 +267,7 @@ class ScriptBuilder {
     std::vector<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
     std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
-    std::vector<bool> asks_;
+    std::vector<bool> asks_, yields_;
     bool saw_interrupts_ = false;  ///< the recording has them
 };
 

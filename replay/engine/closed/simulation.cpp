@@ -45,6 +45,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
       timers_(static_cast<size_t>(topo.n_cpus)),
+      masks_(script.masks.at_begin),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
     fair_.weighed_by(machine_);
@@ -130,11 +131,12 @@ WindowResult Simulation::run() {
                 break;
             case What::refill: refill(static_cast<uint16_t>(e.a)); break;
             case What::slack: slack(static_cast<uint16_t>(e.a)); break;
+            case What::mask: change_mask(e.a); break;
             case What::slice:
                 if (cpus_[c.v].slice == number) ticked(c);
                 break;
         }
-        watch();
+        if (waiting_ > 0 || bad_machine_ >= 0) watch();
     }
 over:
     close(bad_machine_, now_, out_.on_machine);
@@ -259,6 +261,9 @@ void Simulation::act(Cpu c) {
             case Op::Kind::meet:
                 if (comes_last(id)) break;
                 return sleep(c, op.arg, kSleeps);
+            case Op::Kind::yield:
+                if (gives_way(c)) return;
+                break;
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
                 if (t.pace.first <= 0 || finds(t, false)) break;
@@ -332,6 +337,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const bool raced = stim != kNone && t.race == stim;
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
+    // Who was woken already is as good as there: nobody is pulled.
     if (!raced && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
         cpus_[c.v].leaving = true;
         cpus_[c.v].plan = 0;
@@ -339,7 +345,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
         cpus_[c.v].leave = seq_;
         push(now_ + opt_.pull - opt_.pulled, What::pull, c.v);
     } else {
-        if (t.race_stays || opt_.pull > 0)
+        if (raced || opt_.pull > 0)
             switch_to(c, id, prev_state, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
         else
             schedule(c, id, prev_state);
@@ -375,8 +381,8 @@ void Simulation::request(Cpu c, Ns at) {
     push(at, What::resched, c.v);
 }
 
-/// Where slices are timed: when that of what runs on `c` will be over.
-void Simulation::time_slice(Cpu c) {
+/// When the slice of what runs on `c` will be over.
+void Simulation::plan_slice(Cpu c) {
     const std::optional<Ns> left = fair_.slice_left(c);
     if (!left || cpus_[c.v].reserved) return;
     cpus_[c.v].slice = seq_;
@@ -586,8 +592,10 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     if (fork && counted()) out_.fork_moves += chosen != prev;
     moved(prev, chosen);
     if (opt_.move_factor > 0 && s.chosen_known) {  // the script has the cost of the recorded move in it
-        const Ns more =
-            move_cost(topo_, prev, chosen, opt_.move_factor) - move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
+        const bool same = prev == s.prev && chosen == s.chosen;
+        const Ns more = same ? 0
+                             : move_cost(topo_, prev, chosen, opt_.move_factor) -
+                                   move_cost(topo_, s.prev, s.chosen, opt_.move_factor);
         const int64_t before = t.left;
         t.left = std::max<int64_t>(0, t.left + more * topo_.cap_orig[chosen.v]);
         added_ += t.left - before;

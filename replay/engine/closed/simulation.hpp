@@ -80,6 +80,7 @@ struct SimOptions {
     std::vector<Pace> reads;  ///< by TaskId, see Reading
     std::vector<uint32_t> meets;  ///< by TaskId, see Meeting; empty: nobody does
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
+    std::vector<bool> yields;  ///< by TaskId, see Yielding; empty: nobody does
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
 
@@ -172,7 +173,8 @@ struct Happening {
         irq,
         irq_over,
         refill,
-        slack
+        slack,
+        mask
     };
     static constexpr uint64_t kLater = uint64_t{1} << 63;
     static constexpr uint64_t kPlanned = uint64_t{1}
@@ -295,7 +297,10 @@ class Simulation {
     void leave(Cpu c);
     bool leaving(TaskId t) const { return cpus_[tasks_[t.v].cpu.v].leaving && cpus_[tasks_[t.v].cpu.v].curr == t; }
     void request(Cpu c, Ns at);
-    void time_slice(Cpu c);
+    void time_slice(Cpu c) {
+        if (fair_.times_slices()) plan_slice(c);
+    }
+    void plan_slice(Cpu c);
     void ticked(Cpu c);
     void resched(Cpu c);
     bool falls_asleep(const Task& t) const;
@@ -327,6 +332,7 @@ class Simulation {
     bool takes_any(const Task& t, uint32_t stim) const;
     bool finds(Task& t, bool recorded);
     void message(const Stim& s, Cpu waker, TaskId curr);
+    bool gives_way(Cpu c);
     void begin_meetings();
     bool comes_last(TaskId id);
     void quits(TaskId id, Cpu c);
@@ -340,6 +346,12 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
+    void came(TaskId t, Cpu to);
+    void change_mask(uint32_t index);
+    Cpu spread(TaskId t);
+    const TaskTable::Allowed& allowed(TaskId t) const {
+        return masks_.empty() ? table_.allowed(t) : table_.masks[masks_[t.v]];
+    }
     bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
     void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
@@ -417,6 +429,8 @@ class Simulation {
     std::vector<Quota> quotas_;
     std::vector<std::pair<uint16_t, Cpu>> told_;  ///< groups just throttled, of which the machine model is to hear
     std::vector<TaskId> turned_;
+    std::vector<uint32_t> masks_;  ///< Masks::at_begin, as changed since
+    uint16_t spread_ = 0;  ///< where the last task went whose mask had changed
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in
     int32_t waiting_ = 0;  ///< tasks that wait and may run anywhere

@@ -50,6 +50,7 @@ def budget(recording: Recording, column: PolicySpec, *, sync: str, use_probes: b
     from rewake.analysis.sql import Rows
     from rewake.replay import _engine
     from rewake.replay import inputs as found
+    from rewake.replay.order import WINDOW_NS
 
     account = found.account(recording, column, sync=sync, use_probes=use_probes)
     result = settle(
@@ -57,7 +58,7 @@ def budget(recording: Recording, column: PolicySpec, *, sync: str, use_probes: b
         *account,
         suspects=_engine.SUSPECTS,
         branches=_engine.BRANCHES,
-        window_ns=found.ORDER_WINDOW_NS,
+        window_ns=WINDOW_NS,
         probed=use_probes and recording.rows("probe") > 0,
     )
     plain = result.plain()

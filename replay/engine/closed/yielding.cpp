@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/yielding.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "replay/engine/closed/simulation.hpp"
+
+namespace rewake::closed {
+
+bool Yielding::switched(Cpu c, TaskId prev, bool goes_on, Ns ts) {
+    CpuState& cpu = cpus_[c.v];
+    const Ns came = std::exchange(cpu.came, ts);
+    if (!goes_on) return false;
+    ++tasks_[prev.v].gave_way;
+    tasks_[prev.v].yields += cpu.sent < came - kArrives && ts - came < kSlice;
+    return cpu.sent < came;
+}
+
+std::vector<bool> Yielding::yielders() const {
+    std::vector<bool> out(tasks_.size());
+    for (size_t i = 0; i < tasks_.size(); ++i)
+        out[i] = tasks_[i].yields >= kFewest && 2 * tasks_[i].yields >= tasks_[i].gave_way;
+    return out;
+}
+
+void add_yields(Script& script, const std::vector<bool>& yields) {
+    for (TaskScript& t : script.tasks) {
+        if (t.id.v >= yields.size() || !yields[t.id.v]) continue;
+        std::vector<int64_t> steps;
+        for (const Op& op : t.ops)
+            if (op.kind == Op::Kind::yield) steps.push_back(op.work);
+        if (steps.empty()) continue;
+        const int64_t step = std::max<int64_t>(middle(steps), 1024);
+        std::vector<Op> out;
+        for (Op op : t.ops) {
+            for (; op.work > step + step / 2; op.work -= step) out.push_back({Op::Kind::yield, kNone, step});
+            out.push_back(op);
+        }
+        t.ops = std::move(out);
+    }
+}
+
+/// What runs on `c` yields: whether somebody else runs now. Where a switch is due already it comes when it comes: until then an
+/// interrupt has the CPU.
+bool Simulation::gives_way(Cpu c) {
+    if (fair_.size(c) < 2 || cpus_[c.v].resched >= 0) return false;
+    const TaskId id = cpus_[c.v].curr;
+    fair_.charge(c, now_);
+    fair_.yield(id);
+    const TaskId next = fair_.pick(c);
+    if (next == id) return false;
+    fair_.stop(c, now_);
+    tasks_[id.v].state = Task::State::queued;
+    wait_begins(tasks_[id.v]);
+    switch_to(c, id, kRuns, next);
+    return true;
+}
+
+}  // namespace rewake::closed

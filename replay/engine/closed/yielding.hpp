@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Tasks that yield (inferred): sched_yield() leaves no event but a switch from a task that could run on, for which nothing
+// else accounts. Where nobody else waits for the CPU it leaves none at all. Modelled.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/engine/closed/script.hpp"
+
+namespace rewake::closed {
+
+/// Finds the tasks of a recording that yield: half of the times that they are switched out while they can run on, nobody was
+/// sent to that CPU since they got it or shortly before, and no slice is over so soon.
+class Yielding {
+  public:
+    Yielding(size_t tasks, size_t cpus) : tasks_(tasks), cpus_(cpus) {}
+    /// Somebody is sent to `c`, or moved there.
+    void sent(Cpu c, Ns ts) { cpus_[c.v].sent = ts; }
+    /// `goes_on`: `prev` can, and gives way to another task. Whether it does so though nobody was sent there since it came.
+    bool switched(Cpu c, TaskId prev, bool goes_on, Ns ts);
+    /// By TaskId.
+    std::vector<bool> yielders() const;
+
+  private:
+    static constexpr Ns kArrives = 20'000;  ///< who is sent is on the run queue by then
+    static constexpr Ns kSlice = 500'000;  ///< no slice is shorter
+    static constexpr int64_t kFewest = 50;
+    struct Task {
+        int64_t gave_way = 0, yields = 0;
+    };
+    struct CpuState {
+        Ns sent = 0, came = 0;
+    };
+    std::vector<Task> tasks_;
+    std::vector<CpuState> cpus_;
+};
+
+/// Puts the yields into the scripts of those that yield that found nobody waiting: they yield all the time, after so much work
+/// as between two that the recording shows (median).
+void add_yields(Script& script, const std::vector<bool>& yields);
+
+}  // namespace rewake::closed

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tasks that yield, in the closed loop: they are found, and let others run whenever somebody waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from resimulated import COSTS, OPTIONS, interrupts, simulate
+from world import World, schedules
+
+from rewake.replay import _engine
+
+YIELDERS = [False] * 2 + [True, True, False]
+
+
+def turns(rounds: int, together: int = 8) -> World:
+    """Tasks 2 and 3 are on CPU 0, and each lets the other run after 5 us; every 200 us for `together` turns each, then
+    3 sleeps until the next round while 2 runs on."""
+    w = World(2, 5)
+    w.runs(0, 0, 0, 2)
+    for k in range(rounds):
+        t = 200_000 * k + 50_000
+        end = t + together * 10_000
+        w.waking(t - 1000, 0, 3, 0, 2, "hardirq").wakeup(t, 0, 3, 0, curr=2)
+        while t < end:
+            w.runs(t + 5_000, 0, 2, 3, "R")
+            t += 10_000
+            w.runs(t, 0, 3, 2, "S" if t == end else "R")
+    return w
+
+
+def preempted(rounds: int) -> World:
+    """Task 3 takes the CPU from task 2 whenever it is woken."""
+    w = World(2, 5)
+    w.runs(0, 0, 0, 2)
+    for t in range(50_000, 50_000 * (rounds + 1), 50_000):
+        w.waking(t, 0, 3, 0, 2, "hardirq").wakeup(t + 1_000, 0, 3, 0, curr=2)
+        w.runs(t + 3_000, 0, 2, 3, "R").runs(t + 10_000, 0, 3, 2)
+    return w
+
+
+def survey(w: World) -> list[bool]:
+    batches = w.batches()
+    loop = _engine.ClosedLoop(w.recorded(), [], 0, OPTIONS, [], [], [COSTS], interrupts(()), w.running(batches), 1)
+    loop.run(batches[0], w.decisions().parts[0])
+    return list(loop.survey()["yielders"])
+
+
+def test_those_who_yield_are_found() -> None:
+    assert survey(turns(40)) == YIELDERS
+    assert not any(survey(turns(7))), "too few"
+    assert not any(survey(preempted(100))), "whoever was sent to the CPU took it"
+
+
+def ops(w: World, until: int, yields: Sequence[bool] | None) -> dict[int, list[tuple[str, int]]]:
+    """By task: actions, and the work before each, us."""
+    more: dict[str, Sequence[bool]] = {} if yields is None else {"yields": yields}
+    _, script = simulate(w, (0, 0, until, until), "pinned", **more)
+    return {t: [(kind, work // 1024_000) for work, kind, _ in task["ops"]] for t, task in script["tasks"].items()}
+
+
+def test_who_yields_does_so_alone_too() -> None:
+    """The recording shows it only where somebody waited; task 2 has the CPU alone for 120 us."""
+    recorded, found = ops(turns(2), 400_000, None), ops(turns(2), 400_000, YIELDERS)
+    assert recorded[2] == [("end", 400 - 2 * 40)]
+    assert set(found[2][:-1]) == {("yield", 5)}
+    assert sum(work for _, work in found[2]) == 400 - 2 * 40
+    assert found[3] == [*[("yield", 5)] * 7, ("block", 5)] * 2
+
+
+@pytest.mark.parametrize("kernel", [(6, 1), (6, 6), (6, 12)])
+def test_who_yields_lets_the_other_run(kernel: tuple[int, int]) -> None:
+    """Without that task 2 goes on until its slice is over."""
+    window = (0, 0, 500_000, 600_000)
+    (result,), _ = simulate(turns(3), window, "pinned", kernel=kernel, yields=YIELDERS)
+    assert (result["broken"], result["wakeups"]) == (0, 3)
+    assert max(result["woken"]["latency_ns"][0].tolist()) <= 6_000
+    (without,), _ = simulate(turns(3), window, "pinned", kernel=kernel)
+    assert max(without["woken"]["latency_ns"][0].tolist()) > 400_000
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schedules(), st.lists(st.booleans(), min_size=10, max_size=10))
+def test_whoever_yields_work_is_conserved(world: World, yields: list[bool]) -> None:
+    switch = world.batches()[0].get("switch")
+    if switch is None or not len(switch["ts_ns"]):
+        return
+    last = int(np.max(switch["ts_ns"])) + 1_000
+    results, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", yields=yields)
+    assert sum(r["broken"] for r in results) == 0

@@ -49,7 +49,9 @@ void Simulation::begin() {
         t.shared = i < script_.shared.size() && script_.shared[i];
         if (!opt_.pinned && i < opt_.reads.size()) t.pace = opt_.reads[i];
         t.shared = t.shared || t.pace.first > 0;
-        t.free = allowed(id).n >= table_.masks[0].n;
+        const TaskInfo& about = table_.info(id);
+        t.kthread = about.kthread, t.idle_policy = about.idle_policy;
+        allow(t, script_.masks.at_begin.empty() ? about.allowed : script_.masks.at_begin[i]);
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;
         const bool throttled =

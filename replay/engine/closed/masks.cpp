@@ -19,17 +19,23 @@ Masks masks_of(const std::vector<MaskChange>& all, const TaskTable& table, Ns fr
     return out;
 }
 
+void Simulation::allow(Task& t, uint32_t mask) {
+    const int n = table_.masks[mask].n;
+    t.allowed = mask & 0x1fffffff;
+    t.free = n >= table_.masks[0].n;
+    t.one_cpu = n == 1;
+}
+
 /// A mask changes. Who waits or runs outside it is moved at once, as the stopper does (__set_cpus_allowed_ptr(), 6.1).
 void Simulation::change_mask(uint32_t index) {
     constexpr Ns kAgain = 10'000;
     const MaskChange& m = script_.masks.later[index];
     Task& t = tasks_[m.p.v];
     wait_ends(t);
-    masks_[m.p.v] = m.mask;
-    t.free = allowed(m.p).n >= table_.masks[0].n;
+    allow(t, m.mask);
     if (t.state == Task::State::queued) wait_begins(t);
     if (opt_.pinned || !t.script || t.state == Task::State::asleep || t.state == Task::State::gone) return;
-    if (allowed(m.p).mask.test(t.cpu)) return;
+    if (allowed(t).mask.test(t.cpu)) return;
     const Cpu from = t.cpu, to = spread(m.p);
     CpuState& cpu = cpus_[from.v];
     const bool runs = t.state == Task::State::running;
@@ -51,7 +57,7 @@ void Simulation::change_mask(uint32_t index) {
 
 /// A CPU that `id` may use: one after the other (cpumask_any_and_distribute(), 5.8).
 Cpu Simulation::spread(TaskId id) {
-    const CpuMask& mask = allowed(id).mask;
+    const CpuMask& mask = allowed(tasks_[id.v]).mask;
     do spread_ = static_cast<uint16_t>((spread_ + 1) % topo_.n_cpus);
     while (!mask.test(Cpu(spread_)));
     return Cpu(spread_);

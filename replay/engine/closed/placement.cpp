@@ -24,8 +24,8 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     if (s.source == Stim::Source::resume) return {prev};
     if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return {prev};  // still queued there
     if (stays && s.kind == Kind::wake) return {prev};
-    const TaskInfo& about = table_.info(s.p);
-    const TaskTable::Allowed& mine = allowed(s.p);
+    const TaskTable::Allowed& mine = allowed(t);
+    const Task& waking = tasks_[curr.v];
     machine_.task(curr);  // there from now on: the reference stays
     const Machine::Task& p = machine_.task(s.p);
     machine_.advance(now_, prev, waker);
@@ -39,19 +39,19 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     w.prev = w.task_cpu = prev;
     w.allowed = &mine.mask;
     w.n_allowed = mine.n;
-    if (s.chosen_known && &mine == &table_.allowed(s.p) && !mine.mask.test(s.chosen) &&
-        s.cls != DecisionClass::pinned) {
+    if (s.chosen_known && !mine.mask.test(s.chosen) && s.cls != DecisionClass::pinned &&
+        t.allowed == table_.info(s.p).allowed) {
         w.allowed = &table_.masks[0].mask;  // the snapshot's mask was not in force
         w.n_allowed = table_.masks[0].n;
     }
     w.in_task = s.in_task;
     w.sync = s.sync && !idle(curr);
     w.curr_is_idle = idle(curr);
-    w.curr_kthread = table_.info(curr).kthread || w.curr_is_idle;
-    w.curr_one_cpu = allowed(curr).n == 1;
+    w.curr_kthread = waking.kthread || w.curr_is_idle;
+    w.curr_one_cpu = waking.one_cpu;
     w.curr_exiting = machine_.task(curr).exiting;
     w.hint = s.hint;
-    w.p_idle_policy = about.idle_policy;
+    w.p_idle_policy = t.idle_policy;
     w.hz = opt_.hz;
     w.jiffies = jiffies_at(now_, opt_.hz);
     w.p_exec_start = p.ever_blocked ? p.blocked_at : 0;
@@ -116,7 +116,7 @@ void Simulation::forced_move(uint32_t index) {
     if (tasks_[id.v].state != Task::State::queued || tasks_[id.v].cpu == m.dest || fair_.blocked(id, m.dest)) {
         id = TaskId(kNone);
         for (TaskId other : fair_.queue(m.orig)) {
-            if (tasks_[other.v].state != Task::State::queued || !allowed(other).mask.test(m.dest)) continue;
+            if (tasks_[other.v].state != Task::State::queued || !allowed(tasks_[other.v]).mask.test(m.dest)) continue;
             if (fair_.blocked(other, m.dest)) continue;
             id = other;
             break;
@@ -154,7 +154,7 @@ bool Simulation::held(const Task& t, Cpu to) const {
         topo_.words, [&](int i) { return topo_.llc_span[topo_.llc[t.cpu.v].v].w[i]; },
         [&](Cpu c) {
             tasks += machine_.view().nr[c.v];
-            for (TaskId id : fair_.queue(c)) tasks -= table_.info(id).idle_policy;
+            for (TaskId id : fair_.queue(c)) tasks -= tasks_[id.v].idle_policy;
             return false;
         });
     return tasks <= topo_.llc_size(t.cpu);
@@ -191,7 +191,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
 /// Whether balancing may move `id`, which is on the queue of `from`.
 bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
     const Task& t = tasks_[id.v];
-    if (t.state != Task::State::queued || !allowed(id).mask.test(to)) return false;
+    if (t.state != Task::State::queued || !allowed(t).mask.test(to)) return false;
     if (held(t, to) || fair_.blocked(id, to)) return false;
     return hot || topo_.smt[to.v].test(from) || !fair_.hot(id, now_, opt_.migration_cost);
 }

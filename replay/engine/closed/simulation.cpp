@@ -45,7 +45,6 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       fired_at_(script.stims.size(), -1),
       clients_(table.tasks.size()),
       timers_(static_cast<size_t>(topo.n_cpus)),
-      masks_(script.masks.at_begin),
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
     fair_.weighed_by(machine_);
@@ -173,6 +172,7 @@ void Simulation::fetch(const Happening& e) const {
         case What::resched: {
             const CpuState& cpu = cpus_[e.a];
             __builtin_prefetch(&cpu.plan);
+            __builtin_prefetch(&tasks_[e.a]);  // the idle task
             const Task& t = tasks_[cpu.curr.v];
             __builtin_prefetch(&t);
             fair_.expect(Cpu(static_cast<uint16_t>(e.a)));
@@ -181,6 +181,16 @@ void Simulation::fetch(const Happening& e) const {
         }
         default: break;
     }
+}
+
+/// `p` is woken now: what its placement looks at is fetched all at once.
+void Simulation::fetch_wakee(TaskId p) const {
+    const Cpu prev = tasks_[p.v].cpu;
+    __builtin_prefetch(&tasks_[p.v].luck);
+    __builtin_prefetch(&cpus_[prev.v].curr);
+    machine_.expect(p);
+    machine_.expect(prev);
+    fair_.expect(p);
 }
 
 double Simulation::speed(Cpu c) const {
@@ -381,25 +391,6 @@ void Simulation::request(Cpu c, Ns at) {
     push(at, What::resched, c.v);
 }
 
-/// When the slice of what runs on `c` will be over.
-void Simulation::plan_slice(Cpu c) {
-    const std::optional<Ns> left = fair_.slice_left(c);
-    if (!left || cpus_[c.v].reserved) return;
-    cpus_[c.v].slice = seq_;
-    push(now_ + *left, What::slice, c.v);
-}
-
-/// The kernel looks at the clock on `c`.
-void Simulation::ticked(Cpu c) {
-    if (cpus_[c.v].reserved || cpus_[c.v].leaving || idle(cpus_[c.v].curr)) return;
-    settle(c);
-    fair_.charge(c, now_);
-    const bool spent = !limits_.empty() && spent_up(c);
-    if (!fair_.tick(c) && !spent) return;
-    const double u = uniform(opt_.seed, c.v, static_cast<uint64_t>(now_));
-    request(c, now_ + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
-}
-
 void Simulation::resched(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     cpu.resched = -1;
@@ -548,6 +539,7 @@ bool Simulation::stays(Cpu waker, Cpu prev) const {
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
     const TaskId p = script_.stims[stim].p;
     Task& t = tasks_[p.v];
+    fetch_wakee(p);
     if (leaving(p)) {
         if (t.race != kNone) return;
         if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], p);
@@ -676,17 +668,12 @@ void Simulation::arrive(TaskId id) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
     } else if ((!limits_.empty() && spent_up(c)) ||
-               fair_.preempts(c, id, table_.info(id).idle_policy, table_.info(cpu.curr).idle_policy)) {
+               fair_.preempts(c, id, t.idle_policy, tasks_[cpu.curr.v].idle_policy)) {
         cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
     } else {
         return time_slice(c);
     }
     request(c, free + cpu.takes);
-}
-
-void Simulation::tick() {
-    for (size_t i = 0; i < cpus_.size(); ++i) ticked(Cpu(static_cast<uint16_t>(i)));
-    if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
 }
 
 }  // namespace rewake::closed

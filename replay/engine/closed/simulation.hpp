@@ -235,6 +235,8 @@ class Simulation {
         uint8_t hint = 0;
         bool misses = false;  ///< it sleeps as what it reads there came in time in the recording, and not here
         bool answered = false;  ///< before it slept
+        // As TaskTable has it, or a change of mask: at hand with the rest. `allowed` is an index into TaskTable::masks.
+        uint32_t kthread : 1 = false, one_cpu : 1 = false, idle_policy : 1 = false, allowed : 29 = 0;
 
         Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
         size_t sample = kNoSample;
@@ -287,6 +289,7 @@ class Simulation {
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
     void fetch(const Happening& e) const;
+    void fetch_wakee(TaskId p) const;
     void plan(Cpu c);
     void settle(Cpu c);
     double speed(Cpu c) const;
@@ -349,9 +352,8 @@ class Simulation {
     void came(TaskId t, Cpu to);
     void change_mask(uint32_t index);
     Cpu spread(TaskId t);
-    const TaskTable::Allowed& allowed(TaskId t) const {
-        return masks_.empty() ? table_.allowed(t) : table_.masks[masks_[t.v]];
-    }
+    const TaskTable::Allowed& allowed(const Task& t) const { return table_.masks[t.allowed]; }
+    void allow(Task& t, uint32_t mask);
     bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
     void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
     TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
@@ -429,7 +431,6 @@ class Simulation {
     std::vector<Quota> quotas_;
     std::vector<std::pair<uint16_t, Cpu>> told_;  ///< groups just throttled, of which the machine model is to hear
     std::vector<TaskId> turned_;
-    std::vector<uint32_t> masks_;  ///< Masks::at_begin, as changed since
     uint16_t spread_ = 0;  ///< where the last task went whose mask had changed
     int64_t added_ = 0;  ///< work that the scripts do not have: penalties, charged searches
     int64_t open_ = 0;  ///< counted wakeups without a switch-in

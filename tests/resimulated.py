@@ -27,6 +27,15 @@ def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _en
     return _engine.Interrupts(given, n_cpus)
 
 
+def survey(world: World) -> dict[str, Any]:
+    """What only the recording can tell a simulation."""
+    batches, none = world.batches(), interrupts((), world.n_cpus)
+    loop = _engine.ClosedLoop(world.recorded(), [], 0, OPTIONS, [], [], [COSTS], none, world.running(batches), 1)
+    loop.run(batches[0], world.decisions().parts[0])
+    found: dict[str, Any] = loop.survey()
+    return found
+
+
 def simulate(
     world: World,
     window: tuple[int, int, int, int],

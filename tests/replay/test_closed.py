@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import COSTS, OPTIONS, interrupts, simulate
+from resimulated import COSTS, interrupts, simulate, survey
 from world import World, schedules
 
-from rewake.replay import _engine
 from rewake.replay.simulate import FEWEST_PULLS, _pull_rates
 
 
@@ -306,13 +305,7 @@ def test_a_cpu_that_goes_idle_pulls_from_the_levels_that_it_looks_on(
 def test_chances_to_pull_are_counted_by_level() -> None:
     """Not where a wakeup is on its way."""
     for world, left in ((going_idle(), [1, 1, 1, 0]), (going_idle(wakes=True), [0, 0, 0, 0])):
-        batches = world.batches()
-        loop = _engine.ClosedLoop(
-            world.recorded(), [], 0, OPTIONS | {"major": 6, "minor": 1}, [], [], [COSTS], interrupts([], 8),
-            world.running(batches), 1,
-        )  # fmt: skip
-        loop.run(batches[0], world.decisions().parts[0])
-        assert [sum(of_level) for of_level in loop.survey()["left"]] == left
+        assert [sum(of_level) for of_level in survey(world)["left"]] == left
 
 
 def test_a_cpu_to_which_a_wakeup_is_on_its_way_pulls_nobody() -> None:
@@ -426,11 +419,7 @@ PACES = [(-1, 0)] * 4 + [(10_000 * 1024, 5_000 * 1024)] + [(-1, 0)] * 3
 
 
 def test_a_reader_is_found_by_who_wakes_it_and_how_little_it_works() -> None:
-    w = reading([0, 1, 2] * 10)
-    batches = w.batches()
-    loop = _engine.ClosedLoop(w.recorded(), [], 0, OPTIONS, [], [], [COSTS], interrupts(()), w.running(batches), 1)
-    loop.run(batches[0], w.decisions().parts[0])
-    assert loop.survey()["readers"] == [*PACES[:5], *[(-1, 0)] * 3]
+    assert survey(reading([0, 1, 2] * 10))["readers"] == [*PACES[:5], *[(-1, 0)] * 3]
 
 
 @settings(max_examples=40, deadline=None)

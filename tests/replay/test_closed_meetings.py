@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import COSTS, OPTIONS, interrupts, simulate
+from resimulated import simulate, survey
 from world import World, schedules
-
-from rewake.replay import _engine
 
 MEMBERS = (4, 5, 6)
 NOBODY = -1
@@ -78,18 +76,11 @@ def test_who_was_awake_when_the_others_were_woken_had_come() -> None:
         assert len(found) == 2 * len(rounds), "here they all sleep"
 
 
-def survey(w: World) -> list[int]:
-    batches = w.batches()
-    loop = _engine.ClosedLoop(w.recorded(), [], 0, OPTIONS, [], [], [COSTS], interrupts(()), w.running(batches), 1)
-    loop.run(batches[0], w.decisions().parts[0])
-    return list(loop.survey()["meetings"])
-
-
 def test_those_who_meet_are_found() -> None:
-    assert survey(barrier(TWO * 12)) == MEETS
-    assert survey(barrier(TWO * 18, awake=range(0, 36, 4))) == MEETS
-    assert survey(barrier(TWO * 5)) == [NOBODY] * 7, "too few"
-    assert survey(barrier(TWO[:1] * 24)) == [NOBODY] * 7, "it is always the same who wakes the others"
+    assert survey(barrier(TWO * 12))["meetings"] == MEETS
+    assert survey(barrier(TWO * 18, awake=range(0, 36, 4)))["meetings"] == MEETS
+    assert survey(barrier(TWO * 5))["meetings"] == [NOBODY] * 7, "too few"
+    assert survey(barrier(TWO[:1] * 24))["meetings"] == [NOBODY] * 7, "it is always the same who wakes the others"
 
 
 def test_groups_that_cannot_be_are_refused() -> None:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import COSTS, OPTIONS, interrupts, simulate
+from resimulated import simulate, survey
 from world import World, schedules
-
-from rewake.replay import _engine
 
 YIELDERS = [False] * 2 + [True, True, False]
 
@@ -43,17 +41,10 @@ def preempted(rounds: int) -> World:
     return w
 
 
-def survey(w: World) -> list[bool]:
-    batches = w.batches()
-    loop = _engine.ClosedLoop(w.recorded(), [], 0, OPTIONS, [], [], [COSTS], interrupts(()), w.running(batches), 1)
-    loop.run(batches[0], w.decisions().parts[0])
-    return list(loop.survey()["yielders"])
-
-
 def test_those_who_yield_are_found() -> None:
-    assert survey(turns(40)) == YIELDERS
-    assert not any(survey(turns(7))), "too few"
-    assert not any(survey(preempted(100))), "whoever was sent to the CPU took it"
+    assert survey(turns(40))["yielders"] == YIELDERS
+    assert not any(survey(turns(7))["yielders"]), "too few"
+    assert not any(survey(preempted(100))["yielders"]), "whoever was sent to the CPU took it"
 
 
 def ops(w: World, until: int, yields: Sequence[bool] | None) -> dict[int, list[tuple[str, int]]]:

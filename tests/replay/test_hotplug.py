@@ -86,9 +86,8 @@ def test_the_policies_have_the_machine_of_that_time(shape: hotplug.Shape | None,
 
 def test_the_closed_loop_says_who_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = [hotplug.Away(5, 0, (1, 2), 3, (4, 5)), hotplug.Away(3, 0, (1, 2), 3, (4, 5))] * 2
-    monkeypatch.setattr(hotplug, "away", lambda _: gone)
     monkeypatch.setattr(simulate, "machine_notes", lambda *_: ["no SMT"])
-    assert simulate._notes(None, [], 0) == [  # type: ignore[arg-type]
+    assert simulate._notes(None, [], 0, gone) == [  # type: ignore[arg-type]
         "no SMT",
         "offline for a time: CPU 3, 5: busy then, and in its domains all the same",
     ]

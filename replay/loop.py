@@ -193,6 +193,7 @@ class Loop:
         more = [] if self.masks is None else self.masks.lists
         self.recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
         self._ranges = _idle_ranges(recording)
+        self.away = hotplug.away(recording)
         n_cpus = self.recorded.n_cpus
         search = _settle(recording, n_cpus)
         self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
@@ -213,7 +214,7 @@ class Loop:
                 zip(*wake_lists.listing(recording, n_cpus, search, probes=self.truth is not None), strict=True)
             ),
             "clearing": self._clearing,
-            "shapes": hotplug.shapes(hotplug.away(recording)),
+            "shapes": hotplug.shapes(self.away),
         }
 
     def mask_changes(self) -> list[tuple[int, int, int]]:

@@ -13,10 +13,11 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
-from rewake.replay import costs, hotplug
+from rewake.replay import costs
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.hints import Rules, TaskHints, check_followed
+from rewake.replay.hotplug import Away
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import batch, kernel_version
 from rewake.replay.spec import PolicySpec
@@ -194,6 +195,7 @@ class Simulator:
         self.waits_ns = sparingly(lambda: costs.waits(recording))
         self.asks = sparingly(lambda: askers(recording))
         self.survey = self._survey()
+        self.mask_changes = self.loop.mask_changes()
 
     def _span(self) -> tuple[int, int]:
         con = self.recording.connect(("switch",))
@@ -309,7 +311,7 @@ class Simulator:
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
         engine.begin_with(self.leads, self.phases)
-        engine.change_masks(self.loop.mask_changes())
+        engine.change_masks(self.mask_changes)
         for k, (events, decisions) in enumerate(self._parts(hints)):
             engine.run(events, decisions)
             yield from map(self._numbered, _taken(engine))
@@ -456,15 +458,15 @@ def simulate(
         "options": simulator.options,
         "first_flips": simulator.first_flips,
         "hints": None if given is None else given.summary(),
-        "notes": _notes(recording, specs, 0 if hints is None else hints.used),
+        "notes": _notes(recording, specs, 0 if hints is None else hints.used, simulator.loop.away),
     }
 
 
-def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int) -> list[str]:
+def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int, away: Sequence[Away]) -> list[str]:
     notes = machine_notes(recording, specs, hints)
     if any(_engine.policy(s.policy)["reads_irq"] for s in specs):
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
-    if off := sorted({gone.cpu for gone in hotplug.away(recording)}):
+    if off := sorted({gone.cpu for gone in away}):
         notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
     return notes
 

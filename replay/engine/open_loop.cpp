@@ -126,16 +126,22 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     // What placement reads changes until it ends. Where probes saw the function return, the decision is taken there, else
     // when it ends as a rule (ReplayOptions::settle), or with the next event of the waker's CPU, before which it ended.
     const auto took = [&](Cpu waker) { return waker.v < opt_.settle.size() ? opt_.settle[waker.v] : 0; };
+    const auto due = [&](Ns ts, size_t late) {
+        const std::pair entry(ts, late);
+        due_.insert(std::upper_bound(due_.begin(), due_.end(), entry), entry);
+    };
+    // A task that still runs is placed once it is off its CPU: try_to_wake_up() waits for p->on_cpu.
+    std::vector<size_t> held;  // wakeups that wait for that
     auto waking = [&](size_t i) {
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
         const bool probed = !opt_.blind && d.probes.id.at(row);
         const bool at_once = took(c) == 0 || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
         if (!probed && at_once) return opening(b.waking.id[i], b.waking.ts[i]);
-        if (!probed) {
-            const std::pair due(b.waking.ts[i] + took(c), row);
-            due_.insert(std::upper_bound(due_.begin(), due_.end(), due), due);
-        }
+        if (!probed && machine_.task(TaskId(d.task[row])).state == Machine::State::running)
+            held.push_back(row);
+        else if (!probed)
+            due(b.waking.ts[i] + took(c), row);
         calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);
         called_[c.v] = row++;
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
@@ -147,24 +153,18 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
             else
                 ++i;
     };
-    // A task that still runs is placed once it is off its CPU: try_to_wake_up() waits for p->on_cpu.
-    std::vector<size_t> held;  // wakeups that wait for that
     auto settle = [&](Ns now) {
         for (; !due_.empty() && due_.front().first <= now; due_.pop_front()) {
             const auto [ts, late] = due_.front();
             const Cpu c(d.waker_cpu[late]);
-            if (called_[c.v] != late) continue;
-            if (machine_.task(TaskId(d.task[late])).state == Machine::State::running)
-                held.push_back(late);
-            else
-                returned(c, ts);
+            if (called_[c.v] == late) returned(c, ts);
         }
     };
     auto left = [&](uint32_t task, Ns ts) {
         std::erase_if(held, [&](size_t late) {
             const Cpu c(d.waker_cpu[late]);
             const bool waits = called_[c.v] == late;
-            if (waits && d.task[late] == task) returned(c, ts);
+            if (waits && d.task[late] == task) due(ts + took(c), late);
             return !waits || d.task[late] == task;
         });
     };

@@ -210,6 +210,21 @@ def test_a_cpu_that_its_task_leaves_is_not_idle_where_that_is_on_its_wake_list()
         assert bool(int(loop.ledger(0)["outcome"][0][1]) & 1) != seen
 
 
+def test_a_task_that_runs_when_it_is_woken_is_searched_for_once_it_has_left_its_cpu() -> None:
+    """It leaves 1 us after its sched_waking; CPU 2 goes idle 4.5 us after that, and a search takes 4."""
+    w = World(4, 12)
+    w.runs(1000, 1, 1, 8, "R").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 9, "R").runs(1300, 3, 3, 7, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).runs(51_000, 1, 8, 11).runs(54_500, 2, 9, 2)
+    w.migrate(58_000, 0, 8, 1, 2, curr=10).wakeup(59_000, 2, 8, 2)
+    decisions = w.decisions((6, 1))
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [4_000] * 4}
+    loop = _engine.OpenLoop(
+        decisions.recorded, [("oracle-idle", {})], 0, options, [], [], World.running(decisions.batches)
+    )
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    assert int(loop.ledger(0)["cpu"][0][0]) == 2
+
+
 def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
     """CPU 1 goes idle 2 us after the waking: placement that takes longer finds it so."""
     w = World(4, 12)

@@ -27,8 +27,7 @@ from measure import AUTO, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
 from pairs import pairs  # noqa: E402
 
 AT_ONCE = 2
-NO, YES, INPUT = "**no**", "yes", "input"
-"""Verdicts. INPUT: no, and the probes prove that an input is the reason which no event tells."""
+NO, YES = "**no**", "yes"
 
 Tables = list[str]
 
@@ -230,13 +229,14 @@ def named(found: Measured, others: list[Measured]) -> list[str]:
 
 def held(found: Measured, others: list[Measured]) -> list[str]:
     """Whether the share holds its target and, if not, what the probes prove."""
+    holds = peers.holds(found, others)
     failed = peers.failed(found, others)
+    word = f"{NO}: {', '.join(failed)}" if holds is False and failed else verdict(holds)
     if not failed:
-        return [NOTHING if failed is None else YES, ""]
-    verdict_ = INPUT if peers.excuse(found, others) else f"{NO}: {', '.join(failed)}"
+        return [word, ""]
     if peers.differences(found, others):
-        return [verdict_, "no probes: nothing can be proven"]
-    return [verdict_, str(peers.Proof.of(others)) or "none missed"]
+        return [word, "no probes: nothing can be proven"]
+    return [word, str(peers.Proof.of(others)) or "none missed"]
 
 
 def summary(recordings: list[Measured]) -> Tables:
@@ -251,22 +251,22 @@ def summary(recordings: list[Measured]) -> Tables:
         ("from events: the skill aimed at for schbench, hackbench, messaging",
          [m.blind["skill"] >= targets.AIMS[targets.workload(m)] for m in aimed]),
         ("from events, where A_prev is above 0.9: misses at most half of prev's",
-         [targets.quiet_misses(m.blind) for m in recordings if m.blind["moved"] and targets.quiet(m.blind)]),
+         [peers.quiet_holds(m, peers.peers(m, recordings)) for m in recordings
+          if m.blind["moved"] and targets.quiet(m.blind)]),
         *((f"input audit: {name}", [targets.input_target(i) for m in probed for i in m.inputs
            if i["input"] == name]) for name in (*targets.INPUT_EXACT, "util")),
         ("idle share of throttled recordings against /proc/stat",
          [targets.idle_target(m.idle) for m in recordings if m.idle]),
     ]  # fmt: skip
-    counted = [(name, len(r), *(r.count(y) for y in (True, INPUT, targets.TOO_SHORT))) for name, r in rows]
+    counted = [(name, len(r), *(r.count(y) for y in (True, targets.INPUT, targets.TOO_SHORT))) for name, r in rows]
     names = ["target", "recordings", "hold", "fail, for an input that no event tells", "too short to tell"]
     return table(names, [[name, *map(str, numbers)] for name, *numbers in counted])
 
 
 def from_events(found: Measured, recordings: list[Measured]) -> bool | str | None:
-    """Whether the share of the probed skill holds, or INPUT; None: there is nothing to compare."""
+    """Whether the share of the probed skill holds; None: there is nothing to compare."""
     others = peers.peers(found, recordings)
-    failed = peers.failed(found, others) if others else None
-    return None if failed is None else INPUT if peers.excuse(found, others) else not failed
+    return peers.holds(found, others) if others else None
 
 
 def refusals(recordings: Iterable[Measured]) -> Tables:

@@ -140,3 +140,27 @@ def excuse(found: Measured, others: Sequence[Measured]) -> Proof | None:
     proof = Proof.of(others)
     without = blind + proof.excused / moved
     return proof if blind < targets.OF_PROBED * best <= without else None
+
+
+def holds(found: Measured, others: Sequence[Measured]) -> bool | str | None:
+    """Whether a recording without its probes has its share of the probed skill, INPUT, or TOO_SHORT; None: there is no
+    skill to compare."""
+    wanting = failed(found, others)
+    if wanting is None:
+        return None
+    best = skill(others, AUTO)
+    assert best is not None  # else there is nothing to compare
+    if excuse(found, others):
+        return targets.INPUT
+    if wanting in ([], ["share"]) and not targets.tells(found.blind, targets.OF_PROBED * best):
+        return targets.TOO_SHORT
+    return not wanting
+
+
+def quiet_holds(found: Measured, others: Sequence[Measured]) -> bool | str:
+    """Whether a quiet recording without its probes has few enough of prev's misses, INPUT (its share proves that, or it
+    has no topology), or TOO_SHORT."""
+    few = targets.quiet_misses(found.blind)
+    if not few and (found.header["llcs"] is None or excuse(found, others)):
+        return targets.INPUT
+    return few if targets.tells(found.blind, 1 - targets.QUIET_MISSES) else targets.TOO_SHORT

@@ -23,7 +23,10 @@ INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99, "recent_carried": 0.99, "flips
 UTIL_CLOSE, UTIL_R2 = 0.90, 0.95
 IDLE = 0.005
 """Most difference of a CPU's idle share."""
-TOO_SHORT = "too short"
+FEW = 10
+"""Of fewer moved wakeups one miss alone is more than a skill may fall short by (1 - OF_PROBED)."""
+TOO_SHORT, INPUT = "too short", "input"
+"""Verdicts that are neither yes nor no. INPUT: no, for an input that no event tells."""
 
 
 def misses_of_prev(fidelity: dict[str, Any]) -> float | None:
@@ -66,6 +69,13 @@ def skill_interval(fidelity: dict[str, Any]) -> tuple[float, float] | None:
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = (1 - s / (1 - s) for s in (middle + half, middle - half))
     return low, high
+
+
+def tells(fidelity: dict[str, Any], limit: float) -> bool:
+    """Whether enough wakeups moved to say on which side of `limit` a skill is: FEW, or so clear a case that even the
+    interval of fewer lies on one side."""
+    span = skill_interval(fidelity)
+    return span is not None and (fidelity["moved"] >= FEW or not span[0] <= limit <= span[1])
 
 
 def command(found: Measured) -> str:

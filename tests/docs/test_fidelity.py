@@ -271,6 +271,36 @@ GOOD = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("misses", "moved", "limit", "tells"),
+    [
+        (1, 8, 0.9, False),
+        (0, 8, 0.9, False),
+        (7, 8, 0.9, True),
+        (7, 8, 0.5, False),
+        (9, 10, 0.9, True),
+        (0, 0, 0.9, False),
+    ],
+)
+def test_a_handful_of_moved_wakeups_tells_only_what_is_clear(
+    misses: int, moved: int, limit: float, tells: bool
+) -> None:
+    assert targets.tells({"decisions": 1000, "agreement": 1 - misses / 1000, "moved": moved}, limit) == tells
+
+
+def test_a_quiet_recording_has_half_of_prevs_misses_or_says_why_not() -> None:
+    quiet = GOOD | {"prev_agreement": 0.98, "moved": 20}
+    mine = recording("m", "pipe", "t", "6.1", False, fidelity=quiet | {"agreement": 0.99, "skill": 0.5})
+    assert peers.quiet_holds(mine, []) is True
+    mine.fidelity["auto"] |= {"agreement": 0.985, "skill": 0.25}
+    assert peers.quiet_holds(mine, []) is False
+    mine.header["llcs"] = None
+    assert peers.quiet_holds(mine, []) == targets.INPUT, "without a topology nothing is searched"
+    mine.header["llcs"] = 1
+    mine.fidelity["auto"] |= {"agreement": 0.999, "prev_agreement": 0.999, "moved": 1, "skill": 0.0}
+    assert peers.quiet_holds(mine, []) == targets.TOO_SHORT
+
+
 def recording(name: str, workload: str, topology: str, kernel: str, probed: bool, **more: Any) -> Any:
     """`more`: llcs; arch; fidelity, with probes; blind, without."""
     uname = f"Linux (none) {kernel} #1 SMP {more.get('arch', 'x86_64')} GNU/Linux"
@@ -370,9 +400,9 @@ def test_twins_prove_that_an_input_is_missing(from_events: Any, told: str, excus
     others = twins(*from_events)
     assert str(peers.Proof.of(others)) == told
     assert bool(peers.excuse(mine, others)) == excused
-    verdict = make.INPUT if excused else f"{make.NO}: share"
+    verdict = targets.INPUT if excused else f"{make.NO}: share"
     assert make.held(mine, others) == [verdict, told or "none missed"]
-    assert make.from_events(mine, [mine, *others]) == (make.INPUT if excused else False)
+    assert make.from_events(mine, [mine, *others]) == (targets.INPUT if excused else False)
     other = recording("m", "schbench", "u", "6.1", False, fidelity=GOOD | {"skill": 0.1})
     assert make.held(other, others) == [f"{make.NO}: share", "no probes: nothing can be proven"]
 

@@ -66,6 +66,7 @@ class Measured:
     """By way: what `rewake fidelity` says, and `kinds`, rows of figures.sql for its policy, by kind of decision."""
     budget: dict[str, Figures] = field(default_factory=dict)
     inputs: list[Figures] = field(default_factory=list)
+    """Rows of the audit, with span_ns, how long the recording is."""
     idle: Idle | None = None
 
     def ways(self) -> list[str]:
@@ -121,7 +122,8 @@ def _replay(found: Measured, trace: Path) -> None:
         words = ["--inputs"] if found.probed and way == AUTO else []
         answer = rewake("fidelity", trace, *WAYS[way], "--budget", *words, "--format", "json")
         found.budget[way] = answer["budget"]
-        found.inputs += answer.get("inputs", {}).get("inputs", [])
+        span = {"span_ns": rows[0]["span_ns"]}
+        found.inputs += [row | span for row in answer.get("inputs", {}).get("inputs", [])]
     if found.probed:
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "page.run"

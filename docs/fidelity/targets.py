@@ -21,6 +21,8 @@ WARM = 500
 """Fewest decisions past the warm-up of an input that say whether it is exact."""
 INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99, "recent_carried": 0.99, "flips_carried": 0.99}
 UTIL_CLOSE, UTIL_R2 = 0.90, 0.95
+UTIL_SPAN_NS = 160_000_000
+"""PELT halves in 32 ms: of what a CPU or task had before a recording a 32nd is left after so long."""
 IDLE = 0.005
 """Most difference of a CPU's idle share."""
 FEW = 10
@@ -104,5 +106,7 @@ def input_target(row: dict[str, Any]) -> bool | str | None:
             return bool(row["exact"] >= limit)
         return TOO_SHORT if row["warm"] < WARM else bool(row["warm_exact"] >= limit)
     if row["input"] == "util":
-        return bool(row["close"] >= UTIL_CLOSE and row["r2"] is not None and row["r2"] >= UTIL_R2)
+        if row["close"] >= UTIL_CLOSE and row["r2"] is not None and row["r2"] >= UTIL_R2:
+            return True
+        return TOO_SHORT if row["span_ns"] < UTIL_SPAN_NS else False  # what was before it lasts to its end
     return None

@@ -175,7 +175,7 @@ def synthetic() -> list[Any]:
          "warm": None, "warm_exact": None},
         {"input": "util", "origin": "reconstructed", "decisions": 900, "exact": 0.2, "close": 0.85, "error_p50": 1.5,
          "error_p90": 20.0, "error_p99": 1234.0, "r2": 0.99, "probed_mean": 300.0, "mean": 290.0,
-         "warm": None, "warm_exact": None},
+         "warm": None, "warm_exact": None, "span_ns": 160_000_000},
     ]  # fmt: skip
     header = {"kernel": "6.12.1", "cpus": 2, "llcs": 2, "nodes": 1, "decisions": 1000}
     load = {"workload": "schbench -m 1", "background": "a | b", "topology": "t"}
@@ -407,6 +407,13 @@ def test_twins_prove_that_an_input_is_missing(from_events: Any, told: str, excus
     assert make.held(other, others) == [f"{make.NO}: share", "no probes: nothing can be proven"]
 
 
+def test_utilisation_that_comes_from_before_a_short_recording_fails_no_target() -> None:
+    row = {"input": "util", "close": 0.7, "r2": 0.5, "span_ns": 66_000_000}
+    assert targets.input_target(row) == targets.TOO_SHORT
+    assert targets.input_target(row | {"span_ns": 160_000_000}) is False
+    assert targets.input_target(row | {"close": 0.9, "r2": 0.95}) is True
+
+
 # What is asked and read
 
 
@@ -490,16 +497,16 @@ def test_figures_count_only_decisions_of_the_fair_class() -> None:
     con.execute("CREATE TABLE probe AS SELECT unnest([1, 2]) AS id")
     con.execute("CREATE TABLE cgroup AS SELECT unnest([NULL, 5]) AS quota_ns")
     con.execute(
-        "CREATE TABLE decision (decision_id BIGINT, kind UTINYINT, class UTINYINT, prev_cpu USMALLINT, "
+        "CREATE TABLE decision (decision_id BIGINT, ts_ns BIGINT, kind UTINYINT, class UTINYINT, prev_cpu USMALLINT, "
         "chosen_cpu USMALLINT)"
     )
     kind, cls = ENUMS["decision_kind"].index, ENUMS["decision_class"].index
     decisions = [
-        (0, kind("wake"), cls("moved"), 0, 2), (1, kind("wake"), cls("stayed"), 1, 1),
-        (2, kind("wake"), cls("pinned"), 1, 1), (3, kind("fork"), cls("moved"), 1, 2),
+        (0, 5, kind("wake"), cls("moved"), 0, 2), (1, 6, kind("wake"), cls("stayed"), 1, 1),
+        (2, 8, kind("wake"), cls("pinned"), 1, 1), (3, 9, kind("fork"), cls("moved"), 1, 2),
     ]  # fmt: skip
-    con.executemany("INSERT INTO decision VALUES (?, ?, ?, ?, ?)", decisions)
+    con.executemany("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)", decisions)
     sql.prepare(con)
     con.execute("CREATE TABLE ledger (policy VARCHAR, decision_id BIGINT, cpu USMALLINT)")
     con.executemany("INSERT INTO ledger VALUES ('a', ?, ?)", [(0, 2), (1, 0), (2, 1), (3, None)])
-    assert con.execute((FOLDER / "figures.sql").read_text()).fetchall() == [("a", "wake", 2, 1, 1, 2, 1, 2, 1)]
+    assert con.execute((FOLDER / "figures.sql").read_text()).fetchall() == [("a", "wake", 2, 1, 1, 2, 1, 2, 4, 1)]

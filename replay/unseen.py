@@ -55,6 +55,9 @@ CLOSER, ROUNDS = 7, 2
 """Hypotheses between the neighbours of the one that holds, of which the best is taken, so many times: wake_wide
 compares flips of two tasks, and what is off by a few is on the wrong side of that for many wakeups."""
 
+RIVAL = 0.03
+"""Part of its votes by which the best hypothesis may be ahead of one whose closer ones are tried as well."""
+
 MODES = ("auto", "causal")
 
 FOLDS = 4
@@ -193,6 +196,24 @@ def between(first: FirstFlips, tried: Sequence[FirstFlips] = FIRST_FLIPS) -> lis
     return list(dict.fromkeys([first, *(first._replace(flips=n) for n in flips)]))
 
 
+def _kinds() -> list[list[int]]:
+    """FIRST_FLIPS that differ in nothing but the flips, by number."""
+    return [
+        [k for k, h in enumerate(FIRST_FLIPS) if h[1:] == kind] for kind in dict.fromkeys(h[1:] for h in FIRST_FLIPS)
+    ]
+
+
+def _best(agreed: dict[int, int]) -> int:
+    """Of equal ones the first."""
+    return max(agreed, key=lambda h: agreed[h])
+
+
+def _rivals(those: set[int], agreed: dict[int, int]) -> bool:
+    """Whether the best of those is so near the best of all that closer ones may be better."""
+    best = max(agreed.values())
+    return max(agreed[h] for h in those) >= best - max(1, best * RIVAL)
+
+
 Told = tuple[Any, Bools, Bools]
 """Per decision of a chunk: the hypothesis, WF_SYNC, and whether that is known."""
 
@@ -314,29 +335,29 @@ class _Told:
         nobody = {"relation": np.empty(0, np.int32), "may": np.empty(0, np.bool_)}
         return sync.flags_of(self._sites(nobody), votes)
 
-    def folded(self, among: Sequence[Sequence[int]] | None = None) -> list[tuple[int, sync.Flags]]:
-        """Per fold the hypothesis and the flags, from the votes of all the others. `among`: per fold the hypotheses
-        that it may take; of equal ones the first."""
+    def _agreed(self, may: Sequence[Sequence[int]]) -> tuple[dict[int, sync.Flags], list[dict[int, int]]]:
+        """WF_SYNC by hypothesis; and, per fold, of the hypotheses that it may take, how many decisions of all others
+        each leads to."""
         tried = {h: self._by_fold(h) for h in self.tried}
-        may = [self.tried if among is None else list(dict.fromkeys(self.same[h] for h in those))
-               for those in among or [self.tried] * FOLDS]  # fmt: skip
-        agreed = {(f, h): 0 for f in range(FOLDS) for h in may[f]}
+        agreed = [dict.fromkeys(those, 0) for those in may]
         for rows, bits in self._opened() if max(map(len, may)) > 1 else ():
-            for f, h in agreed:
+            for f, h in ((f, h) for f, those in enumerate(may) for h in those):
                 flags = tried[h]._replace(relation=rows["relation"], may=rows["may"])
                 hit = _hit(rows, 2 * _wide(bits, h) + flags.of(f))
-                agreed[f, h] += int(np.count_nonzero(hit & (rows["fold"] != f)))
-        best = [those[int(np.argmax([agreed[f, h] for h in those]))] for f, those in enumerate(may)]
-        return [(h, tried[h]) for h in best]
+                agreed[f][h] += int(np.count_nonzero(hit & (rows["fold"] != f)))
+        return tried, agreed
+
+    def folded(self, among: Sequence[Sequence[int]]) -> list[tuple[int, sync.Flags]]:
+        """Per fold the hypothesis and the flags, from the votes of all the others. `among`: per fold the hypotheses
+        that it may take; of equal ones the first."""
+        tried, agreed = self._agreed([list(dict.fromkeys(self.same[h] for h in those)) for those in among])
+        return [(h, tried[h]) for h in map(_best, agreed)]
 
     def auto(self, wide_under: WideUnder | None) -> Iterator[Told]:
-        chosen = self.folded()
+        tried, agreed = self._agreed([self.tried] * FOLDS)
+        chosen = [(h, tried[h]) for h in map(_best, agreed)]
         if wide_under is not None and len(self.tried) > 1:
-            asked = [h for h, _ in chosen]
-            among: list[Sequence[FirstFlips]] = [FIRST_FLIPS] * FOLDS
-            for _ in range(ROUNDS):
-                among = [self._near(h, tried) for (h, _), tried in zip(chosen, among, strict=True)]
-                chosen = self._try_closer(asked, among, wide_under)
+            chosen = self._closer_ones(agreed, wide_under)
         self._chosen = chosen
         for rows in self._rows.chunks("relation", "may", "fold"):
             n = len(rows["fold"])
@@ -347,7 +368,26 @@ class _Told:
                 which[ours], flags[ours], known[ours] = hypothesis, here.of(f)[ours], here.known(f)[ours]
             yield which, flags, known
 
-    def _near(self, chosen: int, tried: Sequence[FirstFlips]) -> Sequence[FirstFlips]:
+    def _closer_ones(self, agreed: list[dict[int, int]], wide_under: WideUnder) -> list[tuple[int, sync.Flags]]:
+        """Chooses among hypotheses close to the best of each kind that is about as good as the best of all: which of
+        two kinds is better shows only when both are as good as they get. `agreed`: of FIRST_FLIPS."""
+        same, asked = self.same, [_best(those) for those in agreed]
+        finalists: list[list[FirstFlips]] = [[] for _ in range(FOLDS)]
+        kinds = [those for those in _kinds() if any(_rivals({same[h] for h in those}, fold) for fold in agreed)]
+        for kind in kinds:
+            self.first, self._closer = FIRST_FLIPS, None
+            self._try(same)
+            best = [_best({same[h]: fold[same[h]] for h in kind}) for fold in agreed]
+            chosen, among = best, [[FIRST_FLIPS[h] for h in kind]] * FOLDS
+            for _ in range(ROUNDS):
+                among = [self._near(h, those) for h, those in zip(chosen, among, strict=True)]
+                found = self._try_closer(best, among, wide_under)
+                chosen = [h for h, _ in found]
+            for f, h in enumerate(chosen):
+                finalists[f].append(self.first[h])
+        return found if len(kinds) == 1 else self._try_closer(asked, finalists, wide_under)
+
+    def _near(self, chosen: int, tried: Sequence[FirstFlips]) -> list[FirstFlips]:
         """The hypothesis that was chosen among those, and such on both sides of it, closer than those are."""
         best = next(h for h in tried if self.same[self.first.index(h)] == chosen)
         return between(best, tried)

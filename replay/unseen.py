@@ -196,11 +196,15 @@ def between(first: FirstFlips, tried: Sequence[FirstFlips] = FIRST_FLIPS) -> lis
     return list(dict.fromkeys([first, *(first._replace(flips=n) for n in flips)]))
 
 
-def _kinds() -> list[list[int]]:
-    """FIRST_FLIPS that differ in nothing but the flips, by number."""
-    return [
-        [k for k, h in enumerate(FIRST_FLIPS) if h[1:] == kind] for kind in dict.fromkeys(h[1:] for h in FIRST_FLIPS)
-    ]
+def _kinds(same: Sequence[int]) -> list[list[int]]:
+    """FIRST_FLIPS that differ in nothing but the flips, by number, without kinds that ask nothing new. `same`: per
+    hypothesis the first that asks the same."""
+    kinds: list[list[int]] = []
+    for kind in dict.fromkeys(h[1:] for h in FIRST_FLIPS):
+        those = [k for k, h in enumerate(FIRST_FLIPS) if h[1:] == kind]
+        if not {same[h] for h in those} <= {same[h] for kind in kinds for h in kind}:
+            kinds.append(those)
+    return kinds
 
 
 def _best(agreed: dict[int, int]) -> int:
@@ -373,7 +377,7 @@ class _Told:
         two kinds is better shows only when both are as good as they get. `agreed`: of FIRST_FLIPS."""
         same, asked = self.same, [_best(those) for those in agreed]
         finalists: list[list[FirstFlips]] = [[] for _ in range(FOLDS)]
-        kinds = [those for those in _kinds() if any(_rivals({same[h] for h in those}, fold) for fold in agreed)]
+        kinds = [those for those in _kinds(same) if any(_rivals({same[h] for h in those}, fold) for fold in agreed)]
         for kind in kinds:
             self.first, self._closer = FIRST_FLIPS, None
             self._try(same)

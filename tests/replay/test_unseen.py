@@ -116,22 +116,27 @@ def test_a_period_of_a_load_does_not_fall_into_one_fold() -> None:
         assert np.bincount(folds, minlength=FOLDS).min() > 150, period
 
 
+def one_relation(agreed: npt.NDArray[np.uint32], wide: npt.NDArray[np.uint32]) -> Asked:
+    """Wakeups of task 2 by task 1, one a block, that look at nothing but wakee_flips."""
+    n = len(wide)
+    zeros = np.zeros(n, np.int32)
+    return Asked(
+        ts=np.arange(n, dtype=np.int64) * BLOCK_NS, waker=np.ones(n, np.uint32), wakee=np.full(n, 2, np.uint32),
+        may=np.ones(n, np.bool_), llc_waker=np.zeros(n, np.uint16), llc_prev=np.zeros(n, np.uint16),
+        agreed=agreed.ravel(), searched=np.zeros(4 * n, np.uint8), wide=wide,
+        doubt=np.zeros(n, np.uint8), otherwise=np.zeros(n, np.uint8), pair=np.zeros(n, np.uint32),
+        decided=np.ones(n, np.bool_), scan_prev=zeros, scan_waker=zeros, chances_prev=zeros, chances_waker=zeros,
+        writes_prev=zeros, writes_waker=zeros,
+    )  # fmt: skip
+
+
 def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorded() -> None:
     """From decision 20 on another value holds: too few to change the vote of all."""
     n, wide = 26, 1 << FIRST_FLIPS.index(FirstFlips(16))
     modelled = np.uint32(1 << 31)
     agreed = np.zeros((n, 4), np.uint32)
     agreed[:20, 2:], agreed[20:, :2] = modelled, modelled  # wide is right, then narrow
-    zeros = np.zeros(n, np.int32)
-    asked = Asked(
-        ts=np.arange(n, dtype=np.int64) * BLOCK_NS, waker=np.ones(n, np.uint32), wakee=np.full(n, 2, np.uint32),
-        may=np.ones(n, np.bool_), llc_waker=np.zeros(n, np.uint16), llc_prev=np.zeros(n, np.uint16),
-        agreed=agreed.ravel(), searched=np.zeros(4 * n, np.uint8), wide=np.full(n, wide, np.uint32),
-        doubt=np.zeros(n, np.uint8), otherwise=np.zeros(n, np.uint8), pair=np.zeros(n, np.uint32),
-        decided=np.ones(n, np.bool_), scan_prev=zeros, scan_waker=zeros, chances_prev=zeros, chances_waker=zeros,
-        writes_prev=zeros, writes_waker=zeros,
-    )  # fmt: skip
-    names = np.zeros(3, np.int64)
+    asked, names = one_relation(agreed, np.full(n, wide, np.uint32)), np.zeros(3, np.int64)
     assert infer([asked], "auto", [], 1, names)[2:4] == ((FirstFlips(16),), None)
     found = infer([asked], "causal", [], 1, names)
     assert found.first_flips == (FirstFlips(0), FirstFlips(16))
@@ -149,6 +154,27 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
 
     assert infer([asked], "auto", [], 1, names, wide_under).first_flips == (FirstFlips(21),)
     assert infer([asked], "causal", [], 1, names, wide_under).first_flips == found.first_flips
+
+
+def test_which_kind_of_hypothesis_holds_shows_when_both_are_close() -> None:
+    """Wide is right. Halved at once all but six come out so with 16, and nothing closer is better; halved later all but
+    seven with 32, and all with 36."""
+    n, at_once, later = 400, FirstFlips(16), FirstFlips(32, 0.0, 1.0)
+    number = np.arange(n)
+
+    def wide_under(first: Sequence[FirstFlips]) -> npt.NDArray[np.uint32]:
+        wide = {at_once: number >= 6, later: number >= 7, later._replace(flips=36): number >= 0}
+        wide[FirstFlips(256)] = number < 7
+        out = np.zeros(n, np.uint32)
+        for k, h in enumerate(first):
+            out |= wide.get(h, number < 0).astype(np.uint32) << np.uint32(k)
+        return out
+
+    agreed = np.zeros((n, 4), np.uint32)
+    agreed[:, 2:] = np.uint32(1 << 31)
+    asked, names = one_relation(agreed, wide_under(FIRST_FLIPS)), np.zeros(3, np.int64)
+    assert infer([asked], "auto", [], 1, names).first_flips == (at_once,)
+    assert infer([asked], "auto", [], 1, names, wide_under).first_flips == (later._replace(flips=36),)
 
 
 def test_closer_hypotheses_lie_between_the_neighbours() -> None:

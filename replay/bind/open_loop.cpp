@@ -299,12 +299,12 @@ class PyOpenLoop {
         nb::list out;
         for (const OpenLoop::Instance& in : loop_.instances()) {
             nb::dict d;
-            d["decided"] = in.decided;
-            d["exposed"] = in.exposed;
-            d["self_collision"] = in.self_collisions;
+            d["decided"] = in.counts.decided;
+            d["exposed"] = in.counts.exposed;
+            d["self_collision"] = in.counts.self_collisions;
             d["by_energy"] = in.by_energy;
-            d["lo"] = histogram(in.lo);
-            d["hi"] = histogram(in.hi);
+            d["lo"] = histogram(in.counts.lo);
+            d["hi"] = histogram(in.counts.hi);
             out.append(d);
         }
         return out;

@@ -10,24 +10,16 @@ Divergence::Divergence(size_t policies, int n_cpus) : per_(policies), active_wor
     for (PerPolicy& pp : per_) pp.cells.resize(static_cast<size_t>(n_cpus));
 }
 
-void Divergence::diverge(size_t k, TaskId p, Cpu pick, Cpu recorded) {
+uint32_t Divergence::take_slot(TaskId p) {
     if (p.v >= slots_.size()) slots_.resize(p.v + 1 + p.v / 2, kNone);
-    uint32_t& slot = slots_[p.v];
-    if (slot == kNone) {
-        if (free_.empty()) {
-            free_.push_back(static_cast<uint32_t>(picks_.size() / per_.size()));
-            picks_.resize(picks_.size() + per_.size());
-            active_.resize(active_.size() + active_words_);
-        }
-        slot = free_.back();
-        free_.pop_back();
+    if (free_.empty()) {
+        free_.push_back(static_cast<uint32_t>(picks_.size() / per_.size()));
+        picks_.resize(picks_.size() + per_.size());
+        active_.resize(active_.size() + active_words_);
     }
-    picks_[slot * per_.size() + k] = {pick.v, recorded.v};
-    active_[slot * active_words_ + k / 64] |= uint64_t{1} << (k % 64);
-    PerPolicy& pp = per_[k];
-    ++pp.cells[pick.v].added;
-    pp.enter(pick);
-    pp.enter(recorded);
+    slots_[p.v] = free_.back();
+    free_.pop_back();
+    return slots_[p.v];
 }
 
 void Divergence::forget_slow(TaskId p) {

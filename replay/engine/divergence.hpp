@@ -20,8 +20,20 @@ class Divergence {
     const CpuMask* dirty(size_t k) const { return per_[k].changed ? &per_[k].dirty : nullptr; }
     /// Whether an earlier pick of policy `k` still occupies `c`.
     bool occupied(size_t k, Cpu c) const { return per_[k].cells[c.v].added != 0; }
-    /// Policy `k` put `p` on `pick` where the record says `recorded`.
-    void diverge(size_t k, TaskId p, Cpu pick, Cpu recorded);
+    /// Where picks for `p` are kept; valid until forget(p).
+    uint32_t slot(TaskId p) {
+        if (p.v < slots_.size() && slots_[p.v] != kNone) return slots_[p.v];
+        return take_slot(p);
+    }
+    /// Policy `k` put the task of that slot on `pick` where the record says `recorded`.
+    void diverge(size_t k, uint32_t slot, Cpu pick, Cpu recorded) {
+        picks_[slot * per_.size() + k] = {pick.v, recorded.v};
+        active_[slot * active_words_ + k / 64] |= uint64_t{1} << (k % 64);
+        PerPolicy& pp = per_[k];
+        ++pp.cells[pick.v].added;
+        pp.enter(pick);
+        pp.enter(recorded);
+    }
     /// `p` went to sleep, or is placed anew: none of its earlier picks counts any more.
     void forget(TaskId p) {
         if (p.v < slots_.size() && slots_[p.v] != kNone) forget_slow(p);
@@ -51,6 +63,7 @@ class Divergence {
             dirty.w[c.v >> 6] &= ~(uint64_t{gone} << (c.v & 63));
         }
     };
+    uint32_t take_slot(TaskId p);
     void forget_slow(TaskId p);
     std::vector<PerPolicy> per_;
     std::vector<uint32_t> slots_;  ///< per task: its slot in picks_, or kNone

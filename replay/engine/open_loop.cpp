@@ -14,12 +14,6 @@ constexpr Ns kPulling = 2'000;
 
 }  // namespace
 
-void LedgerColumns::resize(size_t n) {
-    cpu.resize(n), cpus_scanned.resize(n), outcome.resize(n), branch.resize(n), inputs_assumed.resize(n),
-        known.resize(n);
-    lo.resize(n), hi.resize(n), undecided.resize(n), lo_null.resize(n), hi_null.resize(n);
-}
-
 OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std::unique_ptr<Policy>> policies,
                    ReplayOptions options, IdleLatency idle_latency, Running running)
     : machine_(topo, tasks),
@@ -31,7 +25,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       divergence_(policies.size(), topo.n_cpus),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       segment_(static_cast<size_t>(topo.n_cpus), kNoEnd),
-      verdicts_(static_cast<size_t>(topo.n_cpus)),
+      block_(policies.size()),
+      judged_(static_cast<size_t>(topo.n_cpus)),
       called_(static_cast<size_t>(topo.n_cpus), kNoRow),
       flips_seen_(tasks.tasks.size()),
       strayed_(tasks.tasks.size()),
@@ -41,7 +36,6 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
-        in.block = std::make_unique<LedgerBlock>();
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
         if (!opt_.panel && (opt_.first_flips.size() > 1 || opt_.first_flips.at(0).flips > 0))
             in.flips.emplace(opt_.first_flips, opt_.hz);
@@ -49,6 +43,10 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
         if (in.policy->keeps_idle_cores()) idle_cores_.push_back({in.policy.get(), in.policy->sees_every_idle()});
     }
+    // All of the same kind in a row: loads are looked up once for them.
+    for (size_t k = 0; k < instances_.size() && !opt_.panel; ++k) asking_.push_back(k);
+    std::stable_sort(asking_.begin(), asking_.end(),
+                     [this](size_t a, size_t b) { return instances_[a].load < instances_[b].load; });
     machine_.set_listing(opt_.listing);
     machine_.set_clearing(opt_.clearing);
     machine_.set_pulling(kPulling);
@@ -250,25 +248,17 @@ void OpenLoop::note_flips(Ns ts, int64_t decision) {
     was_avail_ = now;
 }
 
-void LedgerBlock::copy(size_t from, size_t n, LedgerColumns& out, size_t to) const {
-    auto append = [&](auto& column, const auto& block) { std::copy_n(block.data() + from, n, column.data() + to); };
-    append(out.cpu, cpu);
-    append(out.cpus_scanned, cpus_scanned);
-    append(out.outcome, outcome);
-    append(out.branch, branch);
-    append(out.inputs_assumed, inputs_assumed);
-    append(out.known, known);
-    append(out.lo, lo);
-    append(out.hi, hi);
-    append(out.undecided, undecided);
-    append(out.lo_null, lo_null);
-    append(out.hi_null, hi_null);
+void OpenLoop::write_rows(size_t slot, size_t n, size_t to) {
+    for (const size_t k : asking_) block_.write(k, slot, n, instances_[k].out, to, instances_[k].counts);
 }
 
 /// Moves the block that ends before row `end` into the columns. A row that is decided later goes there by itself.
 void OpenLoop::flush(size_t end) {
-    if (!opt_.panel)
-        for (Instance& in : instances_) in.block->copy(0, end - flushed_, in.out, flushed_);
+    for (const Cpu c : calling_)  // not decided yet
+        if (const size_t row = called_[c.v]; row >= flushed_)
+            for (const size_t k : asking_) block_.skip(row - flushed_, k);
+    write_rows(0, end - flushed_, flushed_);
+    block_.clear();
     flushed_ = end;
 }
 
@@ -362,9 +352,10 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     Cpu placed_on = chosen;  // a panel goes by its own answer until the record says where the task woke up
     const Machine::Task before = machine_.task(p);
     const Probed truth = d.probes.at(row), seen = opt_.blind ? Probed{} : truth;
+    const bool probed = seen.any();
     divergence_.forget(p);
     if (!decidable) {
-        for (Instance& in : instances_) in.block->clear(slot);
+        for (const size_t k : asking_) block_.skip(slot, k);
     } else {
         Wakeup w;
         w.id = first_row_ + static_cast<int64_t>(row);
@@ -373,6 +364,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.curr = TaskId(d.waker_task[row]);
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
+        if (instances_.size() > 1) w.common = topo_.common(w.waker, w.prev);
         machine_.advance(ts, w.prev, w.waker);
         if (d.scan_prev) {
             machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
@@ -430,11 +422,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         std::optional<LoadKind> kind_now;
         if (opt_.panel && !(energy && instances_[0].policy->energy_aware()))
             placed_on = ask_panel(w, seen, told_sync, row, chosen, cls != DecisionClass::pinned);
-        for (size_t k = opt_.panel ? instances_.size() : 0; k < instances_.size(); ++k) {
+        for (const size_t k : asking_) {
             Instance& in = instances_[k];
             if (energy && in.policy->energy_aware()) {
                 in.by_energy += cls != DecisionClass::pinned;
-                in.block->clear(slot);
+                block_.skip(slot, k);
                 continue;
             }
             w.sync = told_sync.value_or(opt_.sync);
@@ -483,11 +475,15 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             }
             // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
             if (cls == DecisionClass::pinned || dec.undecided) {
-                in.block->clear(slot);
+                block_.skip(slot, k);
                 continue;
             }
-            in.block->inputs_assumed[slot] = dec.looked & modelled & ~recorded_inputs(seen, w, dec.cpu, own);
-            judge(in, k, slot, verdict(dec.cpu, row, d, w), w, chosen, dec);
+            const uint32_t told = probed ? recorded_inputs(seen, w, dec.cpu, own) : 0;
+            Judged& judged = judged_[dec.cpu.v];
+            if (judged.decision != decision_) judged = {decision_, block_.add(judge(dec.cpu, row, d, w))};
+            const bool collides = divergence_.occupied(k, dec.cpu);
+            block_.keep(slot, k, judged.verdict, dec, collides, dec.looked & modelled & ~told);
+            if (dec.cpu != chosen) divergence_.diverge(k, divergence_.slot(p), dec.cpu, chosen);
         }
         if (turned) machine_.look_again(w.prev);
         // After all of them: the others have the same machine, in whatever order they are asked.
@@ -495,8 +491,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         if (asked_prev) machine_.asked_load(machine_.task(p), w.prev);
         if (kind == Kind::exec) machine_.move_running(p, chosen);
     }
-    if (late && !opt_.panel)
-        for (Instance& in : instances_) in.block->copy(slot, 1, in.out, row);
+    if (late) write_rows(slot, 1, row);
     if (kind == Kind::wake && chosen_known) {
         const bool told = !null(d.waker_cpu_null) && !listed_at_once(cls);
         machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), placed_on,
@@ -553,13 +548,11 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     return counts ? answer : chosen;
 }
 
-const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) {
-    Verdict& x = verdicts_[c.v];
-    if (x.decision == decision_) return x;
+Verdict OpenLoop::judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const {
     const View& v = machine_.view();
-    x = {};
-    x.decision = decision_;
+    Verdict x;
     x.cpu = c;
+    x.counts = w.kind == Kind::wake;
     x.outcome = d.low_confidence[row] ? kLowConfidence : 0;
     const bool usable = v.avail.test(c) || v.sidle.test(c);
     if (usable) {
@@ -596,35 +589,9 @@ const OpenLoop::Verdict& OpenLoop::verdict(Cpu c, size_t row, const DecisionColu
         x.lo = std::max<Ns>(segment_[c.v] - v.now, 0);
         if (!x.hi_null) x.hi = x.lo + slice_[static_cast<size_t>(nr)];
     }
-    if (!x.lo_null) x.lo_bucket = Histogram::bucket(x.lo);
-    if (!x.hi_null) x.hi_bucket = x.hi == x.lo ? x.lo_bucket : Histogram::bucket(x.hi);
+    if (!x.lo_null) x.lo_bucket = static_cast<int16_t>(Histogram::bucket(x.lo));
+    if (!x.hi_null) x.hi_bucket = x.hi == x.lo ? x.lo_bucket : static_cast<int16_t>(Histogram::bucket(x.hi));
     return x;
-}
-
-void OpenLoop::judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
-                     const Decision& dec) {
-    LedgerBlock& b = *in.block;
-    uint16_t outcome = v.outcome;
-    const bool collides = divergence_.occupied(k, v.cpu);
-    outcome |=
-        static_cast<uint16_t>(dec.exposed * kExposed | collides * kSelfCollision);  // no branch: as good as random
-    in.exposed += dec.exposed;
-    in.self_collisions += collides;
-    if (!v.known) divergence_.diverge(k, w.p, v.cpu, recorded);
-    ++in.decided;
-    b.cpu[slot] = v.cpu.v;
-    b.branch[slot] = static_cast<uint8_t>(dec.branch);
-    b.cpus_scanned[slot] = dec.scanned;
-    b.outcome[slot] = outcome;
-    b.known[slot] = v.known;
-    b.lo[slot] = v.lo;
-    b.hi[slot] = v.hi;
-    b.undecided[slot] = false;
-    b.lo_null[slot] = v.lo_null;
-    b.hi_null[slot] = v.hi_null;
-    if (w.kind != Kind::wake) return;
-    if (!v.lo_null) in.lo.count(v.lo_bucket);
-    if (!v.hi_null) in.hi.count(v.hi_bucket);
 }
 
 }  // namespace rewake

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "replay/engine/buckets.hpp"
 #include "replay/engine/budget.hpp"
 #include "replay/engine/divergence.hpp"
 #include "replay/engine/explanation.hpp"
 #include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
+#include "replay/engine/ledger.hpp"
 #include "replay/engine/panel.hpp"
 #include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
@@ -61,66 +61,6 @@ struct DecisionColumns {
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
     const float* luck_preempt = nullptr;
     ProbeColumns probes;         ///< what was recorded of it; goes before every inferred or reconstructed value
-};
-
-/// An array that grows without touching its memory, and is re-used from part to part.
-template <class T>
-class Buffer {
-  public:
-    void resize(size_t n) {
-        if (n > room_) {
-            data_ = std::make_unique_for_overwrite<T[]>(n);
-            room_ = n;
-        }
-        size_ = n;
-    }
-    T& operator[](size_t i) { return data_[i]; }
-    T* data() { return data_.get(); }
-    size_t size() const { return size_; }
-
-  private:
-    std::unique_ptr<T[]> data_;
-    size_t size_ = 0, room_ = 0;
-};
-
-/// Ledger columns of one policy for one part (forms.py RUN_TABLES `ledger`).
-struct LedgerColumns {
-    Buffer<uint16_t> cpu, cpus_scanned, outcome;
-    Buffer<uint8_t> branch;
-    Buffer<uint32_t> inputs_assumed;
-    Buffer<bool> known;
-    Buffer<int64_t> lo, hi;
-    Buffer<bool> undecided;  ///< the columns above are NULL
-    Buffer<bool> lo_null, hi_null;
-    void resize(size_t n);
-};
-
-/// Ledger rows on their way into the columns: rows of all policies are collected in blocks that stay in the cache, because
-/// writing a dozen long columns of each policy row by row would miss it at every store.
-struct LedgerBlock {
-    static constexpr size_t kRows = 512;
-    static constexpr size_t kLate = kRows;  ///< slot of a row whose block is gone
-    template <class T>
-    using Column = std::array<T, kRows + 1>;
-    Column<uint16_t> cpu, cpus_scanned, outcome;
-    Column<uint8_t> branch;
-    Column<uint32_t> inputs_assumed;
-    Column<Ns> lo, hi;
-    Column<bool> known, undecided, lo_null, hi_null;
-    void clear(size_t i) { undecided[i] = lo_null[i] = hi_null[i] = true; }
-    /// Copies rows [from, from + n) to the columns, at row `to`.
-    void copy(size_t from, size_t n, LedgerColumns& out, size_t to) const;
-};
-
-// Bits of forms.py OUTCOMES; a test compares them.
-enum Outcome : uint16_t {
-    kTargetIdle = 1,
-    kIdleMissedLlc = 2,
-    kIdleMissedMachine = 4,
-    kStacked = 8,
-    kExposed = 16,
-    kSelfCollision = 32,
-    kLowConfidence = 64,
 };
 
 /// Recorded wakeup latency on idle targets (policies.md D1 lat_est): per relation of waker and target and idle state.
@@ -178,10 +118,8 @@ class OpenLoop {
         LedgerColumns out;
         LoadKind load{};
         const IrqLoad* irq = nullptr;  ///< what it reads as View::irq
-        std::unique_ptr<LedgerBlock> block;  ///< rows not yet in `out`
-        Histogram lo, hi;
+        LedgerCounts counts;
         int64_t by_energy = 0;  ///< wakeups not decided, because energy-aware placement may have
-        int64_t decided = 0, exposed = 0, self_collisions = 0;
     };
 
     OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std::unique_ptr<Policy>> policies,
@@ -243,18 +181,8 @@ class OpenLoop {
     void listen(size_t k, const Wakeup& w);
     void heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled);
     void flush(size_t end);
-    /// What a pick of one CPU comes to: the same for every policy that makes it, so worked out once a decision.
-    struct Verdict {
-        int64_t decision = -1;  ///< number of the decision that it belongs to
-        Cpu cpu{};
-        uint16_t outcome = 0;
-        bool known = false, lo_null = true, hi_null = true;
-        int lo_bucket = Histogram::kZero, hi_bucket = Histogram::kZero;
-        Ns lo = 0, hi = 0;
-    };
-    const Verdict& verdict(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w);
-    void judge(Instance& in, size_t k, size_t slot, const Verdict& v, const Wakeup& w, Cpu recorded,
-               const Decision& dec);
+    void write_rows(size_t slot, size_t n, size_t to);
+    Verdict judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const;
     PanelAnswers::Doubt doubt(const Wakeup& w) const;
     Cpu ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
     void take_loads(Wakeup& w, LoadKind kind);
@@ -279,6 +207,7 @@ class OpenLoop {
     ReplayOptions opt_;
     IdleLatency idle_latency_;
     std::vector<Instance> instances_;
+    std::vector<size_t> asking_;  ///< the instances in the order in which they are asked; none of a panel
     struct IdleWatcher {
         Policy* policy;
         bool every;  ///< idle entries that leave the core busy, too
@@ -296,7 +225,12 @@ class OpenLoop {
     PanelAnswers answers_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
-    std::vector<Verdict> verdicts_;  ///< per CPU
+    LedgerBlock block_;  ///< rows not yet in the columns
+    struct Judged {
+        int64_t decision = -1;  ///< number of the decision that it belongs to
+        uint32_t verdict = 0;  ///< its number in block_
+    };
+    std::vector<Judged> judged_;  ///< per CPU
     int64_t decision_ = 0;  ///< decisions so far
     std::vector<Ns> ends_;  ///< per switch row of the batch: end of the segment it starts
     void note_flips(Ns ts, int64_t decision);

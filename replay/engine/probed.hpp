@@ -32,6 +32,9 @@ struct Probed {
     std::optional<int32_t> nr_idle_scan, has_idle_cores;
     std::optional<int64_t> rq_load;  ///< cfs load_avg
     std::optional<int32_t> rq_nr;    ///< nr_running
+    bool any() const {
+        return wake_flags || recent || flips || util || load || nr_idle_scan || has_idle_cores || rq_load || rq_nr;
+    }
 };
 
 /// The same per decision. Only replays that use probes have values.

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -56,48 +57,94 @@ constexpr Cpu cpu_at(unsigned word, uint64_t bits) {  ///< lowest CPU of `bits`,
     return Cpu(static_cast<uint16_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits))));
 }
 
+/// Words of the masks that a walk reads: all up to `to`, or those of a span, outside of which the set has no CPU.
+struct Words {
+    int from = 0, to = kMaskWords;
+    constexpr Words(int n) : to(n) {}  // NOLINT: a number of words is meant as one
+    constexpr Words(int first, int end) : from(first), to(end) {}
+    constexpr unsigned begin() const { return static_cast<unsigned>(from); }
+    constexpr unsigned end() const { return static_cast<unsigned>(to); }
+    constexpr bool has(unsigned word) const { return word >= begin() && word < end(); }
+};
+
+/// The words that hold `m`; none of an empty set.
+inline Words words_of(const CpuMask& m) {
+    int from = 0, to = kMaskWords;
+    while (to > 0 && !m.w[to - 1]) --to;
+    while (from < to && !m.w[from]) ++from;
+    return {from, to};
+}
+
+/// A set that lies in some words, of which CPUs are taken out. The other words are not touched.
+class LocalMask {
+  public:
+    template <class Word>
+    LocalMask(Words words, Word word) : words_(words) {
+        for (unsigned i = words.begin(); i < words.end(); ++i) w_[i] = word(i);
+    }
+    uint64_t word(unsigned i) const { return w_[i]; }
+    bool test(Cpu c) const { return words_.has(c.v >> 6) && ((w_[c.v >> 6] >> (c.v & 63)) & 1); }
+    void clear(Cpu c) {
+        if (words_.has(c.v >> 6)) w_[c.v >> 6] &= ~(uint64_t{1} << (c.v & 63));
+    }
+    void clear(const CpuMask& m) {
+        for (unsigned i = words_.begin(); i < words_.end(); ++i) w_[i] &= ~m.w[i];
+    }
+
+  private:
+    Words words_;
+    uint64_t w_[kMaskWords];
+};
+
 /// First CPU of the set in wrap order from `start` (which may be one past the last CPU). Nothing when the set is empty.
 template <class Word>
-std::optional<Cpu> first_in_wrap(int words, unsigned start, Word word) {
+std::optional<Cpu> first_in_wrap(Words words, unsigned start, Word word) {
     const unsigned sw = start >> 6;
     const uint64_t high = ~uint64_t{0} << (start & 63);
-    const bool inside = sw < static_cast<unsigned>(words);
+    const bool inside = words.has(sw);
     if (inside) {
         if (uint64_t x = word(sw) & high) return cpu_at(sw, x);
-        for (unsigned i = sw + 1; i < static_cast<unsigned>(words); ++i)
+        for (unsigned i = sw + 1; i < words.end(); ++i)
             if (uint64_t x = word(i)) return cpu_at(i, x);
     }
-    const unsigned end = inside ? sw : static_cast<unsigned>(words);
-    for (unsigned i = 0; i < end; ++i)
+    const unsigned end = inside ? sw : words.end();
+    for (unsigned i = words.begin(); i < end; ++i)
         if (uint64_t x = word(i)) return cpu_at(i, x);
     if (inside)
         if (uint64_t x = word(sw) & ~high) return cpu_at(sw, x);
     return std::nullopt;
 }
 
-/// As the next, over the words from `word_0` until before `words`.
+/// Calls `f(Cpu)` for each CPU of the set in ascending order; `f` returns true to stop. Returns whether it stopped.
 template <class Word, class F>
-bool for_each_cpu(int word_0, int words, Word word, F f) {
-    for (int i = word_0; i < words; ++i)
+bool for_each_cpu(Words words, Word word, F f) {
+    for (int i = words.from; i < words.to; ++i)
         for (uint64_t x = word(i); x; x &= x - 1)
             if (f(cpu_at(static_cast<unsigned>(i), x))) return true;
     return false;
 }
 
-/// Calls `f(Cpu)` for each CPU of the set in ascending order; `f` returns true to stop. Returns whether it stopped.
+/// Calls `f(first, n)` for each run of CPUs of the set with n numbers in a row, ascending; a run ends with its word.
 template <class Word, class F>
-bool for_each_cpu(int words, Word word, F f) {
-    return for_each_cpu(0, words, word, f);
+void for_each_run(Words words, Word word, F f) {
+    for (int i = words.from; i < words.to; ++i)
+        for (uint64_t x = word(i); x;) {
+            const int skip = std::countr_zero(x), n = std::countr_one(x >> skip);
+            f(static_cast<size_t>(i * 64 + skip), static_cast<size_t>(n));
+            if (skip + n == 64) break;
+            x &= ~uint64_t{0} << (skip + n);
+        }
 }
 
 /// Calls `f(Cpu)` for each CPU of the set in wrap order from `start`; `f` returns true to stop. Returns whether it
 /// stopped. A word is read when the walk enters it, so `f` must not change the set.
 template <class Word, class F>
-bool for_each_in_wrap(int words, unsigned start, Word word, F f) {
-    const unsigned n = static_cast<unsigned>(words), sw = start >> 6 < n ? start >> 6 : 0;
-    const uint64_t high = start >> 6 < n ? ~uint64_t{0} << (start & 63) : ~uint64_t{0};
-    for (unsigned k = 0; k <= n; ++k) {
-        const unsigned i = sw + k < n ? sw + k : sw + k - n;
+bool for_each_in_wrap(Words words, unsigned start, Word word, F f) {
+    const bool inside = words.has(start >> 6);
+    const unsigned n = words.end() - words.begin(), sw = inside ? start >> 6 : words.begin();
+    const uint64_t high = inside ? ~uint64_t{0} << (start & 63) : ~uint64_t{0};
+    for (unsigned k = 0; k <= n && n > 0; ++k) {
+        const unsigned i = sw + k < words.end() ? sw + k : sw + k - n;
         uint64_t x = word(i);
         if (k == 0) x &= high;
         if (k == n) x &= ~high;
@@ -120,23 +167,34 @@ int sum_in_range(unsigned lo, unsigned hi, Word word, F f) {
     return n;
 }
 
-/// Sum of `f(bits)` over the words of the set met in wrap order from `start` up to and including `stop`.
+/// Number of CPUs of the set.
+template <class Word>
+int count_all(Words words, Word word) {
+    int n = 0;
+    for (unsigned i = words.begin(); i < words.end(); ++i)
+        if (const uint64_t x = word(i)) n += bit_count(x);
+    return n;
+}
+
+/// Sum of `f(bits)` over the words of the set met in wrap order from `start` up to and including `stop`, which lies in the
+/// words.
 template <class Word, class F>
-int sum_in_wrap(int words, unsigned start, Cpu stop, Word word, F f) {
-    const unsigned end = static_cast<unsigned>(words) * 64;
-    if (stop.v >= start) return sum_in_range(start, stop.v, word, f);
-    return (start < end ? sum_in_range(start, end - 1, word, f) : 0) + sum_in_range(0, stop.v, word, f);
+int sum_in_wrap(Words words, unsigned start, Cpu stop, Word word, F f) {
+    const unsigned low = words.begin() * 64, end = words.end() * 64;
+    if (stop.v >= start) return sum_in_range(start > low ? start : low, stop.v, word, f);
+    return (start < end ? sum_in_range(start > low ? start : low, end - 1, word, f) : 0) +
+           sum_in_range(low, stop.v, word, f);
 }
 
 /// Number of CPUs of the set met in wrap order from `start` up to and including `stop` (which need not be a member).
 template <class Word>
-int count_in_wrap(int words, unsigned start, Cpu stop, Word word) {
+int count_in_wrap(Words words, unsigned start, Cpu stop, Word word) {
     return sum_in_wrap(words, start, stop, word, [](uint64_t x) { return bit_count(x); });
 }
 
 /// Whether the set has a CPU met in wrap order from `start` up to and including `stop`.
 template <class Word>
-bool any_in_wrap(int words, unsigned start, Cpu stop, Word word) {
+bool any_in_wrap(Words words, unsigned start, Cpu stop, Word word) {
     return sum_in_wrap(words, start, stop, word, [](uint64_t) { return 1; }) != 0;
 }
 

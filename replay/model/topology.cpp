@@ -119,9 +119,11 @@ void finish_stacks(Topology& t) {
     t.asym_domain.assign(t.n_cpus, Topology::kNone);
     t.llc_level.assign(t.n_cpus, Topology::kNone);
     t.balance_wake = false;
+    t.all_affine = true;
     for (int i = 0; i < static_cast<int>(t.domains.size()); ++i) {
         Domain& d = t.domains[i];
         t.balance_wake |= d.balance_wake;
+        t.all_affine &= d.wake_affine && d.load_balance;
         std::set<std::pair<uint16_t, int>> children;  // (lowest CPU, domain or kNone for the CPU alone)
         for_each(d.span, [&](Cpu c) {
             std::pair child{c.v, Topology::kNone};
@@ -151,6 +153,11 @@ void finish_stacks(Topology& t) {
     }
 }
 
+void find_llc_words(Topology& t) {
+    t.llc_words.clear();
+    for (const CpuMask& m : t.llc_span) t.llc_words.push_back(words_of(m));
+}
+
 void finish_llcs(Topology& t) {
     t.llc.assign(t.n_cpus, Llc{});
     t.llc_span.clear();
@@ -172,6 +179,7 @@ void finish_llcs(Topology& t) {
         }
     }
     for (const CpuMask& m : t.llc_span) t.llc_weight.push_back(m.count());
+    find_llc_words(t);
     for (int c = 0; c < t.n_cpus; ++c)
         if (t.has_llc_domain[c]) {
             const Domain& d = t.domains[t.stack[c][t.llc_level[c]]];
@@ -218,6 +226,7 @@ Topology Topology::without(const CpuMask& gone) const {
     for (CpuMask& m : t.llc_span) leave(m);
     for (CpuMask& m : t.cluster) leave(m);
     for (size_t l = 0; l < t.llc_span.size(); ++l) t.llc_weight[l] = t.llc_span[l].count();
+    find_llc_words(t);
     for (Domain& d : t.domains) {
         leave(d.span), leave(d.cpus), leave(d.leaders);
         for (CpuMask& m : d.groups) leave(m);

@@ -23,12 +23,12 @@ struct Domain {
     CpuMask leaders;  ///< lowest CPU of each group
     Cpu first{};      ///< lowest CPU of the span
     int first_word = 0, end_word = kMaskWords;  ///< words of the masks that hold the span
+    Words words() const { return {first_word, end_word}; }
     /// `span` is set: sets what is known of it.
     void spans() {
-        first_word = kMaskWords, end_word = 0;
-        for (int i = kMaskWords - 1; i >= 0; --i)
-            if (span.w[i]) end_word = end_word == 0 ? i + 1 : end_word, first_word = i;
-        if (end_word > 0) first = cpu_at(static_cast<unsigned>(first_word), span.w[first_word]);
+        const Words w = words_of(span);
+        first_word = w.from, end_word = w.to;
+        if (w.from < w.to) first = cpu_at(w.begin(), span.w[w.from]);
     }
     std::string name;
     int imbalance_pct = 117;  ///< as recorded; a column may override it per level kind (A12 imb_pkg / imb_llc)
@@ -63,6 +63,7 @@ struct Topology {
     std::vector<uint16_t> llc_id;  ///< per CPU: lowest CPU number sharing the LLC (itself without a domain)
     std::vector<Llc> llc;  ///< per CPU: dense index into llc_span (a CPU without a domain has its own)
     std::vector<CpuMask> llc_span;  ///< per dense LLC
+    std::vector<Words> llc_words;  ///< per dense LLC: where its span lies
     std::vector<CpuMask> cluster;  ///< per CPU: cluster span (empty without a cluster level there)
     std::vector<bool> has_cluster;
 
@@ -71,6 +72,7 @@ struct Topology {
     std::vector<int> asym_domain;  ///< per CPU: index of its lowest asym_full domain, or `kNone`
     std::vector<int> llc_level;  ///< per CPU: index into its stack of sd_llc(c), or `kNone`
     bool balance_wake = false;  ///< any domain has SD_BALANCE_WAKE
+    bool all_affine = true;  ///< every domain has SD_WAKE_AFFINE and SD_LOAD_BALANCE
     static constexpr int kNone = 0x7fffffff;
 
     std::vector<uint16_t> sibling;  ///< siblings of all CPUs, ascending within a CPU; see siblings()
@@ -84,6 +86,12 @@ struct Topology {
     int llc_size(Cpu c) const { return llc_weight[llc[c.v].v]; }
     bool share_resources(Cpu a, Cpu b) const {  ///< 6.8+: same cluster where there is one, else same LLC
         return has_cluster[a.v] ? cluster[a.v].test(b) : share_cache(a, b);
+    }
+    /// Lowest domain of `a` that holds `b`: index into `domains`, or kNone.
+    int common(Cpu a, Cpu b) const {
+        for (int i : stack[a.v])
+            if (domains[i].span.test(b)) return i;
+        return kNone;
     }
     std::vector<int> llc_weight;  ///< per dense LLC: number of CPUs
 

@@ -74,6 +74,7 @@ struct Wakeup {
     Kind kind = Kind::wake;
     TaskId p{}, curr{};
     Cpu waker{}, prev{}, task_cpu{};
+    std::optional<int> common{};  ///< Topology::common(waker, prev), where several policies share one look at it
     const CpuMask* allowed = nullptr;  ///< cpus_ptr of p, in force
     int n_allowed = 0;
     bool sync = false;           ///< WF_SYNC as passed by the caller

@@ -44,16 +44,18 @@ class LlcLinearScan : public Step {
                     clock_now_ ? "time" : "clock of its CPU", ", migration_cost ", in.migration_cost, " ns");
             return false;
         }
-        const CpuMask& span = x.t.llc_span[x.t.llc[x.target.v].v];
+        const uint16_t llc = x.t.llc[x.target.v].v;
+        const CpuMask& span = x.t.llc_span[llc];
+        const Words words = x.t.llc_words[llc];
         auto cpus = [&](unsigned i) { return span.w[i] & w.allowed->w[i]; };
         x.look(kDomains);
-        const auto found = first_in_wrap(x.t.words, 0, [&](unsigned i) { return cpus(i) & x.usable_word(i); });
+        const auto found = first_in_wrap(words, 0, [&](unsigned i) { return cpus(i) & x.usable_word(i); });
         if (!found) {
-            x.scanned_all(cpus);
+            x.scanned_all(words, cpus);
             WHY(x, "linear scan: no CPU of ", x.t.llc[x.target.v], " is idle");
             return false;
         }
-        x.scanned(0, *found, cpus);
+        x.scanned(words, 0, *found, cpus);
         WHY(x, "linear scan: p is not hot; CPU ", *found, " is the lowest idle one of ", x.t.llc[x.target.v]);
         return x.decide(*found, Branch::linear);
     }

@@ -65,7 +65,7 @@ bool CleanCpuPass::run(Ctx& x) const {
     int examined = 0;
     bool stopped = false;
     for_each_in_wrap(
-        x.t.words, x.target.v,
+        x.t.llc_words[llc], x.target.v,
         [&](unsigned i) { return rules_.counts_disallowed && rules_.sis_prop ? span.w[i] : span.w[i] & allowed.w[i]; },
         [&](Cpu c) {
             if (--left == 0) return stopped = true;
@@ -194,7 +194,7 @@ bool CleanScanU::run(Ctx& x) const {
         ended = for_each_in_wrap(words, start, [&](unsigned i) { return cluster.w[i]; }, visit);
         for (int i = 0; i < words; ++i) cpus.w[i] &= ~cluster.w[i];
     }
-    if (!ended) for_each_in_wrap(words, start, [&](unsigned i) { return span.w[i]; }, visit);
+    if (!ended) for_each_in_wrap(x.t.llc_words[llc], start, [&](unsigned i) { return span.w[i]; }, visit);
     if (core) {
         WHY(x, "core of CPU ", *core, " is wholly idle");
         return x.decide(*core, Branch::scan);

@@ -2,6 +2,7 @@
 // Masks against a naive walk, and what Topology::finish derives and refuses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/replay/policies_machine.hpp"
@@ -34,6 +35,42 @@ TEST(Mask, WrapAgainstNaiveWalk) {
         ASSERT_EQ(count_in_wrap(words, start, stop, word), until_stop) << start << " " << stop.v;
         ASSERT_EQ(any_in_wrap(words, start, stop, word), until_stop > 0);
         ASSERT_EQ(m.count(), static_cast<int>(order.size()));
+    }
+}
+
+TEST(Mask, WordsOfASpanAreEnough) {
+    std::mt19937 random(2);
+    for (int round = 0; round < 3000; ++round) {
+        CpuMask m;
+        const int low = static_cast<int>(random() % 400), wide = 1 + static_cast<int>(random() % 200);
+        for (int k = static_cast<int>(random() % 40); k > 0; --k) m.set(cpu(low + static_cast<int>(random() % wide)));
+        const Words words = words_of(m);
+        if (!m.any()) {
+            ASSERT_EQ(words.from, words.to);
+            continue;
+        }
+        const auto start = static_cast<unsigned>(random() % 640);
+        const Cpu stop = cpu(words.from * 64 + static_cast<int>(random() % ((words.to - words.from) * 64)));
+        auto word = [&](unsigned i) { return words.has(i) ? m.w[i] : ~uint64_t{0}; };  // no other word is read
+        auto all = [&](unsigned i) { return m.w[i]; };
+        std::vector<int> here, there, runs;
+        for_each_in_wrap(words, start, word, [&](Cpu c) { return here.push_back(c.v), false; });
+        for_each_in_wrap(kMaskWords, start, all, [&](Cpu c) { return there.push_back(c.v), false; });
+        ASSERT_EQ(here, there);
+        ASSERT_EQ(first_in_wrap(words, start, word), first_in_wrap(kMaskWords, start, all));
+        ASSERT_EQ(count_in_wrap(words, start, stop, word), count_in_wrap(kMaskWords, start, stop, all));
+        ASSERT_EQ(count_all(words, word), m.count());
+        for_each_run(words, word, [&](size_t first, size_t n) {
+            ASSERT_FALSE(first > 0 && first % 64 && m.test(cpu(static_cast<int>(first) - 1)));
+            for (size_t c = first; c < first + n; ++c) runs.push_back(static_cast<int>(c));
+        });
+        std::sort(there.begin(), there.end());
+        ASSERT_EQ(runs, there);
+        LocalMask local(words, word);
+        ASSERT_FALSE(local.test(cpu(639)));
+        local.clear(cpu(639));  // outside: nothing
+        local.clear(cpu(there[0]));
+        for (int c = 0; c < 640; ++c) ASSERT_EQ(local.test(cpu(c)), c != there[0] && m.test(cpu(c)));
     }
 }
 

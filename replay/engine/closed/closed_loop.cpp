@@ -430,8 +430,7 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
         });
     };
     return for_each_cpu(
-        d.first_word, d.end_word,
-        [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & ~(below ? below->w[i] : 0); },
+        d.words(), [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & ~(below ? below->w[i] : 0); },
         [&](Cpu from) { return from != to && fair_.size(from) > 1 && groups.may_pull(from) && waits(from); });
 }
 

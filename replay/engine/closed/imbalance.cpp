@@ -8,7 +8,7 @@ namespace rewake::closed {
 Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
     Sum s;
     for_each_cpu(
-        level_.first_word, level_.end_word, [&](int i) { return group.w[i]; },
+        level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
             const int nr = c == to_ && idle_ ? 0 : view_.nr[c.v];
             ++s.cpus;

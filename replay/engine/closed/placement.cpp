@@ -173,7 +173,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
         const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i]);
         return d.span.w[i] & crowded.w[i] & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
     };
-    for_each_cpu(d.first_word, d.end_word, searched, [&](Cpu c) {
+    for_each_cpu(d.words(), searched, [&](Cpu c) {
         if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
         if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
         if (!groups.may_pull(c)) return false;

@@ -41,6 +41,11 @@ bool DomainWalk::run(Ctx& x) const {
         return false;
     }
     x.look(kDomains);
+    if (x.w.common && x.t.all_affine) {
+        x.affine_domain = *x.w.common;
+        if (x.reasons) tell_affine_level(x);
+        return false;
+    }
     for (int i : x.t.stack[x.w.waker.v]) {
         const Domain& d = x.t.domains[i];
         if (stop_unbalanced_ && !d.load_balance) break;

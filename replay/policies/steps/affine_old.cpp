@@ -46,6 +46,30 @@ bool Affine38::pulls(Ctx& x, int64_t factor) const {
     return light;
 }
 
+namespace {
+
+struct Node {
+    int64_t load = 0, cap = 0;
+};
+
+/// Of all CPUs of a node.
+Node sum(Ctx& x, uint16_t node) {
+    Node n;
+    const CpuMask& span = x.t.node_span[node];
+    x.touch(span);
+    for_each_run(
+        x.t.words, [&](int i) { return span.w[i]; },
+        [&](size_t first, size_t count) {
+            int64_t load = 0, cap = 0;  // two loops that are vectorised
+            for (size_t c = first; c < first + count; ++c) load += x.v.load[c];
+            for (size_t c = first; c < first + count; ++c) cap += x.v.cap[c];
+            n.load += load, n.cap += cap;
+        });
+    return n;
+}
+
+}  // namespace
+
 Affine412::Affine412(const Topology& t, const Imbalance& imb)
     : Affine("wake_affine: always within an LLC, else loads of the nodes scaled by their capacities", t, imb,
              kLoad | kSync | kCapacity) {}
@@ -57,31 +81,13 @@ bool Affine412::pulls(Ctx& x, int64_t factor) const {
         return true;
     }
     x.look(kLoad | kSync | kCapacity);
-    struct Node {
-        int64_t load = 0, cap = 0;
-    };
-    auto sum = [&](Cpu c) {
-        Node n;
-        const CpuMask& span = x.t.node_span[x.t.node[c.v]];
-        x.touch(span);
-        auto add = [&](size_t o) { n.load += x.v.load[o], n.cap += x.v.cap[o]; };
-        for (size_t i = 0; i < static_cast<size_t>(x.t.words); ++i) {
-            if (span.w[i] == ~uint64_t{0}) {  // as a rule: a loop that is vectorised
-                for (size_t o = 64 * i; o < 64 * (i + 1); ++o) add(o);
-                continue;
-            }
-            for (uint64_t left = span.w[i]; left; left &= left - 1)
-                add(64 * i + static_cast<size_t>(std::countr_zero(left)));
-        }
-        return n;
-    };
-    Node here = sum(w.waker);
+    Node here = sum(x, x.t.node[w.waker.v]);
+    const Node there = x.t.node[w.prev.v] == x.t.node[w.waker.v] ? here : sum(x, x.t.node[w.prev.v]);
     if (x.sync) here.load -= std::min(here.load, w.curr_load);
     if (here.load == 0) {
         WHY(x, "wake_affine: no load on the waker's node");
         return true;
     }
-    const Node there = sum(w.prev);
     const bool lighter = 100 * there.cap * (here.load + w.p_load) <= factor * here.cap * (there.load - w.p_load);
     WHY(x, "wake_affine: load ", here.load, " of the waker's node with w(p) ", w.p_load, lighter ? " is" : " is not",
         " lighter than ", there.load, " of prev's node without it, factor ", factor);

@@ -93,9 +93,9 @@ bool AsymScan::run(Ctx& x) const {
             return false;
         });
     if (fitting)
-        x.scanned(x.target.v, best, cpus);
+        x.scanned(x.t.words, x.target.v, best, cpus);
     else
-        x.scanned_all(cpus);
+        x.scanned_all(x.t.words, cpus);
     if (fitting)
         WHY(x, "capacity scan of ", &span, " from ", x.target, ": CPU ", best, " is the first idle one that p fits");
     else

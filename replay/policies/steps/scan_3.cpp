@@ -35,10 +35,10 @@ bool CorePass::run(Ctx& x) const {
         return false;
     }
     const CpuMask& span = x.t.llc_span[llc];
-    uint64_t cpus[kMaskWords];
-    for (int i = 0; i < x.t.words; ++i) cpus[i] = span.w[i] & x.w.allowed->w[i];
+    const Words words = x.t.llc_words[llc];
+    LocalMask cpus(words, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; });
     // A core that failed is no longer a candidate, so the next one is again the first.
-    while (const auto core = first_in_wrap(x.t.words, x.target.v, [&](unsigned i) { return cpus[i]; })) {
+    while (const auto core = first_in_wrap(words, x.target.v, [&](unsigned i) { return cpus.word(i); })) {
         bool idle = true;
         for (uint16_t s : x.t.siblings(*core)) {
             const Cpu c(s);
@@ -51,7 +51,7 @@ bool CorePass::run(Ctx& x) const {
                 x.target);
             return x.decide(pick(x, *core), Branch::core);
         }
-        for (uint16_t s : x.t.siblings(*core)) cpus[s >> 6] &= ~(uint64_t{1} << (s & 63));
+        for (uint16_t s : x.t.siblings(*core)) cpus.clear(Cpu(s));
     }
     x.s.hic[llc] = 0;
     WHY(x, "core pass: ", Llc(llc), " has_idle_cores=1, but no core is idle -> cleared");
@@ -69,7 +69,7 @@ bool CpuPass::run(Ctx& x) const {
     }
     const uint16_t llc = x.t.llc[x.target.v].v;
     const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
-    const int words = x.t.words;
+    const Words words = x.t.llc_words[llc];
     const unsigned start = x.target.v;
     x.look(kDomains | kAllowed);
     const int most =
@@ -80,8 +80,7 @@ bool CpuPass::run(Ctx& x) const {
         return span.w[i] & allowed.w[i] & (rules_.soft_last ? x.idle.w[i] : x.usable_word(i));
     };
     const auto found = first_in_wrap(words, start, takes);
-    const int examined = found ? count_in_wrap(words, start, *found, cpus)
-                               : sum_in_range(0, words * 64u - 1, cpus, [](uint64_t b) { return bit_count(b); });
+    const int examined = found ? count_in_wrap(words, start, *found, cpus) : count_all(words, cpus);
     x.d.scanned = static_cast<uint16_t>(x.d.scanned + std::min(examined, most));
     if (x.dirty) {
         int left = most;

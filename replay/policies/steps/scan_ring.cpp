@@ -4,39 +4,41 @@
 namespace rewake {
 namespace {
 
-bool intersects(const CpuMask& a, const CpuMask& b, int words) {
-    for (int i = 0; i < words; ++i)
+bool intersects(const CpuMask& a, const CpuMask& b, Words words) {
+    for (unsigned i = words.begin(); i < words.end(); ++i)
         if (a.w[i] & b.w[i]) return true;
     return false;
 }
 
-bool within(const CpuMask& inner, const CpuMask& outer, int words) {
-    for (int i = 0; i < words; ++i)
+bool within(const CpuMask& inner, const CpuMask& outer, Words words) {
+    for (unsigned i = words.begin(); i < words.end(); ++i)
         if (inner.w[i] & ~outer.w[i]) return false;
     return true;
 }
 
-Cpu lowest(const CpuMask& m, int words) {
+Cpu lowest(const CpuMask& m, Words words) {
     return *first_in_wrap(words, 0, [&](unsigned i) { return m.w[i]; });
 }
 
 /// The group of `d` whose lowest CPU is `leader`.
 const CpuMask& group_of(const Domain& d, Cpu leader) {
-    return d.groups[sum_in_range(0, leader.v, [&](unsigned i) { return d.leaders.w[i]; }, bit_count) - 1u];
+    return d.groups[sum_in_range(
+                        d.words().begin() * 64, leader.v, [&](unsigned i) { return d.leaders.w[i]; }, bit_count) -
+                    1u];
 }
 
 /// Leaders of the groups that have an allowed CPU.
-CpuMask allowed_leaders(const Domain& d, const CpuMask& allowed, int words) {
+CpuMask allowed_leaders(const Domain& d, const CpuMask& allowed) {
     CpuMask m;
     for (const CpuMask& g : d.groups)
-        if (intersects(g, allowed, words)) m.set(lowest(g, words));
+        if (intersects(g, allowed, d.words())) m.set(lowest(g, d.words()));
     return m;
 }
 
 /// Whether a group whose leader is idle is idle as a whole and may be taken.
-bool acceptable(Ctx& x, const CpuMask& group, Cpu leader, bool target_counts) {
+bool acceptable(Ctx& x, Words words, const CpuMask& group, Cpu leader, bool target_counts) {
     return !for_each_cpu(
-        x.t.words, [&](int i) { return group.w[i]; },
+        words, [&](int i) { return group.w[i]; },
         [&](Cpu c) {
             if (c != leader) {
                 ++x.d.scanned;
@@ -49,7 +51,7 @@ bool acceptable(Ctx& x, const CpuMask& group, Cpu leader, bool target_counts) {
 /// One level: groups in ring order from the one whose lowest CPU is `start`. Groups without an allowed CPU are passed
 /// over unseen; the others are known by their leader, which is examined first.
 bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool target_counts) {
-    const int words = x.t.words;
+    const Words words = d.words();
     auto all = [&](unsigned i) { return leaders.w[i]; };
     const CpuMask* taken = nullptr;
     Cpu last{};
@@ -57,16 +59,16 @@ bool level(Ctx& x, const Domain& d, unsigned start, const CpuMask& leaders, bool
         words, start, [&](unsigned i) { return leaders.w[i] & x.idle.w[i]; },
         [&](Cpu leader) {
             const CpuMask& g = group_of(d, leader);
-            if (!acceptable(x, g, leader, target_counts)) return false;
+            if (!acceptable(x, words, g, leader, target_counts)) return false;
             taken = &g;
             last = leader;
             return true;
         });
     if (!taken) {
         WHY(x, "ring: no group of ", std::string_view(d.name), " (", &d.span, ") is idle");
-        return x.scanned_all(all), false;
+        return x.scanned_all(words, all), false;
     }
-    x.scanned(start, last, all);
+    x.scanned(words, start, last, all);
     WHY(x, "ring: group ", taken, " of ", std::string_view(d.name), " (", &d.span, ") is the first idle one from ",
         start);
     return x.decide(*first_in_wrap(words, 0, [&](unsigned i) { return taken->w[i] & x.w.allowed->w[i]; }),
@@ -95,9 +97,8 @@ bool ScanRing::run(Ctx& x) const {
         const Domain& d = x.t.domains[stack[i]];
         const unsigned start =
             i > 0 ? x.t.domains[stack[i - 1]].first.v : x.target.v;  // lowest CPU of target's own group
-        if (within(d.span, allowed, x.t.words)
-                ? level(x, d, start, d.leaders, target_counts_)
-                : level(x, d, start, allowed_leaders(d, allowed, x.t.words), target_counts_))
+        if (within(d.span, allowed, d.words()) ? level(x, d, start, d.leaders, target_counts_)
+                                               : level(x, d, start, allowed_leaders(d, allowed), target_counts_))
             return true;
     }
     return false;

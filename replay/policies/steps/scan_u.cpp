@@ -6,16 +6,18 @@
 namespace rewake {
 namespace {
 
-/// Remaining candidates of a core search; only the words in use are touched.
-struct Candidates {
-    uint64_t w[kMaskWords];
-    bool test(Cpu c) const { return (w[c.v >> 6] >> (c.v & 63)) & 1; }
-    void clear(Cpu c) { w[c.v >> 6] &= ~(uint64_t{1} << (c.v & 63)); }
+/// The CPUs of an LLC, and where they lie.
+struct Span {
+    const CpuMask& cpus;
+    Words words;
+    LocalMask allowed(const Ctx& x) const {
+        return {words, [&](unsigned i) { return cpus.w[i] & x.w.allowed->w[i]; }};
+    }
 };
 
 /// select_idle_core: whether the whole core of `core` is idle. Otherwise removes it from `cpus` and may remember a
 /// thread of it: a candidate, or with `any_allowed` any sibling that is allowed.
-bool idle_core(Ctx& x, Cpu core, Candidates& cpus, std::optional<Cpu>& remembered, bool any_allowed) {
+bool idle_core(Ctx& x, Cpu core, LocalMask& cpus, std::optional<Cpu>& remembered, bool any_allowed) {
     auto may = [&](Cpu c) { return any_allowed ? x.w.allowed->test(c) : cpus.test(c); };
     bool idle = true;
     for (uint16_t sibling : x.t.siblings(core)) {
@@ -49,12 +51,11 @@ bool no_core(Ctx& x, std::optional<Cpu> remembered) {
 }
 
 /// First core in wrap order from `start` that is wholly idle; else the remembered thread, and the flag was wrong.
-bool search_cores(Ctx& x, const CpuMask& span, unsigned start, const ScanURules& rules) {
-    Candidates cpus;
-    for (int i = 0; i < x.t.words; ++i) cpus.w[i] = span.w[i] & x.w.allowed->w[i];
+bool search_cores(Ctx& x, const Span& span, unsigned start, const ScanURules& rules) {
+    LocalMask cpus = span.allowed(x);
     std::optional<Cpu> remembered;
     // A core that failed is no longer a candidate, so the next one is again the first.
-    while (const auto c = first_in_wrap(x.t.words, start, [&](unsigned i) { return cpus.w[i]; }))
+    while (const auto c = first_in_wrap(span.words, start, [&](unsigned i) { return cpus.word(i); }))
         if (idle_core(x, *c, cpus, remembered, !rules.remember_in_scan)) {
             WHY(x, "core search: CPU ", *c, " is the first of a whole idle core from ", start);
             return x.decide(*c, Branch::scan);
@@ -63,12 +64,11 @@ bool search_cores(Ctx& x, const CpuMask& span, unsigned start, const ScanURules&
 }
 
 /// First usable CPU in wrap order from `start`, among the first `nr` candidates; `exact`: that is nr_idle_scan itself.
-bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr, bool exact) {
-    const int words = x.t.words;
-    auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
+bool search_cpus(Ctx& x, const Span& span, unsigned start, int nr, bool exact) {
+    const Words words = span.words;
+    auto cpus = [&](unsigned i) { return span.cpus.w[i] & x.w.allowed->w[i]; };
     const auto found = first_in_wrap(words, start, [&](unsigned i) { return cpus(i) & x.usable_word(i); });
-    const int examined = found ? count_in_wrap(words, start, *found, cpus)
-                               : sum_in_range(0, words * 64u - 1, cpus, [](uint64_t b) { return bit_count(b); });
+    const int examined = found ? count_in_wrap(words, start, *found, cpus) : count_all(words, cpus);
     x.d.scanned = static_cast<uint16_t>(x.d.scanned + std::min(examined, nr));
     if (x.dirty) {
         int left = nr;
@@ -89,11 +89,9 @@ bool search_cpus(Ctx& x, const CpuMask& span, unsigned start, int nr, bool exact
 }
 
 /// Cluster machines: target's cluster first, then the rest of the LLC, under one bound.
-bool search_clusters(Ctx& x, const CpuMask& span, unsigned start, int nr, bool idle_cores, const ScanURules& rules) {
-    const int words = x.t.words;
+bool search_clusters(Ctx& x, const Span& span, unsigned start, int nr, bool idle_cores, const ScanURules& rules) {
     const CpuMask& cluster = x.t.cluster[x.target.v];
-    Candidates cpus;
-    for (int i = 0; i < words; ++i) cpus.w[i] = span.w[i] & x.w.allowed->w[i];
+    LocalMask cpus = span.allowed(x);
     std::optional<Cpu> remembered;
     int left = nr + 1;
     bool found = false, stopped = false;
@@ -105,11 +103,12 @@ bool search_clusters(Ctx& x, const CpuMask& span, unsigned start, int nr, bool i
         return found = x.usable(c) && x.decide(c, Branch::scan);
     };
     for_each_in_wrap(
-        words, start, [&](unsigned i) { return cluster.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
+        x.t.words, start, [&](unsigned i) { return cluster.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
     if (!found && !stopped) {
-        for (int i = 0; i < words; ++i) cpus.w[i] &= ~cluster.w[i];
+        cpus.clear(cluster);
         for_each_in_wrap(
-            words, start, [&](unsigned i) { return span.w[i]; }, [&](Cpu c) { return cpus.test(c) && visit(c); });
+            span.words, start, [&](unsigned i) { return span.cpus.w[i]; },
+            [&](Cpu c) { return cpus.test(c) && visit(c); });
     }
     if (found)
         WHY(x, "scan from ", start, ", cluster ", &cluster, " first: CPU ", x.d.cpu, idle_cores ? " has" : " is",
@@ -135,7 +134,7 @@ ScanU::ScanU(ScanURules rules)
 
 bool ScanU::run(Ctx& x) const {
     const uint16_t llc = x.t.llc[x.target.v].v;
-    const CpuMask& span = x.t.llc_span[llc];
+    const Span span{x.t.llc_span[llc], x.t.llc_words[llc]};
     x.look(kDomains | kIdlePolicy);
     bool idle_cores = false;
     if (x.t.smt_active) {
@@ -145,7 +144,7 @@ bool ScanU::run(Ctx& x) const {
             for (uint16_t sibling : x.t.siblings(x.w.prev)) {
                 const Cpu c{sibling};
                 if ((c == x.w.prev && !rules_.prev_itself) || !x.w.allowed->test(c)) continue;
-                if (rules_.siblings_in_llc && !span.test(c)) continue;
+                if (rules_.siblings_in_llc && !span.cpus.test(c)) continue;
                 ++x.d.scanned;
                 if (x.usable(c)) {
                     WHY(x, "siblings: ", Llc(llc), " has_idle_cores=0, CPU ", c, " of prev's core is idle");
@@ -170,7 +169,7 @@ bool ScanU::run(Ctx& x) const {
         }
     }
     if (rules_.empty_keeps_flag && idle_cores &&
-        !first_in_wrap(x.t.words, 0, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; })) {
+        !first_in_wrap(span.words, 0, [&](unsigned i) { return span.cpus.w[i] & x.w.allowed->w[i]; })) {
         WHY(x, "scan: no CPU of ", Llc(llc), " is allowed");
         return false;
     }

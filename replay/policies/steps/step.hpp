@@ -57,15 +57,17 @@ struct Ctx {
     uint64_t usable_word(unsigned i) const { return idle.w[i] | soft.w[i]; }
     /// Notes the CPUs of the set that a scan met in wrap order from `start` up to `stop`.
     template <class Word>
-    void scanned(unsigned start, Cpu stop, Word word) {
-        d.scanned = static_cast<uint16_t>(d.scanned + count_in_wrap(t.words, start, stop, word));
-        if (dirty && any_in_wrap(t.words, start, stop, [&](unsigned i) { return word(i) & dirty->w[i]; }))
+    void scanned(Words words, unsigned start, Cpu stop, Word word) {
+        d.scanned = static_cast<uint16_t>(d.scanned + count_in_wrap(words, start, stop, word));
+        if (dirty && any_in_wrap(words, start, stop, [&](unsigned i) { return word(i) & dirty->w[i]; }))
             d.exposed = true;
     }
     /// Notes that a scan met all of the set.
     template <class Word>
-    void scanned_all(Word word) {
-        scanned(0, Cpu(static_cast<uint16_t>(t.words * 64 - 1)), word);
+    void scanned_all(Words words, Word word) {
+        d.scanned = static_cast<uint16_t>(d.scanned + count_all(words, word));
+        for (unsigned i = words.begin(); dirty && i < words.end(); ++i)
+            if (word(i) & dirty->w[i]) d.exposed = true;
     }
     bool decide(Cpu c, Branch b) {
         d.cpu = c;

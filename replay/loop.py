@@ -277,8 +277,9 @@ class Loop:
         tasks."""
         recording = self._recording
         first = 0
-        parts = (self._part(k, irq) for k in range(recording.n_parts))
-        for k, ((events, decisions), ahead) in enumerate(with_next(parts)):
+        parts = with_next(self._part(k, irq) for k in range(recording.n_parts))
+        for k in range(recording.n_parts):
+            (events, decisions), ahead = next(parts)
             following = None if ahead is None else ahead[0]
             n = len(decisions["event_id"])
             here = slice(first, first + n)
@@ -304,6 +305,7 @@ class Loop:
                 except ValueError as error:
                     raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
             yield k, decisions
+            del events, decisions, passed, ahead, following  # two parts are in memory, not a third one
 
     def _part(self, k: int, irq: bool) -> tuple[dict[str, Columns], Columns]:
         """A part's events and decisions."""

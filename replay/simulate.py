@@ -166,9 +166,11 @@ class Simulator:
     """What does not depend on the policies: the recording, its costs, its windows."""
 
     def __init__(self, recording: Recording, settings: Settings, auto: PolicySpec | None) -> None:
+        recording = recording.read_by_one()
         self.recording, self.settings, self.auto = recording, settings, auto
         self.loop = Loop(recording, settings.seed, use_probes=False)
         unseen = self.loop.infer(auto, again=False, scans=False) if auto is not None else None
+        _engine.give_back()
         self.sync = None if unseen is None else unseen.sync
         major, minor = kernel_version(recording.manifest.get("kernel"))
         flips = FirstFlips() if unseen is None else _first_flips(unseen)
@@ -189,12 +191,14 @@ class Simulator:
         self.interrupts = costs.interrupts(recording)
         searched = None if unseen is None else unseen.searched
         self.costs = costs.costs(recording, self.interrupts, lambda ts: odd(ts, self.span[0]), searched)
+        _engine.give_back()
         self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
         self.pull_ns = sparingly(lambda: costs.pull(recording))
         self.waits_ns = sparingly(lambda: costs.waits(recording))
         self.asks = sparingly(lambda: askers(recording))
         self.survey = self._survey()
+        _engine.give_back()
         self.mask_changes = self.loop.mask_changes()
 
     def _span(self) -> tuple[int, int]:
@@ -234,9 +238,10 @@ class Simulator:
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
-        for events, decisions in self._parts():
-            loop.run(events, decisions)
-        self.leads, self.phases = loop.leads(), loop.limit_phases()
+        for part in self._parts():
+            loop.run(*part)
+            del part
+        self.leads, self.phases, self.last_seen = loop.leads(), loop.limit_phases(), loop.last_seen()
         found = dict(loop.survey())
         # Who meets others answers nobody, and a server reads nothing.
         found["servers"] = [s and g < 0 for s, g in zip(found["servers"], found["meetings"], strict=True)]
@@ -310,10 +315,12 @@ class Simulator:
         """Simulated windows, in order; each of all arms. `hints`: for the arms whose policy follows them."""
         chosen = self.windows if windows is None else windows
         engine = self._engine(arms, chosen, threads)
-        engine.begin_with(self.leads, self.phases)
+        engine.begin_with(self.leads, self.phases, self.last_seen)
         engine.change_masks(self.mask_changes)
-        for k, (events, decisions) in enumerate(self._parts(hints)):
-            engine.run(events, decisions)
+        parts = self._parts(hints)
+        for k in range(self.recording.n_parts):
+            engine.run(*next(parts))  # and gone before the next one is read
+            _engine.give_back()
             yield from map(self._numbered, _taken(engine))
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)

@@ -21,23 +21,24 @@
 --   p99_high_ns: largest
 --   p99_worst_ns: p99 if every censored wakeup waited for ever; NULL: unbounded
 --   biased_from: lowest percentile that censoring may bias; NULL: none
-WITH per_window AS (
+WITH placed AS (
+    -- By places, which DuckDB may spill. quantile_disc holds the values of all windows at once.
     SELECT
         arm,
-        count(latency_ns) AS n,
-        quantile_disc(latency_ns, [0.5, 0.99]) AS q
+        latency_ns,
+        row_number() OVER (PARTITION BY arm, window_id ORDER BY latency_ns NULLS LAST) AS place,
+        count(latency_ns) OVER (PARTITION BY arm, window_id) AS n
     FROM woken
-    GROUP BY arm, window_id
 ),
 
 spread AS (
     SELECT
         policy,
-        min(q[1]) FILTER (WHERE enough(n, 0.5)) AS p50_low,
-        max(q[1]) FILTER (WHERE enough(n, 0.5)) AS p50_high,
-        min(q[2]) FILTER (WHERE enough(n, 0.99)) AS p99_low,
-        max(q[2]) FILTER (WHERE enough(n, 0.99)) AS p99_high
-    FROM per_window JOIN arm ON arm.arm = per_window.arm
+        min(latency_ns) FILTER (WHERE place = nearest(0.5, n) AND enough(n, 0.5)) AS p50_low,
+        max(latency_ns) FILTER (WHERE place = nearest(0.5, n) AND enough(n, 0.5)) AS p50_high,
+        min(latency_ns) FILTER (WHERE place = nearest(0.99, n) AND enough(n, 0.99)) AS p99_low,
+        max(latency_ns) FILTER (WHERE place = nearest(0.99, n) AND enough(n, 0.99)) AS p99_high
+    FROM placed JOIN arm ON arm.arm = placed.arm
     GROUP BY policy
 ),
 

@@ -236,9 +236,10 @@ class PyClosedLoop {
     }
     nb::object leads() const { return own(loop_.leads()); }
     nb::object limit_phases() const { return own(loop_.limit_phases()); }
-    void begin_with(In<int64_t> leads, In<int64_t> phases) {
-        loop_.begin_with(std::vector<int64_t>(leads.data(), leads.data() + leads.shape(0)),
-                         std::vector<Ns>(phases.data(), phases.data() + phases.shape(0)));
+    nb::object last_seen() const { return own(std::vector<int64_t>(loop_.last_seen())); }
+    void begin_with(In<int64_t> leads, In<int64_t> phases, In<int64_t> last) {
+        const auto all = [](In<int64_t> of) { return std::vector<int64_t>(of.data(), of.data() + of.shape(0)); };
+        loop_.begin_with(all(leads), all(phases), all(last));
     }
     void change_masks(const std::vector<std::tuple<int64_t, uint32_t, uint32_t>>& changes) {
         std::vector<MaskChange> all;
@@ -379,11 +380,13 @@ void bind_closed_loop(nanobind::module_& m) {
              "What the recording says of its balancing and idle states.")
         .def("leads", &PyClosedLoop::leads, nb::sig("def leads(self) -> object"),
              "By task: how far it is ahead of the slowest of its run queue, ns of vruntime.")
+        .def("last_seen", &PyClosedLoop::last_seen, nb::sig("def last_seen(self) -> object"),
+             "By task: number of the last event that names it, of those so far; without arms only.")
         .def("limit_phases", &PyClosedLoop::limit_phases, nb::sig("def limit_phases(self) -> object"),
              "By task group: when a period of its quota begins, ns, as inferred so far; negative: not known.")
-        .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"), nb::arg("phases"),
-             nb::sig("def begin_with(self, leads: object, phases: object) -> None"),
-             "Before run(): leads() of tasks that are older than the recording, and limit_phases().")
+        .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"), nb::arg("phases"), nb::arg("last"),
+             nb::sig("def begin_with(self, leads: object, phases: object, last: object) -> None"),
+             "Before run(): leads() of tasks that are older than the recording, limit_phases() and last_seen().")
         .def("change_masks", &PyClosedLoop::change_masks, nb::arg("changes"),
              nb::sig("def change_masks(self, changes: Sequence[tuple[int, int, int]]) -> None"),
              "changes: (ts_ns, task, number of a mask of Recorded), in order of time: from then on the task may use "

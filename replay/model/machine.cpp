@@ -38,7 +38,8 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     counts_.throttled_by_cpu.assign(n, 0);
     tasks_.resize(groups_.any() ? std::max(n, tasks.tasks.size()) : n);
     if (groups_.any())
-        for (size_t t = 0; t < tasks.tasks.size(); ++t) tasks_[t].group = tasks.tasks[t].group;
+        for (size_t t = 0; t < tasks.tasks.size(); ++t)
+            if (tasks.tasks[t].group) tasks_[t].group = tasks.tasks[t].group;
     held_.assign(tasks.groups.size() * n, Held::no);
     for (const TaskGroup& g : tasks.groups) quotas_.emplace_back(g.quota, g.period, g.period > 0 ? n : 0);
     slow_.blocked_load.resize(n), slow_.util.resize(n), slow_.util_est.resize(n), slow_.runnable.resize(n);
@@ -381,16 +382,27 @@ void Machine::resync(Cpu c, Ns ts) {
     cpus_[c.v].unsure_until = ts + kUnsure;
 }
 
+bool Machine::done_with(TaskId id) const {
+    if (id.v >= tasks_.size()) return true;  // never heard of
+    const Task& t = tasks_[id.v];
+    const auto waits = [&](const auto& x) { return x.p == id; };
+    const auto refers = [&](const CpuState& s) { return s.curr == id || s.woken == id; };
+    return (t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) && !t.counted &&
+           !t.pending && !t.listed && !t.estimated && t.next == kNoTask && t.prev == kNoTask &&
+           std::ranges::none_of(unlisted_, waits) && std::ranges::none_of(pulled_, waits) &&
+           std::ranges::none_of(cpus_, refers);
+}
+
 void Machine::on_loss(Cpu c, Ns ts) {
     resync(c, ts);
     CpuState& cpu = cpus_[c.v];
-    for (Task& t : tasks_) {  // whatever was here may have left unseen
-        if (t.cpu != c || t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) continue;
+    tasks_.each([&](uint32_t, Task& t) {  // whatever was here may have left unseen
+        if (t.cpu != c || t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) return;
         drop_pending(t);
         uncount(t);
         t.next = t.prev = kNoTask;
         t.state = State::unknown;
-    }
+    });
     cpu.head = cpu.parked = kNoTask;
     for (uint16_t g = 1; g < quotas_.size(); ++g) release(g, c, true);
     cpu.curr_known = false;

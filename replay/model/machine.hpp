@@ -13,6 +13,7 @@
 #include "replay/model/events.hpp"
 #include "replay/model/groups.hpp"
 #include "replay/model/idle_scan.hpp"
+#include "replay/model/paged.hpp"
 #include "replay/model/pelt.hpp"
 #include "replay/model/quota.hpp"
 #include "replay/model/tasks.hpp"
@@ -98,7 +99,7 @@ class Machine {
     const CpuMask& deep() const { return deep_; }
     /// An event of `t` comes soon.
     void expect(TaskId t) const {
-        if (t.v < tasks_.size()) __builtin_prefetch(&tasks_[t.v]), __builtin_prefetch(&tasks_[t.v].blocked_at);
+        if (t.v < tasks_.size()) tasks_.expect(t.v), tasks_.expect(t.v, 64);
     }
     /// And of what runs there.
     void expect(Cpu c) const {
@@ -197,6 +198,16 @@ class Machine {
     }
     /// As task(), or nullptr: never heard of.
     const Task* known(TaskId t) const { return t.v < tasks_.size() ? &tasks_[t.v] : nullptr; }
+    /// f(number, task) of all that were heard of and are not forgotten, and of some that were not; ascending.
+    template <class F>
+    void each_known(F f) const {
+        tasks_.each(f);
+    }
+    /// Nothing here refers to it: if it is never heard of again, forget() changes nothing.
+    bool done_with(TaskId t) const;
+    bool knows(size_t page) const { return tasks_.has_page(page); }
+    /// A page of tasks (paged.hpp).
+    void forget(size_t page) { tasks_.drop(page); }
     /// What runs on `c`, the idle task included, where that is known.
     std::optional<TaskId> curr(Cpu c) const {
         return cpus_[c.v].curr_known ? std::optional(cpus_[c.v].curr) : std::nullopt;
@@ -388,7 +399,7 @@ class Machine {
     CpuMask online_, deep_;
     std::vector<CpuState> cpus_;
     GroupQueues groups_;
-    std::vector<Task> tasks_;
+    Paged<Task> tasks_;
     std::vector<Held> held_;  ///< by limited group and CPU: it is throttled there
     std::vector<Quota> quotas_;  ///< by group; of those with a limit
     Ns next_period_ = std::numeric_limits<Ns>::max();

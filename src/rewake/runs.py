@@ -262,8 +262,13 @@ def make_simulation(
 
 def simulation_of(run: Run, name: str | None = None) -> Simulated:
     """The figures of a closed-loop run and of the recording that it was made from."""
-    with _simulating(run, name) as (found, _):
-        return found
+    from rewake.forms import sparingly
+
+    def figures() -> Simulated:
+        with _simulating(run, name) as (found, _):
+            return found
+
+    return sparingly(figures)
 
 
 def page_of_simulation(run: Run) -> str:

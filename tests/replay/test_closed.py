@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tracedat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resimulated import COSTS, interrupts, simulate, survey
 from world import World, schedules
 
-from rewake.replay.simulate import FEWEST_PULLS, _pull_rates
+from rewake.importing import import_trace
+from rewake.replay.simulate import FEWEST_PULLS, Settings, Simulator, _pull_rates, arms_of, pinned_arms
+from rewake.replay.spec import parse
 
 
 def ping_pong() -> World:
@@ -542,3 +546,25 @@ def test_settings_that_cannot_be_are_refused() -> None:
         simulate(ping_pong(), (0, 0, 10, 20), "prev", balance="wrong")
     with pytest.raises(ValueError, match="ends before it begins"):
         simulate(ping_pong(), (0, 30, 10, 20), "prev")
+
+
+def test_tasks_of_which_no_later_event_tells_are_forgotten_without_a_trace(tmp_path: Path) -> None:
+    """A recording that forks all the time, with and without their pages being let go of (model/paged.hpp)."""
+    trace = tmp_path / "trace.dat"
+    columns = tracedat.schedule(150_000, 8, extras=True, causal=True)
+    tracedat.write(trace, columns, version=7, machine=tracedat.Machine(8))
+    recording = import_trace(trace, "pack:1 l3:2 core:2 pu:2", tmp_path / "of.rewake")
+    simulator = Simulator(recording, Settings(windows_ns=10_000_000), parse("linux-6.1")[0])
+    page = 32
+    ends = np.append(simulator.last_seen, np.full(-len(simulator.last_seen) % page, -1)).reshape(-1, page).max(axis=1)
+    assert (ends < simulator.last_seen.max() / 2).sum() >= 2, "whole pages of tasks that ended early"
+
+    def outcome() -> list[dict[str, Any]]:
+        plans = [(pinned_arms(simulator), simulator.anchored()),
+                 (arms_of(simulator, parse("wakeup-buddy")), simulator.windows)]  # fmt: skip
+        return [result for arms, windows in plans for result in simulator.run(arms, windows)]
+
+    forgetful = outcome()
+    simulator.last_seen = np.full_like(simulator.last_seen, np.iinfo(np.int64).max)
+    for one, other in zip(forgetful, outcome(), strict=True):
+        np.testing.assert_equal(one, other)

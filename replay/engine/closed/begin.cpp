@@ -42,9 +42,9 @@ void Simulation::begin() {
     resync_before_ = machine_.counts().resync;
     // Half of the way is behind who is on it, on average.
     const Ns arrives = costs_.draw(Path::busy, Relation::same_llc, true, 0, 0.5).queue / 2;
-    for (size_t i = 0; i < tasks_.size(); ++i) {
+    for (const TaskId id : script_.present) {
+        const size_t i = id.v;
         Task& t = tasks_[i];
-        const TaskId id(static_cast<uint32_t>(i));
         t.script = script_.script(id);
         t.shared = i < script_.shared.size() && script_.shared[i];
         if (!opt_.pinned && i < opt_.reads.size()) t.pace = opt_.reads[i];
@@ -119,13 +119,13 @@ void Simulation::begin() {
     begin_meetings();
     for (const TaskGroup& g : table_.groups)
         if (g.period > 0 && limits_.empty()) begin_limits();
-    for (Task& t : tasks_) {
-        if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) continue;
+    tasks_.each([this](uint32_t, Task& t) {
+        if (t.state != Task::State::asleep || !t.script || !open(t.waits_for, t.script->id)) return;
         const TaskId server = script_.stims[t.waits_for].curr;
-        if (!serves(server)) continue;
+        if (!serves(server)) return;
         t.client_of = server.v;
         clients_[server.v].push_back(t.script->id);
-    }
+    });
     for (size_t i = 0; i < cpus_.size(); ++i)
         if (const Cpu c(static_cast<uint16_t>(i)); is_idle(c) && fair_.size(c) > 0) request(c, now_);
     seq_ = after_planned_;

@@ -37,6 +37,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       rivals_(static_cast<size_t>(topo.n_cpus)),
       remembered_(tasks.tasks.size(), recorded.first_flips.front(), recorded.hz,
                   !arms_.empty() && arms_.front().options.at_least(5, 14)),
+      last_seen_(arms_.empty() ? tasks.tasks.size() : 0),
       serving_(tasks.tasks.size()),
       reading_(tasks.tasks.size()),
       meeting_(tasks.tasks.size()),
@@ -68,6 +69,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
 
 void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
     order_.build(b);
+    if (arms_.empty()) last_seen_.hear(b, d);
     if (!primed_) {
         machine_.prime(b, order_, running_);
         if (b.waking.n) remembered_.begin(b.waking.ts[0], flip_rates(b.waking));
@@ -119,7 +121,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             default: return;
         }
         const Ns ts = head->ts[i];
-        if (ts >= reach_at_) reach(ts);
+        if (ts >= reach_at_) forget(head->id[i]), reach(ts);
         if (opens(head->id[i])) {
             const Opening o = opening(d, row);
             for (auto& w : open_) w->builder.on_opening(o, ts);
@@ -184,6 +186,18 @@ const SimOptions& ClosedLoop::told() const {
     return arms_.empty() ? kNothing : arms_.front().options;
 }
 
+/// Before `event`: lets go of the tasks that neither it nor a later one names.
+void ClosedLoop::forget(int64_t event) {
+    gone_.before(event, [this](size_t page) {
+        for (size_t i = page * Gone::kPage; i < std::min((page + 1) * Gone::kPage, table_.tasks.size()); ++i)
+            if (const TaskId t(static_cast<uint32_t>(i));
+                !machine_.done_with(t) || !fair_.done_with(t) || !fifo_.done_with(t))
+                return false;
+        machine_.forget(page), fair_.forget(page), fifo_.forget(page), remembered_.forget(page);
+        return true;
+    });
+}
+
 /// Opens the windows that begin until `ts`, simulates those that end before: one after the other, so that few are open even
 /// behind a gap in the recording.
 void ClosedLoop::reach(Ns ts) {
@@ -242,7 +256,7 @@ void ClosedLoop::simulate(Open& w) {
     auto work = [&] {
         for (size_t k; (k = next.fetch_add(1)) < arms_.size();) {
             Arm& arm = arms_[k];
-            SimOptions options = arm.options;
+            const SimOptions& options = arm.options;
             if (arm.policy) remember(arm.policy->memory(), w.remembered);
             Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
                            w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "replay/engine/closed/gone.hpp"
 #include "replay/engine/closed/meeting.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
@@ -67,10 +68,12 @@ class ClosedLoop {
     std::vector<bool> yielders() const { return yielding_.yielders(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
-    /// `phases`: as limit_phases().
-    void begin_with(const std::vector<int64_t>& leads, std::vector<Ns> phases) {
+    const std::vector<int64_t>& last_seen() const { return last_seen_.events(); }
+    /// `phases`: as limit_phases(); `last`: as last_seen(), of the whole recording.
+    void begin_with(const std::vector<int64_t>& leads, std::vector<Ns> phases, const std::vector<int64_t>& last) {
         fair_.begin_with(leads), fifo_.begin_with(leads);
         phases_ = std::move(phases);
+        gone_ = {last, static_cast<size_t>(topo_.n_cpus)};
     }
     /// `changes`: in order of time. Without them every task keeps the mask of the snapshot.
     void change_masks(std::vector<MaskChange> changes) { mask_changes_ = std::move(changes); }
@@ -87,7 +90,7 @@ class ClosedLoop {
         Machine at;
         FairTree queues, fifo;
         IrqTicks irq;
-        std::vector<PolicyState::Task> remembered;
+        Paged<PolicyState::Task> remembered;
         ScriptBuilder builder;
     };
     /// Those of all arms; nullptr: the recorded placement is forced, or there are none.
@@ -96,6 +99,7 @@ class ClosedLoop {
     }
     /// What one arm is told of the tasks, as all are.
     const SimOptions& told() const;
+    void forget(int64_t event);
     void reach(Ns ts);
     void sample(Ns ts);
     void simulate(Open& w);
@@ -138,6 +142,8 @@ class ClosedLoop {
     Survey survey_;
     std::vector<Rival> rivals_;  ///< by CPU
     Remembered remembered_;
+    LastSeen last_seen_;  ///< without arms only
+    Gone gone_;
     Serving serving_;
     Reading reading_;
     Meeting meeting_;

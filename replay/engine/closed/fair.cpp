@@ -75,14 +75,24 @@ void FairQueues::learn_pick(Rq c, TaskId id) {
 
 std::vector<int64_t> FairQueues::leads() const {
     std::vector<int64_t> out(tasks_.size());
-    for (size_t i = 0; i < tasks_.size(); ++i) out[i] = tasks_[i].lead;
+    tasks_.each([&](uint32_t i, const Task& t) { out[i] = t.lead; });
     return out;
+}
+
+bool FairQueues::done_with(TaskId id) const {
+    const Task& t = tasks_[id.v];
+    return !t.on && !t.delayed && std::ranges::none_of(cpus_, [&](const Queue& q) {
+        return q.curr == id || q.next == id || q.last == id || q.skip == id || q.moved == id;
+    });
 }
 
 TaskId FairQueues::leftmost(const Queue& q, TaskId but) const {
     TaskId best = kNobody;
-    for (TaskId t : q.queue)
-        if (t != but && (best == kNobody || tasks_[t.v].v < tasks_[best.v].v)) best = t;
+    int64_t least = 0;
+    for (TaskId t : q.queue) {
+        if (t == but) continue;
+        if (const int64_t v = tasks_.written(t.v).v; best == kNobody || v < least) best = t, least = v;
+    }
     return best;
 }
 
@@ -204,7 +214,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         q.weight -= t.weight;
     } else if (set_.kind == FairSettings::Kind::cfs) {
         if (!t.ever) {
-            t.lead = id.v < first_.size() ? first_[id.v] : 0;
+            t.lead = lead_of(id);
             t.v = q.min_v + t.lead;
             t.guessed = true;
         } else if (t.fresh) {
@@ -215,7 +225,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         place_cfs(q, t, how);
     } else if (set_.kind == FairSettings::Kind::eevdf) {
         if (!t.ever && how == How::wakeup) {
-            t.lag = t.lead = id.v < first_.size() ? first_[id.v] : 0;
+            t.lag = t.lead = lead_of(id);
             t.guessed = true;
         }
         place_eevdf(q, t, how);

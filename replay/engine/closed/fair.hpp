@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "replay/engine/closed/task_list.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
+#include "replay/model/paged.hpp"
 
 namespace rewake::closed {
 
@@ -68,7 +70,7 @@ class FairQueues {
     const CpuMask& crowded() const { return crowded_; }
 
     /// An event of `t` comes soon.
-    void expect(TaskId t) const { __builtin_prefetch(&tasks_[t.v]); }
+    void expect(TaskId t) const { tasks_.expect(t.v); }
     /// And of what runs and waits there.
     void expect(Rq c) const {
         const auto* q = reinterpret_cast<const char*>(&cpus_[c.v]);
@@ -115,7 +117,13 @@ class FairQueues {
     /// TaskId.
     std::vector<int64_t> leads() const;
     /// Tasks that were there before the first event begin with these; by TaskId.
-    void begin_with(std::vector<int64_t> leads) { first_ = std::move(leads); }
+    void begin_with(std::vector<int64_t> leads) {
+        first_ = std::make_shared<const std::vector<int64_t>>(std::move(leads));
+    }
+    /// Neither queued nor delayed, and no queue refers to it: if it never comes again, forget() changes nothing.
+    bool done_with(TaskId t) const;
+    /// A page of tasks (paged.hpp).
+    void forget(size_t page) { tasks_.drop(page); }
     /// `t` ran on its CPU so short a time ago that balancing leaves it there (task_hot()).
     bool hot(TaskId t, Ns now, Ns migration_cost) const {
         return migration_cost < 0 || now - tasks_[t.v].exec_start < migration_cost;
@@ -194,8 +202,8 @@ class FairQueues {
     bool shift(TaskId t, int64_t by);
     template <class F>
     void each(const Queue& q, F f) const {
-        for (TaskId t : q.queue) f(tasks_[t.v]);
-        for (TaskId t : q.late) f(tasks_[t.v]);
+        for (TaskId t : q.queue) f(tasks_.written(t.v));
+        for (TaskId t : q.late) f(tasks_.written(t.v));
     }
 
     FairSettings set_;
@@ -203,8 +211,9 @@ class FairQueues {
     CpuMask crowded_;
     HotQueues all_hot_;
     size_t roots_;  ///< queues that crowded_ and all_hot_ speak of
-    std::vector<Task> tasks_;
-    std::vector<int64_t> first_;
+    Paged<Task> tasks_;
+    int64_t lead_of(TaskId t) const { return first_ && t.v < first_->size() ? (*first_)[t.v] : 0; }
+    std::shared_ptr<const std::vector<int64_t>> first_;  ///< one for all copies
 };
 
 }  // namespace rewake::closed

@@ -39,9 +39,8 @@ void Simulation::begin_limits() {
     machine_.throttles_when_told();
     for (size_t i = 0; i < cpus_.size(); ++i)
         cpus_[i].spent = std::min(now_, machine_.ran_from(Cpu(static_cast<uint16_t>(i))));
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-        Task& t = tasks_[i];
-        const TaskId id(static_cast<uint32_t>(i));
+    for (const TaskId id : script_.present) {
+        Task& t = tasks_[id.v];
         if (!fair_.queued(id) || t.state == Task::State::running) continue;
         if (t.state == Task::State::queued && fair_.held(id)) {
             wait_ends(t);

@@ -184,8 +184,9 @@ void Simulation::begin_meetings() {
     gatherings_.resize(script_.meets.step.size());
     for (size_t i = 0; i < script_.meets.group.size(); ++i) {
         const uint32_t g = script_.meets.group[i];
+        if (g == kNone) continue;
         const Task& t = tasks_[i];
-        if (g == kNone || !t.script || (t.n_ops == 0 && t.waits_for == kNone)) continue;
+        if (!t.script || (t.n_ops == 0 && t.waits_for == kNone)) continue;
         ++gatherings_[g].present;
         if (t.state != Task::State::asleep || t.waits_for == kNone) continue;
         const Stim& s = script_.stims[t.waits_for];

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/closed/remembered.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "replay/policies/steps/wakee.hpp"
 
 namespace rewake::closed {
 
+namespace {
+constexpr size_t kPage = Paged<PolicyState::Task>::kPage;
+}
+
 Remembered::Remembered(size_t tasks, const FirstFlips& first, uint32_t hz, bool recent)
-    : first_(first), hz_(hz), recent_(recent) {
-    state_.tasks.resize(tasks, {.flips = first.flips});
+    : first_(first), hz_(hz), recent_(recent), unborn_{.flips = first.flips} {
+    state_.tasks.resize(tasks, unborn_);
 }
 
 void Remembered::begin(Ns ts, const std::vector<float>& rates) {
@@ -17,11 +22,14 @@ void Remembered::begin(Ns ts, const std::vector<float>& rates) {
     for (size_t i = 0; i < state_.tasks.size(); ++i) {
         state_.tasks[i].decay_ts = decayed;
         state_.tasks[i].flips = first_.at_start(i < rates.size() ? rates[i] : 0);
+        if (i < rates.size() && rates[i] > 0) touch(TaskId(static_cast<uint32_t>(i)));
     }
+    unborn_ = {.flips = first_.at_start(0), .decay_ts = decayed};
 }
 
 void Remembered::decided(const Opening& o, Ns ts, bool busy) {
     if ((o.cls != DecisionClass::moved && o.cls != DecisionClass::stayed) || !o.waker_known) return;
+    touch(o.curr), touch(o.p);
     if (o.kind == Kind::wake) record_wakee(state_, o.curr, o.p, jiffies_at(ts, hz_), hz_);
     const bool searched = busy || (o.chosen != o.prev && o.chosen != o.waker);
     if (!recent_ || !searched) return;
@@ -34,9 +42,23 @@ void Remembered::fork(TaskId parent, TaskId child) {
     PolicyState::Task copy = state_.task(parent);  // flips, last wakee and decay stamp are inherited
     copy.has_recent = false;
     state_.task(child) = copy;
+    touch(child);
 }
 
-void remember(PolicyState& own, const std::vector<PolicyState::Task>& tasks) {
+Paged<PolicyState::Task> Remembered::tasks() const {
+    Paged<PolicyState::Task> out(state_.tasks.size(), unborn_);
+    for (size_t k = 0; k < there_.size(); ++k)
+        for (size_t i = k * kPage; there_[k] && i < std::min((k + 1) * kPage, out.size()); ++i)
+            out[i] = state_.tasks[i];
+    return out;
+}
+
+void Remembered::touch(TaskId t) {
+    if (t.v / kPage >= there_.size()) there_.resize(t.v / kPage + 1);
+    there_[t.v / kPage] = true;
+}
+
+void remember(PolicyState& own, const Paged<PolicyState::Task>& tasks) {
     for (uint32_t i = 0; i < tasks.size(); ++i) {
         PolicyState::Task& t = own.task(TaskId(i));
         const PolicyState::Task before = std::exchange(t, tasks[i]);

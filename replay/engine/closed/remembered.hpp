@@ -8,6 +8,7 @@
 
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/flips.hpp"
+#include "replay/model/paged.hpp"
 #include "replay/policies/policy.hpp"
 
 namespace rewake::closed {
@@ -25,16 +26,21 @@ class Remembered {
     void decided(const Opening& o, Ns ts, bool busy);
     void fork(TaskId parent, TaskId child);
     /// By TaskId, as of now.
-    const std::vector<PolicyState::Task>& tasks() const { return state_.tasks; }
+    Paged<PolicyState::Task> tasks() const;
+    /// A page of tasks (model/paged.hpp).
+    void forget(size_t page) { there_[page] = false; }
 
   private:
+    void touch(TaskId t);
     FirstFlips first_;
     uint32_t hz_;
     bool recent_;
     PolicyState state_;
+    PolicyState::Task unborn_;
+    std::vector<uint8_t> there_;  ///< by page: some of them are not as unborn ones
 };
 
 /// `own` begins with these. Where recent_used_cpu is not known, it keeps its own.
-void remember(PolicyState& own, const std::vector<PolicyState::Task>& tasks);
+void remember(PolicyState& own, const Paged<PolicyState::Task>& tasks);
 
 }  // namespace rewake::closed

@@ -2,6 +2,7 @@
 #include "replay/engine/closed/script.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "replay/engine/closed/stalls.hpp"
@@ -43,14 +44,13 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
       interrupts_(interrupts),
       horizon_(horizon),
       cpus_(static_cast<size_t>(topo.n_cpus)),
+      tasks_(table.tasks.size(), {.asleep = true, .is_first = true, .asleep_at = from}),
       stretches_(stretches ? table.tasks.size() : 0),
       asks_(asks),
       yields_(yields) {
     script_.from = from, script_.measured = measured, script_.to = to;
     script_.interrupts = interrupts.between(from, horizon);
-    const size_t n = table.tasks.size();
-    script_.of.assign(n, kNone);
-    tasks_.resize(n);
+    script_.of.assign(table.tasks.size(), kNone);
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
         const std::optional<TaskId> curr = at.curr(cpu);
@@ -59,23 +59,13 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
         cpus_[c].since = cpus_[c].came = from;
         if (curr) cpus_[c].prio = at.prio_hint(*curr);
     }
-    for (size_t i = 0; i < n; ++i) {
-        const TaskId t(static_cast<uint32_t>(i));
-        const Machine::Task* known = at.known(t);
-        const bool there = on_queue(known) || (known && known->state == Machine::State::throttled && limited(t));
+    at.each_known([&](uint32_t i, const Machine::Task& known) {
+        if (i >= tasks_.size()) return;
+        const TaskId t(i);
+        const bool there = on_queue(&known) || (known.state == Machine::State::throttled && limited(t));
         tasks_[i].asleep = tasks_[i].is_first = !there && !idle(t);
-        tasks_[i].asleep_at = from;
-        if (known && there) {
-            if (state(t, known->prio).fair) script(t);
-        }
-    }
-}
-
-/// Takes its class from the first look at it in the window.
-ScriptBuilder::TaskState& ScriptBuilder::state(TaskId t, int prio) {
-    TaskState& s = tasks_[t.v];
-    if (!std::exchange(s.seen, true)) s.fair = prio_is_fair(prio) && !table_.info(t).stopper;
-    return s;
+        if (there && state(t, known.prio).fair) script(t);
+    });
 }
 
 TaskScript& ScriptBuilder::script(TaskId t) {
@@ -210,6 +200,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     if (o.kind == Kind::exec) return;  // the task runs on
     if (o.chosen_known) cpus_[o.chosen.v].sent = ts;
     TaskState& s = state(o.p, o.prio);
+    if (o.waker_known) tasks_[o.curr.v];  // present, too
     CpuState& cpu = cpus_[(o.waker_known ? o.waker : o.prev).v];
     const bool by_timer = o.hardirq && cpu.in_timer;
     if (!s.fair) {
@@ -296,7 +287,7 @@ void ScriptBuilder::on_time(Ns ts, const std::vector<int32_t>& nr) {
 void ScriptBuilder::join_timers() {
     if (timer_steps_.empty()) return;
     script_.timer_step = middle(timer_steps_);
-    std::vector<std::vector<int64_t>> alone(tasks_.size());
+    std::unordered_map<uint32_t, std::vector<int64_t>> alone;
     auto timed = [](const Stim& s) { return s.source == Stim::Source::relative && !s.device; };
     for (const Stim& s : script_.stims)
         if (timed(s) && !s.joined) alone[s.p.v].push_back(s.delay);
@@ -323,6 +314,7 @@ Script ScriptBuilder::finish() {
     find_queues();
     find_stalls(script_);
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
+    tasks_.each([this](uint32_t i, const TaskState&) { script_.present.emplace_back(i); });
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);
     return std::move(script_);

@@ -14,6 +14,7 @@
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
+#include "replay/model/paged.hpp"
 
 namespace rewake::closed {
 
@@ -136,6 +137,7 @@ struct Script {
     Ns from = 0, measured = 0, to = 0;  ///< simulated from `from`, counted from `measured` until `to`
     std::vector<TaskScript> tasks;
     std::vector<uint32_t> of;  ///< by TaskId: index into `tasks`; kNone: none
+    std::vector<TaskId> present;  ///< ascending: all that are in the window, and some that are not
     std::vector<bool> shared;  ///< by TaskId: several tasks wake it, and whichever comes first ends its sleep
     std::vector<Stim> stims;
     std::vector<Move> moves;
@@ -204,7 +206,7 @@ class ScriptBuilder {
     }
     /// An event of `t` comes soon.
     void expect(TaskId t) const {
-        __builtin_prefetch(&tasks_[t.v]);
+        tasks_.expect(t.v);
         if (const uint32_t at = script_.of[t.v]; at != kNone) __builtin_prefetch(&script_.tasks[at]);
     }
     void expect(Cpu c) const { __builtin_prefetch(&cpus_[c.v]); }
@@ -242,7 +244,12 @@ class ScriptBuilder {
         bool timed = false;  ///< of a higher class: by a timer's interrupt where it runs
         int64_t done = 0;  ///< since the last action
     };
-    TaskState& state(TaskId t, int prio);
+    /// Takes its class from the first look at it in the window.
+    [[gnu::always_inline]] TaskState& state(TaskId t, int prio) {
+        TaskState& s = tasks_[t.v];
+        if (!std::exchange(s.seen, true)) s.fair = prio_is_fair(prio) && !table_.info(t).stopper;
+        return s;
+    }
     TaskScript& script(TaskId t);
     bool joins(CpuState& cpu, Ns ts);
     void join_timers();
@@ -264,7 +271,7 @@ class ScriptBuilder {
     Script script_;
     Ns horizon_;
     std::vector<CpuState> cpus_;
-    std::vector<TaskState> tasks_;
+    Paged<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
     std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
     std::vector<bool> asks_, yields_;

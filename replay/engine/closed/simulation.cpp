@@ -145,12 +145,12 @@ over:
         while (!limits_[g].throttled.empty()) stood(g, limits_[g].throttled.back()), limits_[g].throttled.pop_back();
     // Conservation (V5): what was worked off is what the scripts lost, and the model never met a contradiction.
     int64_t lost = 0;
-    for (const Task& t : tasks_) {
-        if (!t.script) continue;
+    tasks_.each([&](uint32_t, const Task& t) {
+        if (!t.script) return;
         // Behind its last action a task has only what was added to it.
         const int64_t work = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
         lost += t.passed + work - std::max<int64_t>(t.more, 0) - t.left;
-    }
+    });
     if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;
     return std::move(out_);
@@ -172,7 +172,7 @@ void Simulation::fetch(const Happening& e) const {
         case What::resched: {
             const CpuState& cpu = cpus_[e.a];
             __builtin_prefetch(&cpu.plan);
-            __builtin_prefetch(&tasks_[e.a]);  // the idle task
+            tasks_.expect(e.a);  // the idle task
             const Task& t = tasks_[cpu.curr.v];
             __builtin_prefetch(&t);
             fair_.expect(Cpu(static_cast<uint16_t>(e.a)));

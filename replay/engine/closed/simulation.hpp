@@ -400,17 +400,17 @@ class Simulation {
     const Costs& costs_;
     /// From a task's wakeup to its switch to whom it woke, the median: it has left the kernel by then.
     Ns leaves_kernel_;
-    SimOptions opt_;
+    const SimOptions& opt_;
     bool any_serves_;
     WindowResult out_;
     Agenda<Happening> events_;
     uint64_t after_planned_;  ///< number of the first event that is pushed after those
     uint64_t seq_ = 1;
     Ns now_ = 0;
-    std::vector<Task> tasks_;
+    Paged<Task> tasks_;
     std::vector<CpuState> cpus_;
     std::vector<Ns> fired_at_;  ///< by Stim; negative: not yet
-    std::vector<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
+    Paged<std::vector<TaskId>> clients_;  ///< by server: who waits for it, the longest first
     struct Gathering {
         size_t present = 0;  ///< tasks that come to the meetings
         std::vector<TaskId> came;  ///< and wait, the first first

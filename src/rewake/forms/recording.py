@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,6 +126,12 @@ class Recording:
             for file in self._files(spec):
                 if not file.is_file():
                     raise TraceError(f"{file}: missing: import the trace again")
+
+    def read_by_one(self) -> Recording:
+        """The same, read by one thread: what each thread holds of a query comes on top."""
+        same = copy.copy(self)
+        same._threads, same._con = 1, None
+        return same
 
     @property
     def first_decision(self) -> int:

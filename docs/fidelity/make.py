@@ -211,7 +211,11 @@ def blind_targets(recordings: list[Measured]) -> Tables:
         best = num(peers.skill(others, AUTO)) if others else NOTHING
         span = targets.skill_interval(mine)
         known = [num(mine["skill"]), f"{mine['moved']:,}", f"{span[0]:.2f} to {span[1]:.2f}" if span else NOTHING]
-        compared = [pct(peers.share(found, others)), *held(found, others)] if others else [NOTHING, NOTHING, ""]
+        compared = (
+            [pct(peers.share(found, others)), *held(found, others, peers.finer(found, recordings))]
+            if others
+            else [NOTHING, NOTHING, ""]
+        )
         rows.append([f"`{found.name}`", *known, *named(found, others), best, *compared[:2], aimed, compared[2]])
     names = ["recording", "skill from events", "moved wakeups", "95 % interval", "probed", "differs in", "its skill"]
     return table([*names, "share", "≥ 90 % holds", "aim", "misses that the probed input turns"], rows)
@@ -227,16 +231,20 @@ def named(found: Measured, others: list[Measured]) -> list[str]:
     return [f"`{others[0].name}`{more}", ", ".join(peers.differences(found, others)) or "nothing"]
 
 
-def held(found: Measured, others: list[Measured]) -> list[str]:
-    """Whether the share holds its target and, if not, what the probes prove."""
-    holds = peers.holds(found, others)
+def held(found: Measured, others: list[Measured], finer: Sequence[Measured] = ()) -> list[str]:
+    """Whether the share holds its target and, if not, what the probes, or finer clocks, prove."""
+    holds = peers.holds(found, others, finer)
     failed = peers.failed(found, others)
     word = f"{NO}: {', '.join(failed)}" if holds is False and failed else verdict(holds)
     if not failed:
         return [word, ""]
     if peers.differences(found, others):
         return [word, "no probes: nothing can be proven"]
-    return [word, str(peers.Proof.of(others)) or "none missed"]
+    proven = str(peers.Proof.of(others)) or "none missed"
+    if (skill := peers.ordered(found, others, finer)) is not None:
+        clocks = peers.Job.of(finer[0]).clocks
+        proven += f"; order of events: {num(skill)} where clocks differ by {clocks / 1000:.1f} µs at most"
+    return [word, proven]
 
 
 def summary(recordings: list[Measured]) -> Tables:
@@ -266,7 +274,7 @@ def summary(recordings: list[Measured]) -> Tables:
 def from_events(found: Measured, recordings: list[Measured]) -> bool | str | None:
     """Whether the share of the probed skill holds; None: there is nothing to compare."""
     others = peers.peers(found, recordings)
-    return peers.holds(found, others) if others else None
+    return peers.holds(found, others, peers.finer(found, recordings)) if others else None
 
 
 def refusals(recordings: Iterable[Measured]) -> Tables:

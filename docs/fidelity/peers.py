@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ class Job(NamedTuple):
     load: str
     machine: str
     kernel: str
+    clocks: int
+    """Most by which the clocks of two emulated CPUs differ, ns; 0: not known."""
 
     @classmethod
     def of(cls, found: Measured) -> Job:
@@ -32,14 +35,15 @@ class Job(NamedTuple):
         line, beside = targets.command(found), found.meta.get("background")
         load = f"{line}; beside it: {beside}" if beside else line
         kernel = ".".join(str(found.header["kernel"]).split(".")[:2])
-        return cls(architecture, load, str(found.meta.get("topology")), kernel)
+        round_ = re.search(r"(\d+) instructions per round, 1 instruction = 1 ns", str(found.meta.get("emulation", "")))
+        return cls(architecture, load, str(found.meta.get("topology")), kernel, int(round_[1]) if round_ else 0)
 
 
 def peers(found: Measured, all_: Iterable[Measured]) -> list[Measured]:
     """The probed recordings that `found` is compared with: itself, else all of one job of the same program; or none.
 
     That is the job on the same architecture, then the same command line, then as busy, then on the same machine, else
-    on one with about as many LLCs, then of the same kernel, then the first.
+    on one with about as many LLCs, then of the same kernel, then with the same clocks, then the first.
     """
     if found.probed:
         return [found]
@@ -52,11 +56,18 @@ def peers(found: Measured, all_: Iterable[Measured]) -> list[Measured]:
         job = Job.of(other)
         llcs = abs((other.header["llcs"] or 0) - (found.header["llcs"] or 0))
         busy = targets.quiet(other.fidelity[AUTO]) != targets.quiet(found.blind)
-        architecture, load, machine, kernel = (a != b for a, b in zip(job, mine, strict=True))
-        return architecture, load, busy, machine, llcs, kernel
+        architecture, load, machine, kernel, clocks = (a != b for a, b in zip(job, mine, strict=True))
+        return architecture, load, busy, machine, llcs, kernel, clocks
 
     best = Job.of(min(alike, key=strangeness))
     return [m for m in alike if Job.of(m) == best]
+
+
+def finer(found: Measured, all_: Iterable[Measured]) -> list[Measured]:
+    """Recordings without probes of the same job whose CPUs have clocks that differ by less."""
+    mine = Job.of(found)
+    jobs = ((m, Job.of(m)) for m in all_ if not m.probed and m.header)
+    return [m for m, job in jobs if 0 < job.clocks < mine.clocks and job._replace(clocks=mine.clocks) == mine]
 
 
 def differences(found: Measured, others: Sequence[Measured]) -> list[str]:
@@ -142,15 +153,24 @@ def excuse(found: Measured, others: Sequence[Measured]) -> Proof | None:
     return proof if blind < targets.OF_PROBED * best <= without else None
 
 
-def holds(found: Measured, others: Sequence[Measured]) -> bool | str | None:
+def ordered(found: Measured, others: Sequence[Measured], with_finer: Sequence[Measured]) -> float | None:
+    """Skill together of the recordings of finer(), where it proves that a share is too low for want of the order of
+    events: theirs holds. None: it does not."""
+    if failed(found, others) != ["share"] or differences(found, others) or not with_finer:
+        return None
+    best, mine = skill(others, AUTO), skill(with_finer, AUTO)
+    return mine if best is not None and mine is not None and mine >= targets.OF_PROBED * best else None
+
+
+def holds(found: Measured, others: Sequence[Measured], with_finer: Sequence[Measured] = ()) -> bool | str | None:
     """Whether a recording without its probes has its share of the probed skill, INPUT, or TOO_SHORT; None: there is no
-    skill to compare."""
+    skill to compare. `with_finer`: as of finer()."""
     wanting = failed(found, others)
     if wanting is None:
         return None
     best = skill(others, AUTO)
     assert best is not None  # else there is nothing to compare
-    if excuse(found, others):
+    if excuse(found, others) or ordered(found, others, with_finer) is not None:
         return targets.INPUT
     if wanting in ([], ["share"]) and not targets.tells(found.blind, targets.OF_PROBED * best):
         return targets.TOO_SHORT

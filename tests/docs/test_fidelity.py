@@ -305,6 +305,8 @@ def recording(name: str, workload: str, topology: str, kernel: str, probed: bool
     """`more`: llcs; arch; fidelity, with probes; blind, without."""
     uname = f"Linux (none) {kernel} #1 SMP {more.get('arch', 'x86_64')} GNU/Linux"
     meta = {"workload": workload, "topology": topology, "kernel": uname, "background": more.get("beside", "")}
+    if clocks := more.get("clocks"):
+        meta["emulation"] = f"QEMU TCG, parallel-quantum icount: {clocks} instructions per round, 1 instruction = 1 ns"
     header = {"kernel": kernel, "llcs": more.get("llcs", 1)}
     ways = {"auto": more.get("fidelity", GOOD)} | ({"blind": more.get("blind", GOOD)} if probed else {})
     return measure.Measured(name, "", meta, header=header, probed=probed, fidelity=ways)
@@ -412,6 +414,24 @@ def test_utilisation_that_comes_from_before_a_short_recording_fails_no_target() 
     assert targets.input_target(row) == targets.TOO_SHORT
     assert targets.input_target(row | {"span_ns": 160_000_000}) is False
     assert targets.input_target(row | {"close": 0.9, "r2": 0.95}) is True
+
+
+def test_finer_clocks_prove_that_the_order_of_events_is_missing() -> None:
+    def unprobed(name: str, skill: float, clocks: int, machine: str = "t") -> Any:
+        low = GOOD | {"skill": skill}
+        return recording(name, "schbench", machine, "6.1", False, fidelity=low, clocks=clocks)
+
+    probed = recording("p", "schbench", "t", "6.1", True, clocks=2000)
+    probed.budget.update(auto={"misses": 0, "listed": []}, blind={"misses": 0, "listed": []})
+    mine, fine, elsewhere = unprobed("m", 0.7, 2000), unprobed("f", 0.85, 400), unprobed("e", 0.85, 400, "u")
+    assert peers.finer(mine, [mine, probed, fine, elsewhere]) == [fine]
+    assert peers.finer(fine, [mine, probed, fine]) == []
+    words = "none missed; order of events: 0.850 where clocks differ by 0.4 µs at most"
+    assert make.held(mine, [probed], [fine]) == [targets.INPUT, words]
+    assert make.from_events(mine, [mine, probed, fine]) == targets.INPUT
+    assert make.from_events(mine, [mine, probed, elsewhere]) is False
+    assert make.held(mine, [probed], [unprobed("f", 0.8, 400)])[0] == f"{make.NO}: share"
+    assert peers.differences(fine, [probed]) == ["clocks"]
 
 
 # What is asked and read

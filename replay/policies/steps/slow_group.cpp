@@ -55,7 +55,7 @@ void each_group(Ctx& x, const Domain& d, Cpu c, F f) {
     while (first + 1 < d.groups.size() && !d.groups[first].test(c)) ++first;
     for (size_t k = 0; k < d.groups.size(); ++k) {
         const CpuMask& g = d.groups[(first + k) % d.groups.size()];
-        if (any_allowed(x, d, g)) f(Members{x, g, d.words()}, g.test(c));
+        if (any_allowed(x, d, g)) f(Members{x, g, words_of(g)}, g.test(c));
     }
 }
 

@@ -23,19 +23,19 @@ void LedgerBlock::write(size_t k, size_t from, size_t n, LedgerColumns& out, siz
     const Answer* answer = &answers_[from * step + k];
     int64_t decided = 0, exposed = 0, self_collisions = 0;
     for (size_t i = 0; i < n; ++i, answer += step) {
-        const Answer x = *answer;
-        undecided[i] = !x.decided;
-        if (!x.decided) {
+        const Answer& x = *answer;
+        undecided[i] = x.verdict == kNone;
+        if (x.verdict == kNone) {
             lo_null[i] = hi_null[i] = true;
             continue;
         }
         const Verdict& v = verdicts[x.verdict];
         ++decided;
-        exposed += x.exposed;
-        self_collisions += x.collides;
+        exposed += (x.outcome & kExposed) != 0;
+        self_collisions += (x.outcome & kSelfCollision) != 0;
         cpu[i] = v.cpu.v;
         scanned[i] = x.scanned;
-        outcome[i] = static_cast<uint16_t>(v.outcome | x.exposed * kExposed | x.collides * kSelfCollision);
+        outcome[i] = static_cast<uint16_t>(v.outcome | x.outcome);
         branch[i] = x.branch;
         assumed[i] = x.inputs_assumed;
         known[i] = v.known;

@@ -89,20 +89,21 @@ class LedgerBlock {
     }
     const Verdict& verdict(uint32_t number) const { return verdicts_[number]; }
     /// Policy `k` has no answer.
-    void skip(size_t slot, size_t k) { at(slot, k).decided = false; }
+    void skip(size_t slot, size_t k) { at(slot, k).verdict = kNone; }
     void keep(size_t slot, size_t k, uint32_t verdict, const Decision& d, bool collides, uint32_t inputs_assumed) {
-        at(slot, k) = {inputs_assumed, verdict, d.scanned, static_cast<uint8_t>(d.branch), d.exposed, collides, true};
+        const auto outcome = static_cast<uint8_t>(d.exposed * kExposed | collides * kSelfCollision);
+        at(slot, k) = {inputs_assumed, verdict, d.scanned, static_cast<uint8_t>(d.branch), outcome};
     }
     /// Copies what policy `k` answered in slots [from, from + n) to the columns, at row `to`, and counts it.
     void write(size_t k, size_t from, size_t n, LedgerColumns& out, size_t to, LedgerCounts& counts) const;
     void clear() { verdicts_.clear(); }
 
   private:
+    static constexpr uint32_t kNone = 0xffffffff;  ///< no answer
     struct Answer {
-        uint32_t inputs_assumed = 0, verdict = 0;
+        uint32_t inputs_assumed = 0, verdict = kNone;
         uint16_t scanned = 0;
-        uint8_t branch = 0;
-        bool exposed : 1 = false, collides : 1 = false, decided : 1 = false;
+        uint8_t branch = 0, outcome = 0;  ///< what the verdict does not say of the outcome
     };
     Answer& at(size_t slot, size_t k) { return answers_[slot * policies_ + k]; }
     size_t policies_;

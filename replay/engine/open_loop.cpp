@@ -36,6 +36,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
+        in.memory = &in.policy->memory();
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
         if (!opt_.panel && (opt_.first_flips.size() > 1 || opt_.first_flips.at(0).flips > 0))
             in.flips.emplace(opt_.first_flips, opt_.hz);
@@ -358,6 +359,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         for (const size_t k : asking_) block_.skip(slot, k);
     } else {
         Wakeup w;
+        // Each policy has its own state of the two tasks; they do not stay in the cache.
+        for (const size_t k : asking_)
+            instances_[k].memory->fetch(p), instances_[k].memory->fetch(TaskId(d.waker_task[row]));
         w.id = first_row_ + static_cast<int64_t>(row);
         w.kind = kind;
         w.p = p;
@@ -365,6 +369,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
         if (instances_.size() > 1) w.common = topo_.common(w.waker, w.prev);
+        if (instances_.size() > 1 && !budget_) w.sums = &sums_;  // the budget asks about other machines, too
         machine_.advance(ts, w.prev, w.waker);
         if (d.scan_prev) {
             machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
@@ -503,6 +508,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
 /// What a policy that reads loads of that kind is given.
 void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
     machine_.select_load(kind);
+    sums_.forget();
     w.p_load_avg = machine_.task(w.p).pelt.load_avg;
     w.p_load = machine_.task_load(machine_.task(w.p), w.prev, kind);
     w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, kind);

@@ -21,6 +21,7 @@
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
 #include "replay/model/machine.hpp"
+#include "replay/policies/group_sums.hpp"
 #include "replay/policies/policy.hpp"
 
 namespace rewake {
@@ -113,6 +114,7 @@ class OpenLoop {
   public:
     struct Instance {
         std::unique_ptr<Policy> policy;
+        const PolicyState* memory = nullptr;  ///< Policy::memory()
         bool own = false;  ///< ReplayOptions::own
         std::optional<FlipHypotheses> flips;  ///< where ReplayOptions::first_flips says anything
         LedgerColumns out;
@@ -225,6 +227,7 @@ class OpenLoop {
     PanelAnswers answers_;
     EventOrder order_;
     std::vector<Ns> segment_;  ///< per CPU: when what runs there now leaves it, as recorded; kNoEnd: not known
+    GroupSumCache sums_;  ///< of the decision at hand, for the load kind at hand
     LedgerBlock block_;  ///< rows not yet in the columns
     struct Judged {
         int64_t decision = -1;  ///< number of the decision that it belongs to

@@ -668,12 +668,8 @@ void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::option
 }
 
 bool Machine::core_idle_but(Cpu c) const {
-    const CpuMask& smt = topo_.smt[c.v];
-    for (int i = 0; i < topo_.words; ++i) {
-        uint64_t others = smt.w[i];
-        if (i == (c.v >> 6)) others &= ~(uint64_t{1} << (c.v & 63));
-        if (others & ~view_.avail.w[i]) return false;
-    }
+    for (uint16_t s : topo_.siblings(c))
+        if (s != c.v && !view_.avail.test(Cpu(s))) return false;
     return true;
 }
 

@@ -153,6 +153,16 @@ void finish_stacks(Topology& t) {
     }
 }
 
+/// From the stacks.
+void find_levels(Topology& t) {
+    t.depth = 1;
+    for (const auto& stack : t.stack) t.depth = std::max(t.depth, stack.size());
+    t.levels.assign(t.stack.size() * t.depth, Topology::kNone);
+    for (size_t c = 0; c < t.stack.size(); ++c) std::copy(t.stack[c].begin(), t.stack[c].end(), &t.levels[c * t.depth]);
+    t.overlapping =
+        std::any_of(t.domains.begin(), t.domains.end(), [](const Domain& d) { return !(d.cpus == d.span); });
+}
+
 void find_llc_words(Topology& t) {
     t.llc_words.clear();
     for (const CpuMask& m : t.llc_span) t.llc_words.push_back(words_of(m));
@@ -253,6 +263,7 @@ Topology Topology::without(const CpuMask& gone) const {
         t.stack[c] = std::move(kept);
         t.has_llc_domain[c] = t.llc_level[c] != kNone;
     }
+    find_levels(t);
     return t;
 }
 
@@ -262,6 +273,7 @@ Topology Topology::without_domains() const {
         leave_domains(t, c);
         t.llc_id[c] = static_cast<uint16_t>(c);
     }
+    find_levels(t);
     return t;
 }
 
@@ -270,6 +282,7 @@ void Topology::finish() {
     finish_cores(*this);
     finish_nodes_and_capacity(*this);
     finish_stacks(*this);
+    find_levels(*this);
     finish_llcs(*this);
     finish_numa(*this);
 }

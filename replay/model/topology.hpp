@@ -87,12 +87,20 @@ struct Topology {
     bool share_resources(Cpu a, Cpu b) const {  ///< 6.8+: same cluster where there is one, else same LLC
         return has_cluster[a.v] ? cluster[a.v].test(b) : share_cache(a, b);
     }
-    /// Lowest domain of `a` that holds `b`: index into `domains`, or kNone.
+    /// Lowest domain of `a` that holds `b`: index into `domains`, or kNone. Where no two domains overlap, it is in the stacks of
+    /// both, which lie closer together than the domains.
     int common(Cpu a, Cpu b) const {
-        for (int i : stack[a.v])
-            if (domains[i].span.test(b)) return i;
+        const int *const here = &levels[a.v * depth], *const there = &levels[b.v * depth];
+        for (size_t i = 0; i < depth && here[i] != kNone; ++i) {
+            if (overlapping && domains[here[i]].span.test(b)) return here[i];
+            for (size_t k = 0; k < depth && !overlapping; ++k)
+                if (there[k] == here[i]) return here[i];
+        }
         return kNone;
     }
+    size_t depth = 1;  ///< of the highest stack
+    std::vector<int> levels;  ///< per CPU `depth` entries: its stack, filled up with kNone
+    bool overlapping = false;  ///< some domain is not that of all CPUs in its span
     std::vector<int> llc_weight;  ///< per dense LLC: number of CPUs
 
     /// Fills everything that follows from n_cpus, online, smt, node, cap_orig, llc_id, has_llc_domain, cluster and

@@ -59,6 +59,8 @@ struct View {
     bool heavy(Cpu c) const { return irq->intrload[c.v] > irq->threshold; }
 };
 
+class GroupSumCache;
+
 enum class Kind : uint8_t { wake, fork, exec };
 
 /// What a kernel calls the load of a CPU, and of a task (policies.md A5).
@@ -74,7 +76,9 @@ struct Wakeup {
     Kind kind = Kind::wake;
     TaskId p{}, curr{};
     Cpu waker{}, prev{}, task_cpu{};
-    std::optional<int> common{};  ///< Topology::common(waker, prev), where several policies share one look at it
+    // Where several policies are asked: what they work out once.
+    std::optional<int> common{};  ///< Topology::common(waker, prev)
+    GroupSumCache* sums = nullptr;
     const CpuMask* allowed = nullptr;  ///< cpus_ptr of p, in force
     int n_allowed = 0;
     bool sync = false;           ///< WF_SYNC as passed by the caller

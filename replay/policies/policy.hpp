@@ -92,9 +92,15 @@ struct PolicyState {
     std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
     std::vector<int64_t> scan_cost;  ///< by dense Llc: avg_scan_cost, ns
     Task& task(TaskId t) {
-        if (t.v >= tasks.size()) tasks.resize(t.v + 1 + t.v / 2, Task{.flips = first_flips});
+        if (t.v >= tasks.size()) [[unlikely]]
+            grow(t);
         return tasks[t.v];
     }
+    /// Begins to fetch what task() will return.
+    void fetch(TaskId t) const {
+        if (t.v < tasks.size()) __builtin_prefetch(&tasks[t.v], 1);
+    }
+    [[gnu::noinline]] void grow(TaskId t) { tasks.resize(t.v + 1 + t.v / 2, Task{.flips = first_flips}); }
     Buddy& buddy(TaskId t) {
         if (t.v >= buddies.size()) buddies.resize(t.v + 1 + t.v / 2);
         return buddies[t.v];

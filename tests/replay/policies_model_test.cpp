@@ -130,6 +130,31 @@ TEST(Topology, OverlappingNumaLevelsBelongToTheirOwnCpus) {  // a ring of four n
     EXPECT_EQ(t.domains[static_cast<size_t>(t.stack[2][0])].span, cpus({1, 2, 3}));
 }
 
+TEST(Topology, LowestDomainOfTwoCpus) {
+    Topology ring;  // overlapping levels: see above
+    ring.n_cpus = 4;
+    ring.online = first_cpus(4);
+    for (int c = 0; c < 4; ++c) {
+        Domain& d = ring.domains.emplace_back();
+        d.span = cpus({(c + 3) % 4, c, (c + 1) % 4});
+        d.cpus = cpus({c});
+    }
+    ring.domains.emplace_back().span = ring.online;
+    Topology whole = machine(16, true), cores = machine(12, false, 4), none;
+    none.n_cpus = 3;
+    none.online = first_cpus(3);
+    for (Topology* t : {&ring, &whole, &cores, &none}) t->finish();
+    for (const Topology& t : {ring, whole, cores, none, whole.without(cpus({1, 9, 4})), cores.without(cpus({1, 2, 3})),
+                              whole.without_domains()})
+        for (int a = 0; a < t.n_cpus; ++a)
+            for (int b = 0; b < t.n_cpus; ++b) {
+                int lowest = Topology::kNone;
+                for (int i : t.stack[static_cast<size_t>(a)])
+                    if (lowest == Topology::kNone && t.domains[static_cast<size_t>(i)].span.test(cpu(b))) lowest = i;
+                ASSERT_EQ(t.common(cpu(a), cpu(b)), lowest) << a << " " << b;
+            }
+}
+
 TEST(Topology, CountsTheTasksThatMayStayOnTheirNode) {  // imb_numa_nr, policies.md E7
     auto allowance = [](int node, int llc) {
         Topology t;

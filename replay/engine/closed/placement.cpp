@@ -217,12 +217,14 @@ TaskId Simulation::to_pull(Cpu c, Ns since) {
     const int64_t avg_idle = machine_.view().avg_idle[c.v];
     if (opt_.balance == Balance::model && avg_idle < 500'000) return none;
     const CpuMask* below = nullptr;  // each level looks at other groups than the CPU's own
-    for (size_t k = 0; k < topo_.stack[c.v].size(); ++k) {
-        const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[c.v][k])];
-        if (!d.load_balance) continue;
+    const int* const levels = &topo_.levels[c.v * topo_.depth];
+    for (size_t k = 0; k < topo_.depth && levels[k] != Topology::kNone; ++k) {
+        const Domain& d = topo_.domains[static_cast<size_t>(levels[k])];
+        // In this order: of many CPUs the domain is not in the cache.
+        if (!topo_.all_affine && !d.load_balance) continue;
         const double rate = opt_.balance == Balance::model ? 1 : opt_.pulls[pull_level(k)][idle_class(avg_idle)];
         if (rate >= 1 || uniform(opt_.seed, c.v | k << 16, static_cast<uint64_t>(since)) < rate)
-            if (const TaskId id = pull(c, topo_.stack[c.v][k], true, false, below); id.v != kNone) return id;
+            if (const TaskId id = pull(c, levels[k], true, false, below); id.v != kNone) return id;
         below = &d.span;
     }
     return none;

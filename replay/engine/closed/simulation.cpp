@@ -448,7 +448,9 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     cpu.curr = next;
     if (irq_) irq_->idle(c, idle(next), now_);
     if (prev != next) {
-        const int16_t prev_prio = tasks_[prev.v].prio, next_prio = tasks_[next.v].prio;
+        // Nobody reads that of an idle task, which would have to be fetched.
+        const int16_t prev_prio = idle(prev) ? int16_t{120} : tasks_[prev.v].prio;
+        const int16_t next_prio = idle(next) ? int16_t{120} : tasks_[next.v].prio;
         SwitchColumns row;
         row.n = 1;
         row.ts = &now_, row.cpu = &c.v;

@@ -34,6 +34,17 @@ DomainWalk::DomainWalk(bool stop_unbalanced, bool at_prev)
       stop_unbalanced_(stop_unbalanced),
       at_prev_(at_prev) {}
 
+int common_level(const Ctx& x) { return x.w.common ? *x.w.common : x.t.common(x.w.waker, x.w.prev); }
+
+int DomainWalk::level(const Ctx& x) const {
+    for (int i : x.t.stack[x.w.waker.v]) {
+        const Domain& d = x.t.domains[i];
+        if (stop_unbalanced_ && !d.load_balance) break;
+        if (d.wake_affine && d.span.test(x.w.prev)) return i;
+    }
+    return Topology::kNone;
+}
+
 bool DomainWalk::run(Ctx& x) const {
     x.target = x.w.prev;
     if (!x.want_affine || (!at_prev_ && x.w.waker == x.w.prev)) {  // the level would not be used
@@ -41,19 +52,7 @@ bool DomainWalk::run(Ctx& x) const {
         return false;
     }
     x.look(kDomains);
-    if (x.w.common && x.t.all_affine) {
-        x.affine_domain = *x.w.common;
-        if (x.reasons) tell_affine_level(x);
-        return false;
-    }
-    for (int i : x.t.stack[x.w.waker.v]) {
-        const Domain& d = x.t.domains[i];
-        if (stop_unbalanced_ && !d.load_balance) break;
-        if (d.wake_affine && d.span.test(x.w.prev)) {
-            x.affine_domain = i;
-            break;
-        }
-    }
+    x.affine_domain = x.t.all_affine ? common_level(x) : level(x);
     if (x.reasons) tell_affine_level(x);
     return false;
 }

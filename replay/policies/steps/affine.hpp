@@ -14,6 +14,9 @@ struct Imbalance {
 /// imbalance_pct per domain of the machine.
 std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb);
 
+/// The affine level where every domain has WAKE_AFFINE and LOAD_BALANCE.
+int common_level(const Ctx& x);
+
 /// Tells which affine level the walk found, if any.
 void tell_affine_level(Ctx& x);
 /// Tells the loads that the affine steps before 4.13 compare, and whether they count as balanced.
@@ -28,6 +31,7 @@ class DomainWalk : public Step {
     bool run(Ctx&) const override;
 
   private:
+    int level(const Ctx& x) const;
     bool stop_unbalanced_, at_prev_;
 };
 

@@ -13,14 +13,19 @@ DomainWalk38::DomainWalk38()
 bool DomainWalk38::run(Ctx& x) const {
     x.target = x.w.prev;
     x.look(kDomains);
-    if (x.want_affine)
+    if (x.want_affine && x.t.all_affine)
+        x.affine_domain = common_level(x);
+    else if (x.want_affine)
         for (int i : x.t.stack[x.w.waker.v]) {
             const Domain& d = x.t.domains[i];
             if (!d.load_balance || !d.wake_affine || !d.span.test(x.w.prev)) continue;
             x.affine_domain = i;
-            if (x.reasons) tell_affine_level(x);
-            return false;
+            break;
         }
+    if (x.affine_domain != Topology::kNone) {
+        if (x.reasons) tell_affine_level(x);
+        return false;
+    }
     WHY(x, "affine level: ", x.want_affine ? "none holds prev" : "not searched, no want_affine",
         " -> prev, not searched");
     return x.decide(x.w.prev, Branch::nosearch);
@@ -52,6 +57,15 @@ struct Node {
     int64_t load = 0, cap = 0;
 };
 
+/// Sum of at most 64 values, as a rule 64: capacities do not overflow.
+template <class T>
+int64_t added(const T* values, size_t count) {
+    T sum = 0;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < count; ++i) sum += values[i];
+    return sum;
+}
+
 /// Of all CPUs of a node.
 Node sum(Ctx& x, uint16_t node) {
     Node n;
@@ -60,10 +74,8 @@ Node sum(Ctx& x, uint16_t node) {
     for_each_run(
         x.t.words, [&](int i) { return span.w[i]; },
         [&](size_t first, size_t count) {
-            int64_t load = 0, cap = 0;  // two loops that are vectorised
-            for (size_t c = first; c < first + count; ++c) load += x.v.load[c];
-            for (size_t c = first; c < first + count; ++c) cap += x.v.cap[c];
-            n.load += load, n.cap += cap;
+            n.load += added(x.v.load.data() + first, count);
+            n.cap += added(x.v.cap.data() + first, count);
         });
     return n;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "replay/policies/group_sums.hpp"
 #include "replay/policies/steps/slow_path.hpp"
 
 namespace rewake {
@@ -54,44 +55,52 @@ void each_group(Ctx& x, const Domain& d, Cpu c, F f) {
     while (first + 1 < d.groups.size() && !d.groups[first].test(c)) ++first;
     for (size_t k = 0; k < d.groups.size(); ++k) {
         const CpuMask& g = d.groups[(first + k) % d.groups.size()];
-        if (any_allowed(x, d, g)) f(Members{x, g, d.words()}, g.test(c));
+        if (any_allowed(x, d, g)) f(Members{x, g, words_of(g)}, g.test(c));
     }
 }
 
-uint64_t capacity(const Members& g) {
+int64_t capacity(const Members& g) {
     uint64_t cap = 0;
     g.runs([&](size_t first, size_t n) { cap += sum(g.x.v.cap, first, n); });
-    return cap;
+    return static_cast<int64_t>(cap);
+}
+
+/// Which sums of a group: whoever asks for the same of it gets the same.
+enum Sums : uint8_t { kLoads = 1, kBlockedToo = 2, kOfTypes = 4, kAllowedOnly = 8, kUtilEst = 16 };
+
+template <class Make>
+GroupSums shared(const Ctx& x, const CpuMask& group, int which, Make make) {
+    return x.w.sums ? x.w.sums->get(group, static_cast<uint8_t>(which), make) : make();
+}
+
+/// GL and GS: loads of all CPUs of a group and their capacity.
+GroupSums loads(const Ctx& x, const Members& g, bool blocked_too) {
+    return shared(x, g.group, kLoads | blocked_too * kBlockedToo, [&] {
+        uint64_t load = 0, blocked = 0;
+        g.runs([&](size_t first, size_t n) {
+            load += sum(x.v.load, first, n);
+            if (blocked_too) blocked += sum(x.v.slow->blocked_load, first, n);
+        });
+        return GroupSums{
+            .cap = capacity(g), .load = static_cast<int64_t>(load), .blocked_load = static_cast<int64_t>(blocked)};
+    });
 }
 
 /// p is no longer or not yet part of any CPU's sums: a new task.
 bool is_new(const Wakeup& w) { return w.kind == Kind::fork; }
 
-/// Calls `f` with cpu_util of `n` CPUs in a row, at most its capacity, and the CPU's number: a loop that is vectorised.
-template <class F>
-void utils(const Ctx& x, const SlowRules& r, size_t first, size_t n, F f) {
-    const int32_t *util = x.v.slow->util.data(), *est = x.v.slow->util_est.data();
-    const uint16_t* cap = x.t.cap_orig.data();
-    auto least = [](int32_t a, int32_t b) { return a < b ? a : b; };  // by value, else the loop is not
-    auto most = [](int32_t a, int32_t b) { return a > b ? a : b; };
-    if (r.util_est)
-        for (size_t c = first; c < first + n; ++c) f(least(most(util[c], est[c]), cap[c]), c);
-    else
-        for (size_t c = first; c < first + n; ++c) f(least(most(util[c], 0), cap[c]), c);
-}
-
-/// The same of one CPU.
-int32_t util_of(const Ctx& x, const SlowRules& r, Cpu c) {
-    int32_t u = 0;
-    utils(x, r, c.v, 1, [&](int32_t util, size_t) { u = util; });
-    return u;
+/// cpu_util: the CPU's utilisation, at most its capacity. By value, without which a loop over it is not vectorised.
+int32_t util_of(const Ctx& x, const SlowRules& r, size_t c) {
+    const int32_t util = x.v.slow->util[c], est = r.util_est ? x.v.slow->util_est[c] : 0, cap = x.t.cap_orig[c];
+    const int32_t most = util > est ? util : est;
+    return most < cap ? most : cap;
 }
 
 /// cpu_util_without: the same without p.
 int64_t util_without(Ctx& x, const SlowRules& r, Cpu c) {
     const Wakeup& w = x.w;
     const SlowInputs& in = *x.v.slow;
-    if (c != w.task_cpu || is_new(w)) return util_of(x, r, c);
+    if (c != w.task_cpu || is_new(w)) return util_of(x, r, c.v);
     const int64_t util = std::max<int64_t>(in.util[c.v] - w.p_util, 0);
     int64_t est = r.util_est ? in.util_est[c.v] : 0;
     if (r.est_removed && w.kind == Kind::exec)
@@ -99,56 +108,42 @@ int64_t util_without(Ctx& x, const SlowRules& r, Cpu c) {
     return std::min<int64_t>(std::max(util, est), x.t.cap_orig[c.v]);
 }
 
-/// Capacity that the least used CPU of the group has left, without p.
-int64_t most_spare_of(Ctx& x, const SlowRules& r, const Members& g) {
-    auto cap = [&](size_t c) { return r.late_gs ? x.v.cap[c] : int32_t{x.t.cap_orig[c]}; };
-    const Cpu own = x.w.task_cpu;
-    if (!is_new(x.w) && g.group.test(own)) {  // its utilisation is not that of the column
-        int64_t most = 0;
-        g.each([&](Cpu c) { most = std::max(most, cap(c.v) - util_without(x, r, c)); });
-        return most;
-    }
-    int32_t most = 0;
-    g.runs([&](size_t first, size_t n) {
-        int32_t here = 0;
-        utils(x, r, first, n, [&](int32_t util, size_t c) { here = here > cap(c) - util ? here : cap(c) - util; });
-        most = std::max(most, here);
-    });
-    return most;
-}
-
 enum Type : uint8_t { has_spare, fully_busy, misfit, overloaded };
 
 /// Statistics of one group, without p.
-struct Stats {
+struct Stats : GroupSums {
     const CpuMask* group = nullptr;
     Type type = overloaded;
-    int weight = 0, idle = 0, nr = 0;
-    int64_t cap = 0, util = 0, load = 0, runnable = 0;
     int64_t max_cap = 0;  ///< where capacities differ
     uint64_t avg_load = std::numeric_limits<uint32_t>::max();
 };
+
+/// GT: the sums over the CPUs that count, and the capacity of all.
+GroupSums sums_of_types(const Ctx& x, const SlowRules& r, const Members& all, const Members& seen) {
+    return shared(x, all.group, kOfTypes | r.allowed_only * kAllowedOnly | r.util_est * kUtilEst, [&] {
+        GroupSums s;
+        s.weight = count_all(all.words, [&](unsigned i) { return all.group.w[i]; });
+        s.cap = capacity(all);
+        seen.runs([&](size_t first, size_t n) {
+            s.load += static_cast<int64_t>(sum(x.v.load, first, n));
+            s.runnable += static_cast<int64_t>(sum(x.v.slow->runnable, first, n));
+            s.nr += static_cast<int32_t>(sum(x.v.nr, first, n));
+            for (size_t c = first; c < first + n; ++c) s.util += util_of(x, r, c);
+        });
+        for_each_cpu(
+            all.words, [&](int i) { return seen.word(i) & x.v.idle.w[i]; },
+            [&](Cpu c) { return s.idle += x.v.nr[c.v] == 0, false; });
+        return s;
+    });
+}
 
 Stats statistics(Ctx& x, const SlowRules& r, const Members& g, int pct, bool asym) {
     const Wakeup& w = x.w;
     const SlowInputs& in = *x.v.slow;
     const Members seen{x, g.group, g.words, r.allowed_only};
-    Stats s;
-    s.group = &g.group;
-    s.weight = count_all(g.words, [&](unsigned i) { return g.group.w[i]; });
-    s.cap = static_cast<int64_t>(capacity(g));
     seen.touch(x);
-    seen.runs([&](size_t first, size_t n) {
-        s.load += static_cast<int64_t>(sum(x.v.load, first, n));
-        s.runnable += static_cast<int64_t>(sum(in.runnable, first, n));
-        s.nr += static_cast<int>(sum(x.v.nr, first, n));
-        int64_t util = 0;
-        utils(x, r, first, n, [&](int32_t u, size_t) { util += u; });
-        s.util += util;
-    });
-    for_each_cpu(
-        g.words, [&](int i) { return seen.word(i) & x.v.idle.w[i]; },
-        [&](Cpu c) { return s.idle += x.v.nr[c.v] == 0, false; });
+    Stats s{sums_of_types(x, r, g, seen)};
+    s.group = &g.group;
     bool fits = !asym;
     if (asym) {
         g.each([&](Cpu c) { s.max_cap = std::max<int64_t>(s.max_cap, x.v.cap[c.v]); });
@@ -158,7 +153,7 @@ Stats statistics(Ctx& x, const SlowRules& r, const Members& g, int pct, bool asy
     if (!is_new(w) && g.group.test(own) && (!r.allowed_only || w.allowed->test(own))) {
         s.load += std::max<int64_t>(x.v.load[own.v] - w.p_load, 0) - x.v.load[own.v];
         s.runnable += std::max<int64_t>(in.runnable[own.v] - w.p_runnable, 0) - in.runnable[own.v];
-        s.util += util_without(x, r, own) - util_of(x, r, own);
+        s.util += util_without(x, r, own) - util_of(x, r, own.v);
         if (w.kind == Kind::exec) {  // p runs there
             s.idle += x.v.nr[own.v] == 1 && !in.pending.test(own);
             s.idle -= x.v.nr[own.v] == 0 && x.v.idle.test(own);
@@ -211,10 +206,9 @@ const CpuMask* idlest_group_gl(Ctx& x, const Domain& d, int pct, Cpu c) {
     uint64_t here = 0, least = kMost;
     const CpuMask* idlest = nullptr;
     each_group(x, d, c, [&](const Members& g, bool local) {
-        uint64_t load = 0;
         g.touch(x);
-        g.runs([&](size_t first, size_t n) { load += sum(x.v.load, first, n); });
-        load = load * 1024 / capacity(g);
+        const GroupSums s = loads(x, g, false);
+        const uint64_t load = static_cast<uint64_t>(s.load) * 1024 / static_cast<uint64_t>(s.cap);
         if (local)
             here = load;
         else if (load < least)
@@ -225,7 +219,6 @@ const CpuMask* idlest_group_gl(Ctx& x, const Domain& d, int pct, Cpu c) {
 
 const CpuMask* idlest_group_gs(Ctx& x, const SlowRules& r, const Domain& d, int pct, Cpu c) {
     const Wakeup& w = x.w;
-    const SlowInputs& in = *x.v.slow;
     const uint64_t scale = static_cast<uint64_t>(100 + (pct - 100) / 2),
                    margin = static_cast<uint64_t>(1024 * (pct - 100) / 100);
     uint64_t least_runnable = kMost, least_avg = kMost;
@@ -233,16 +226,17 @@ const CpuMask* idlest_group_gs(Ctx& x, const SlowRules& r, const Domain& d, int 
     int64_t here_spare = 0, most_spare = 0;
     const CpuMask *idlest = nullptr, *sparest = nullptr;
     each_group(x, d, c, [&](const Members& g, bool local) {
-        uint64_t runnable = 0, avg = 0;
         g.touch(x);
-        g.runs([&](size_t first, size_t n) {
-            runnable += sum(x.v.load, first, n);
-            avg += sum(in.blocked_load, first, n);
-        });
-        const int64_t spare = most_spare_of(x, r, g);
-        const uint64_t cap = capacity(g);
-        runnable = runnable * 1024 / cap;
-        avg = avg * 1024 / cap;
+        const GroupSums s = loads(x, g, true);
+        const auto scaled = [&](int64_t load) {
+            return static_cast<uint64_t>(load) * 1024 / static_cast<uint64_t>(s.cap);
+        };
+        const uint64_t runnable = scaled(s.load), avg = scaled(s.blocked_load);
+        int64_t spare = 0;  // not asked for where p is new
+        if (!is_new(w))
+            g.each([&](Cpu i) {
+                spare = std::max(spare, (r.late_gs ? x.v.cap[i.v] : x.t.cap_orig[i.v]) - util_without(x, r, i));
+            });
         if (local) {
             here_runnable = runnable, here_avg = avg, here_spare = spare;
             return;
@@ -253,7 +247,7 @@ const CpuMask* idlest_group_gs(Ctx& x, const SlowRules& r, const Domain& d, int 
             least_avg = avg, idlest = &g.group;
         if (spare > most_spare) most_spare = spare, sparest = &g.group;
     });
-    if (w.kind != Kind::fork) {
+    if (!is_new(w)) {
         x.look(kUtil);
         const int64_t half = w.p_util / 2;
         if (here_spare > half && static_cast<int64_t>(scale) * here_spare > 100 * most_spare) return nullptr;

@@ -49,6 +49,7 @@ class Paged {
         return page ? page[i % kPage] : fresh_;
     }
     /// Of a row that has been written to.
+    [[gnu::always_inline]] T& written(size_t i) { return pages_[i / kPage][i % kPage]; }
     [[gnu::always_inline]] const T& written(size_t i) const { return pages_[i / kPage][i % kPage]; }
     /// It is looked at soon, `at` bytes from its beginning.
     [[gnu::always_inline]] void expect(size_t i, size_t at = 0) const {

@@ -49,7 +49,6 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
       asks_(asks),
       yields_(yields) {
     script_.from = from, script_.measured = measured, script_.to = to;
-    script_.interrupts = interrupts.between(from, horizon);
     script_.of.assign(table.tasks.size(), kNone);
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
@@ -310,6 +309,7 @@ void ScriptBuilder::find_queues() {
 }
 
 Script ScriptBuilder::finish() {
+    script_.interrupts = interrupts_.between(script_.from, horizon_);
     join_timers();
     find_queues();
     find_stalls(script_);

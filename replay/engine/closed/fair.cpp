@@ -64,13 +64,12 @@ void FairQueues::learn_pick(Rq c, TaskId id) {
         Task& t = tasks_[id.v];
         if (const int64_t ahead = t.v - average(q); ahead > 0) t.v -= ahead, t.deadline -= ahead;
         for (TaskId other : q.queue)
-            if (Task& o = tasks_.written(other.v); o.deadline < t.deadline && eligible(q, o))
-                o.deadline = t.deadline + 1;
+            if (Task& o = tasks_[other.v]; o.deadline < t.deadline && eligible(q, o)) o.deadline = t.deadline + 1;
     }
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
     if (first == id) return;
-    const int64_t ahead = tasks_[id.v].v - tasks_.written(first.v).v + 1;
+    const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v + 1;
     if (!shift(id, -ahead)) shift(first, ahead);
 }
 
@@ -92,7 +91,7 @@ TaskId FairQueues::leftmost(const Queue& q, TaskId but) const {
     int64_t least = 0;
     for (TaskId t : q.queue) {
         if (t == but) continue;
-        if (const int64_t v = tasks_.written(t.v).v; best == kNobody || v < least) best = t, least = v;
+        if (const int64_t v = tasks_[t.v].v; best == kNobody || v < least) best = t, least = v;
     }
     return best;
 }
@@ -286,7 +285,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
 void FairQueues::charge(Rq c, Ns now) {
     Queue& q = cpus_[c.v];
     if (!q.running) return;
-    Task& t = tasks_.written(q.curr.v);
+    Task& t = tasks_[q.curr.v];
     const Ns ran = now - t.exec_start;
     if (ran <= 0) return;
     t.exec_start = now;
@@ -346,14 +345,14 @@ int FairQueues::against(const Task& curr, const Task& t) const {
 /// EEVDF: the eligible task of the earliest deadline; `keep`: what runs keeps the CPU while its slice is protected.
 TaskId FairQueues::earliest(Queue& q, bool keep) {
     if (q.running) {
-        const Task& t = tasks_.written(q.curr.v);
+        const Task& t = tasks_[q.curr.v];
         if (keep && t.protect == t.deadline && eligible(q, t)) return q.curr;
     }
     TaskId best = kNobody;
     for (const TaskList* some : {&q.queue, &q.late})
         for (TaskId id : *some) {
             const Task& t = tasks_[id.v];
-            if (best != kNobody && t.deadline >= tasks_.written(best.v).deadline) continue;
+            if (best != kNobody && t.deadline >= tasks_[best.v].deadline) continue;
             if (eligible(q, t)) best = id;
         }
     return best != kNobody ? best : leftmost(q, kNobody);
@@ -366,7 +365,7 @@ TaskId FairQueues::pick(Rq c) {
     if (set_.kind == FairSettings::Kind::eevdf) {
         for (;;) {
             const TaskId best = earliest(q, true);
-            if (!tasks_.written(best.v).delayed) return best;
+            if (!tasks_[best.v].delayed) return best;
             let_go(best);
         }
     }

@@ -55,6 +55,7 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
         const std::optional<TaskId> curr = at.curr(cpu);
         cpus_[c].curr = curr.value_or(TaskId(static_cast<uint32_t>(c)));
         cpus_[c].known = true;
+        tasks_[c].asleep = tasks_[c].is_first = false;
         cpus_[c].since = cpus_[c].came = from;
         if (curr) cpus_[c].prio = at.prio_hint(*curr);
     }

@@ -117,33 +117,35 @@ def _nearest_ranks(
     blocks: list[npt.NDArray[Any]], times: npt.NDArray[np.intp], percentiles: tuple[float, ...]
 ) -> npt.NDArray[Any]:
     """Percentiles (nearest rank) of samples made of `blocks` of sorted values, each so many `times`: (sample,
-    percentile). By bisection, without making the samples."""
-    values = np.sort(np.concatenate(blocks))
+    percentile). By bisection over the whole numbers, without making the samples."""
     sizes = times @ np.array([len(b) for b in blocks])
     ranks = np.ceil(np.multiply.outer(sizes, np.array(percentiles))).astype(int)
-    low, high = np.zeros_like(ranks), np.full_like(ranks, len(values) - 1)
+    low = np.full_like(ranks, min(block[0] for block in blocks))
+    high = np.full_like(ranks, max(block[-1] for block in blocks))
     while (low < high).any():
         middle = (low + high) // 2
         at_most = sum(
-            times[:, k, np.newaxis] * np.searchsorted(block, values[middle], "right") for k, block in enumerate(blocks)
+            times[:, k, np.newaxis] * np.searchsorted(block, middle, "right") for k, block in enumerate(blocks)
         )
         enough = at_most >= ranks
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    found: npt.NDArray[Any] = values[low]
+    found: npt.NDArray[Any] = low
     return found
 
 
 def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
     """Half the width of the block-bootstrap interval of the recorded percentiles, ns, by percentile."""
-    found = con.execute(
+    con.execute(
         """
-        SELECT latency_ns, ntile($1) OVER (ORDER BY ts_ns, decision_id) AS block FROM decision
+        CREATE OR REPLACE TEMP TABLE waited AS
+        SELECT latency_ns, ntile($1) OVER (ORDER BY ts_ns, decision_id)::UTINYINT AS block FROM decision
         WHERE waited_for_cpu(kind, class, prio, censored, latency_ns)
         """,
         [_BLOCKS],
-    ).fetchnumpy()
-    values = np.asarray(found["latency_ns"])
-    blocks = [np.sort(values[found["block"] == b]) for b in range(1, _BLOCKS + 1)]
+    ).fetchall()
+    of_block = "SELECT latency_ns FROM waited WHERE block = ?"
+    blocks = [np.sort(np.asarray(con.execute(of_block, [b]).fetchnumpy()["latency_ns"])) for b in range(1, _BLOCKS + 1)]
+    con.execute("DROP TABLE waited").fetchall()
     blocks = [b for b in blocks if len(b)]
     if not blocks:
         return {}

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-import rewake.replay._engine as _engine
 from rewake.forms import ENUMS, Recording, sparingly
+from rewake.replay.handlers import Handlers
 from rewake.replay.ranks import Ranks
-from rewake.replay.segments import CHUNK, SEGMENT, Thinned
+from rewake.replay.segments import CHUNK, SEGMENT, Growing, Thinned
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Array]
@@ -32,48 +32,48 @@ _PLACED = [ENUMS["decision_class"].index(name) for name in ("moved", "stayed")]
 PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
 
 
+_FAR = """
+SELECT
+    d.decision_id,
+    d.ts_ns,
+    d.kind,
+    d.waker_cpu = d.chosen_cpu AS same_cpu,
+    coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
+    coalesce(d.irq_ctx = 0, true) AS in_task,
+    d.chosen_idle,
+    CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
+    CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
+        + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
+    d.class NOT IN ({placed}) AS bypassed,
+    d.wakeup_ns AS queue_ns,
+    d.latency_ns - d.wakeup_ns AS run_ns,
+    d.chosen_cpu,
+    d.waker_cpu,
+    s.prev_task < {cpus} AS from_idle,
+    s.prev_state < 2 AS preempted,
+    d.chosen_cpu = d.prev_cpu AS stayed,
+    d.ran_cpu = d.chosen_cpu AS here,
+    coalesce(lead(d.ts_ns + d.wakeup_ns) OVER queue < d.ts_ns + d.latency_ns, false) AS joined,
+    d.task,
+    s.ts_ns AS ran_ns
+FROM decision d
+JOIN cpu w ON w.cpu = d.waker_cpu
+JOIN cpu c ON c.cpu = d.chosen_cpu
+JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
+WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
+WINDOW queue AS (PARTITION BY d.chosen_cpu ORDER BY d.ts_ns + d.wakeup_ns, d.decision_id)
+"""
+
+_SLEPT = """
+SELECT
+    far.*,
+    stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu,
+    coalesce(greatest(o.ts_ns - far.ts_ns, 0), 0) AS to_leave
+FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
+    ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
+"""
+
 _COSTS = """
-WITH far AS (
-    SELECT
-        d.decision_id,
-        d.ts_ns,
-        d.kind,
-        d.waker_cpu = d.chosen_cpu AS same_cpu,
-        coalesce(w.llc = c.llc, d.waker_cpu = d.chosen_cpu) AS same_llc,
-        coalesce(d.irq_ctx = 0, true) AS in_task,
-        d.chosen_idle,
-        CASE WHEN d.chosen_idle AND d.idle_state IS NOT NULL THEN least(d.idle_state, 2) + 1 ELSE 0 END AS state,
-        CASE WHEN c.capacity < 768 THEN 4 ELSE 0 END
-            + CASE WHEN d.chosen_cpu <> d.prev_cpu THEN 8 ELSE 0 END AS target,
-        d.class NOT IN ({placed}) AS bypassed,
-        d.wakeup_ns AS queue_ns,
-        d.latency_ns - d.wakeup_ns AS run_ns,
-        d.chosen_cpu,
-        d.waker_cpu,
-        s.prev_task < {cpus} AS from_idle,
-        s.prev_state < 2 AS preempted,
-        d.chosen_cpu = d.prev_cpu AS stayed,
-        d.ran_cpu = d.chosen_cpu AS here,
-        coalesce(lead(d.ts_ns + d.wakeup_ns) OVER queue < d.ts_ns + d.latency_ns, false) AS joined,
-        d.task,
-        s.ts_ns AS ran_ns
-    FROM decision d
-    JOIN cpu w ON w.cpu = d.waker_cpu
-    JOIN cpu c ON c.cpu = d.chosen_cpu
-    JOIN switch s ON s.next_task = d.task AND s.ts_ns = d.ts_ns + d.latency_ns AND s.cpu = d.ran_cpu
-    WHERE d.kind < 2 AND NOT d.censored AND d.wakeup_ns >= 0 AND d.latency_ns >= d.wakeup_ns AND d.prio >= 100
-    WINDOW queue AS (PARTITION BY d.chosen_cpu ORDER BY d.ts_ns + d.wakeup_ns, d.decision_id)
-),
-
-slept AS (
-    SELECT
-        far.*,
-        stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu,
-        coalesce(greatest(o.ts_ns - far.ts_ns, 0), 0) AS to_leave
-    FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
-        ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
-)
-
 SELECT
     decision_id,
     ts_ns,
@@ -91,7 +91,7 @@ SELECT
     (chosen_idle OR (from_idle AND here)) AND kind = 0 AND on_cpu AS is_on_cpu,
     NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AND here AS is_preempt,
     kind = 1 AS is_fork
-FROM slept ORDER BY ts_ns, queue_ns, run_ns
+FROM slept WHERE ts_ns >= ? AND ts_ns < ? ORDER BY ts_ns, queue_ns, run_ns
 """
 """`late`: another wakee was queued before it ran, or it was taken elsewhere: until it ran is no cost then. For one that
 had not quite left its CPU, the state says whether it was woken before its switch-out (`leave_ns` before it, part of the
@@ -156,33 +156,6 @@ FEWEST_RACES = 20
 
 FEWEST_SEARCHES = 20
 """Wakeups of which the median is taken."""
-
-LONG_HANDLER = 20_000
-"""No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
-
-_INTERRUPTS = """
-WITH marks AS (
-    SELECT
-        cpu, kind, entry, ts_ns AS from_ns,
-        lead(ts_ns) OVER later AS to_ns,
-        lead(kind) OVER later AS next_kind,
-        lead(entry) OVER later AS next_entry
-    FROM irq WINDOW later AS (PARTITION BY cpu ORDER BY id)
-)
-
-SELECT cpu, from_ns, to_ns
-FROM marks, (SELECT coalesce(bool_or(kind = {timer}), false) AS told FROM irq)
-WHERE entry AND NOT next_entry AND next_kind = kind
-    AND to_ns - from_ns >= CASE WHEN kind = {device} AND told THEN 0 ELSE {long} END
-    AND NOT EXISTS (
-        SELECT 1 FROM loss WHERE loss.cpu = marks.cpu AND loss.ts_ns BETWEEN marks.from_ns AND marks.to_ns
-    )
-ORDER BY from_ns, to_ns, cpu
-"""
-"""Handlers of devices, and others that last: time of their CPUs that no placement changes. The rest (ticks, reschedule
-interrupts) is a consequence of what runs where, and stays in the work of the interrupted tasks. Without irq_vectors
-events (arm64 has none) timers and reschedule interrupts look like devices: then only what lasts counts."""
-
 
 _PULLS = """
 WITH ends AS (
@@ -249,24 +222,15 @@ def _n_cpus(recording: Recording) -> int:
     return len(recording.read("cpu", ("cpu",))["cpu"])
 
 
-def interrupts(recording: Recording) -> _engine.Interrupts:
-    """Handlers that have their CPU whatever runs there."""
-    con = recording.connect(("irq", "loss"))
-    try:
-        device, timer = (ENUMS["irq_kind"].index(kind) for kind in ("device", "local_timer"))
-        rows = con.execute(_INTERRUPTS.format(device=device, timer=timer, long=LONG_HANDLER)).fetchnumpy()
-    finally:
-        con.close()
-    return _engine.Interrupts({k: np.ma.getdata(v) for k, v in rows.items()}, _n_cpus(recording))
-
-
-def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: _engine.Interrupts) -> None:
+def _without_handlers(columns: dict[str, npt.NDArray[Any]], handlers: Handlers) -> None:
     """Takes the handlers that the chosen CPU ran meanwhile off the costs: they are simulated by themselves."""
+    if not len(columns["ts_ns"]):
+        return
     cpu, began = columns["chosen_cpu"].astype(np.uint16), columns["ts_ns"].astype(np.int64)
     queued = began + columns["queue_ns"]
     ran = queued + columns["run_ns"]
     there = columns["waker_cpu"] != columns["chosen_cpu"]  # else it is the waker who queues, itself in a handler maybe
-    within = handlers.within
+    within = handlers.during(int(began.min()), int(ran.max())).within
     columns["queue_ns"] = columns["queue_ns"] - there * within({"cpu": cpu, "from_ns": began, "to_ns": queued})
     columns["run_ns"] = columns["run_ns"] - within({"cpu": cpu, "from_ns": queued, "to_ns": ran})
 
@@ -337,8 +301,8 @@ class Costs(NamedTuple):
 
     samples: dict[str, npt.NDArray[Any]]
     """Recorded costs, `odd` where that was asked of their time."""
-    luck: dict[str, npt.NDArray[np.float32]]
-    """By decision, the ranks of its costs among their like."""
+    luck: Growing
+    """By decision, `luck` and `luck_preempt`: the ranks of its costs among their like."""
     search_ns: Sequence[float] = (0.0, 0.0)
     """What an idle search takes per CPU that it examines, from an interrupt and from a task (inferred); not in the
     samples."""
@@ -389,16 +353,33 @@ def _groups(columns: Columns) -> Array:
 class _Wakeups:
     """Rows of _COSTS, by time, a chunk at a time; `number` counts them. A single chunk is asked for once."""
 
-    def __init__(self, recording: Recording, handlers: _engine.Interrupts) -> None:
+    def __init__(self, recording: Recording, handlers: Handlers) -> None:
         self._handlers = handlers
         self._con = recording.connect(("decision", "switch", "cpu"))
-        placed = ", ".join(map(str, _PLACED))
-        asked = _COSTS.format(cpus=_n_cpus(recording), limit=PREEMPT_LIMIT, on_cpu=ON_CPU, placed=placed)
-        sparingly(lambda: self._con.execute(f"CREATE OR REPLACE TEMP TABLE wakeup_costs AS {asked}").fetchall())
-        row = self._con.execute("SELECT count(*) FROM wakeup_costs").fetchone()
-        assert row is not None
-        self.n: int = row[0]
+        values = {"cpus": _n_cpus(recording), "on_cpu": ON_CPU, "placed": ", ".join(map(str, _PLACED))}
+        sparingly(lambda: self._ask(values))
+        self.n = self._rows("wakeup_costs")
         self._only = self._chunk(0) if self.n <= CHUNK else None
+
+    def _rows(self, table: str) -> int:
+        return int(self._con.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
+
+    def _ask(self, values: Mapping[str, Any]) -> None:
+        """Step by step, and sorted a stretch of time after the other: each holds little, and what it made may spill."""
+        self._con.execute(f"CREATE OR REPLACE TEMP TABLE far AS {_FAR.format(**values)}").fetchall()
+        self._con.execute(f"CREATE OR REPLACE TEMP TABLE slept AS {_SLEPT.format(**values)}").fetchall()
+        self._con.execute("DROP TABLE far").fetchall()
+        begin, end = self._con.execute(
+            "SELECT coalesce(min(ts_ns), 0), coalesce(max(ts_ns) + 1, 0) FROM slept"
+        ).fetchall()[0]
+        asked = _COSTS.format(limit=PREEMPT_LIMIT)
+        pieces = self._rows("slept") // CHUNK + 1
+        into = "CREATE OR REPLACE TEMP TABLE wakeup_costs AS"
+        for k in range(pieces):
+            edges = [begin + (end - begin) * i // pieces for i in (k, k + 1)]
+            self._con.execute(f"{into} {asked}", edges).fetchall()
+            into = "INSERT INTO wakeup_costs"
+        self._con.execute("DROP TABLE slept").fetchall()
 
     def close(self) -> None:
         self._con.execute("DROP TABLE wakeup_costs").fetchall()
@@ -419,7 +400,7 @@ class _Wakeups:
 
 def costs(
     recording: Recording,
-    handlers: _engine.Interrupts,
+    handlers: Handlers,
     is_odd: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]],
     searched: npt.NDArray[np.int16] | None = None,
 ) -> Costs:
@@ -443,10 +424,18 @@ def costs(
         for columns in without_searches():
             samples.add(columns, is_odd(columns["ts_ns"]))
         ranks = samples.ranks()
+        luck = Growing()
         n = recording.rows("decision")
-        luck = {name: np.full(n, -1, np.float32) for name in ("luck", "luck_preempt")}
+        for first in range(0, n, CHUNK):
+            none = np.full(min(CHUNK, n - first), -1, np.float32)
+            luck.append({"luck": none, "luck_preempt": none})
         for columns in without_searches():
-            _add_luck(luck, columns, ranks, recording.first_decision)
+            number = columns["decision_id"] - recording.first_decision
+            if len(number):
+                first, last = int(number.min()), int(number.max()) + 1
+                here = {name: values.copy() for name, values in luck.read(first, last).items()}
+                _add_luck(here, columns, ranks, recording.first_decision + first)
+                luck.write(first, here)
     return Costs(samples.columns(), luck, per_cpu, None if searches is None else searches.scanned)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Iterator
 from itertools import pairwise
 from types import TracebackType
@@ -23,19 +24,19 @@ CHUNK = 1 << 17
 
 class Growing:
     """Columns of one length that arrive in pieces; of more than SEGMENT rows they lie in files without a name, until
-    the context ends."""
+    the context ends or nobody has them any more."""
 
     def __init__(self) -> None:
         self._files: dict[str, tempfile.SpooledTemporaryFile[bytes]] = {}
         self._types: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._rows = 0
+        self.close = weakref.finalize(self, _close, self._files)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for file in self._files.values():
-            file.close()
+        self.close()
 
     def __len__(self) -> int:
         return self._rows
@@ -49,6 +50,14 @@ class Growing:
                 self._files[name] = file
             self._files[name].write(np.ascontiguousarray(values).data)
         self._rows += len(next(iter(columns.values())))
+
+    def write(self, first: int, columns: dict[str, Array]) -> None:
+        """In place of as many rows from that one on."""
+        for name, values in columns.items():
+            file = self._files[name]
+            file.seek(first * self._width(name))
+            file.write(np.ascontiguousarray(values).data)
+            file.seek(0, 2)
 
     def _width(self, name: str) -> int:
         dtype, shape = self._types[name]
@@ -68,6 +77,11 @@ class Growing:
     def chunks(self, *names: str) -> Iterator[dict[str, Array]]:
         for first in range(0, self._rows, CHUNK):
             yield self.read(first, min(first + CHUNK, self._rows), *names)
+
+
+def _close(files: dict[str, tempfile.SpooledTemporaryFile[bytes]]) -> None:
+    for file in files.values():
+        file.close()
 
 
 class Thinned:

@@ -16,6 +16,7 @@ from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
 from rewake.replay import costs
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
+from rewake.replay.handlers import Handlers
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.hotplug import Away
 from rewake.replay.loop import DECISION_COLUMNS, Loop
@@ -54,6 +55,17 @@ _MORE: dict[str, tuple[str, ...] | None] = {
     "irq": ("id", "ts_ns", "cpu", "entry", "kind"),
 }
 """Tables that the simulation reads beside those of the model."""
+
+_LONGEST_WAIT = """
+WITH counted AS (
+    SELECT latency_ns, count(*) AS times FROM decision
+    WHERE kind = 0 AND prio >= 100 AND latency_ns IS NOT NULL GROUP BY latency_ns
+), added AS (
+    SELECT latency_ns, sum(times) OVER (ORDER BY latency_ns) AS upto, sum(times) OVER () AS n FROM counted
+)
+SELECT min(latency_ns) FROM added WHERE upto >= ceil(0.99 * n::BIGINT)
+"""
+"""quantile_disc(0.99), which holds all values at once; these mostly repeat."""
 
 FEWEST_PULLS = 20
 """Of a class, before it has a rate of its own."""
@@ -188,9 +200,9 @@ class Simulator:
             raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
         self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
-        self.interrupts = costs.interrupts(recording)
+        self.handlers = Handlers(recording)
         searched = None if unseen is None else unseen.searched
-        self.costs = costs.costs(recording, self.interrupts, lambda ts: odd(ts, self.span[0]), searched)
+        self.costs = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
         _engine.give_back()
         self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
@@ -255,7 +267,7 @@ class Simulator:
         try:
             return _engine.ClosedLoop(
                 self.loop.recorded, specs, self.settings.seed, self.options, [dict(a.settings) for a in arms], given,
-                self._costs_for(windows), self.interrupts, self.loop.running, threads,
+                self._costs_for(windows), self.handlers.during(0, 0), self.loop.running, threads,
             )  # fmt: skip
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -265,7 +277,7 @@ class Simulator:
         for k in range(self.recording.n_parts):
             decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
             n = len(decisions["event_id"])
-            decisions |= {name: values[first : first + n] for name, values in self.costs.luck.items()}
+            decisions |= self.costs.luck.read(first, first + n)
             if self.costs.scanned is not None:
                 decisions["scanned"] = self.costs.scanned[first : first + n]
             if self.settings.sync != "auto":
@@ -318,8 +330,15 @@ class Simulator:
         engine.begin_with(self.leads, self.phases, self.last_seen)
         engine.change_masks(self.mask_changes)
         parts = self._parts(hints)
+        reached = self.span[0]
         for k in range(self.recording.n_parts):
-            engine.run(*next(parts))  # and gone before the next one is read
+            part = next(parts)
+            first = min((w.start for w in chosen if w.horizon >= reached), default=reached)
+            reached = max([reached, *(int(ts.max()) for ts in _times(part[0]) if len(ts))])
+            last = k + 1 == self.recording.n_parts
+            engine.interrupted_by(self.handlers.during(first, 2**62 if last else reached + 1))
+            engine.run(*part)
+            del part  # before the next one is read
             _engine.give_back()
             yield from map(self._numbered, _taken(engine))
             if progress is not None:
@@ -371,9 +390,7 @@ class Simulator:
         """For which one in a hundred woken fair tasks waited in the recording, ns; longer ones have no part in p99."""
         con = self.recording.connect(("decision",))
         try:
-            found = con.execute(
-                "SELECT quantile_disc(latency_ns, 0.99) FROM decision WHERE kind = 0 AND prio >= 100"
-            ).fetchone()
+            found = con.execute(_LONGEST_WAIT).fetchone()
         finally:
             con.close()
         return 0 if found is None or found[0] is None else int(found[0])
@@ -382,6 +399,11 @@ class Simulator:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording."""
         found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
         return crossed(found, self.span[0])
+
+
+def _times(events: Mapping[str, Mapping[str, Any]]) -> Iterator[npt.NDArray[np.int64]]:
+    for table in events.values():
+        yield table["ts_ns"]
 
 
 def _taken(engine: _engine.ClosedLoop) -> Iterator[dict[str, Any]]:

@@ -208,6 +208,7 @@ class PyClosedLoop {
         nb::gil_scoped_release release;
         loop_.run(b, d);
     }
+    void interrupted_by(const Interrupts& interrupts) { loop_.interrupted_by(interrupts); }
     void finish() {
         nb::gil_scoped_release release;
         loop_.finish();
@@ -372,6 +373,8 @@ void bind_closed_loop(nanobind::module_& m) {
              "from, until, script until (ns), index into costs; costs: columns path, relation, in_task, target, "
              "queue_ns, run_ns, leave_ns (engine/closed/costs.hpp).")
         .def("run", &PyClosedLoop::run, nb::arg("batch"), nb::arg("decisions"))
+        .def("interrupted_by", &PyClosedLoop::interrupted_by, nb::arg("interrupts"),
+             "Before run(): the handlers of all windows that are open then and of the part, and no others.")
         .def("finish", &PyClosedLoop::finish)
         .def("take", &PyClosedLoop::take_results, nb::arg("most") = std::numeric_limits<size_t>::max(),
              nb::sig("def take(self, most: int = ...) -> list[dict]"),

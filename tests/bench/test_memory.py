@@ -18,4 +18,4 @@ def test_simulate_holds_little_more_of_a_recording_four_times_as_long(tmp_path: 
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     row = growth.simulating(tmp_path, 2_000_000, 16, env)
     # The ceiling of the bench is row.must; the allocators' share differs beside other work.
-    assert row.ratio < 2, f"{row.a_seconds:.0f} MB, {row.b_seconds:.0f} MB"
+    assert row.ratio <= 1.2, f"{row.a_seconds:.0f} MB, {row.b_seconds:.0f} MB"

@@ -15,21 +15,24 @@ namespace {
 constexpr size_t kPage = Paged<int>::kPage;
 
 template <class T>
-std::map<uint32_t, T> rows(const Paged<T>& of) {
+using InPages = Paged<T, 0>;
+
+template <class T, size_t kWhole>
+std::map<uint32_t, T> rows(const Paged<T, kWhole>& of) {
     std::map<uint32_t, T> out;
     of.each([&](uint32_t i, const T& row) { out[i] = row; });
     return out;
 }
 
 TEST(Paged, ReadingMakesNoRows) {
-    const Paged<int> none(100, 7);
+    const InPages<int> none(100, 7);
     EXPECT_EQ(none[0], 7);
     EXPECT_EQ(none[99], 7);
     EXPECT_TRUE(rows(none).empty());
 }
 
 TEST(Paged, WritingMakesThoseOfThePage) {
-    Paged<int> some(kPage + 2, 7);
+    InPages<int> some(kPage + 2, 7);
     some[kPage] = 1;
     EXPECT_FALSE(some.has_page(0));
     EXPECT_TRUE(some.has_page(1));
@@ -37,9 +40,9 @@ TEST(Paged, WritingMakesThoseOfThePage) {
 }
 
 TEST(Paged, ACopyIsItsOwn) {
-    Paged<std::vector<int>> a(2 * kPage);
+    InPages<std::vector<int>> a(2 * kPage);
     a[3].push_back(1);
-    Paged<std::vector<int>> b = a, c;
+    InPages<std::vector<int>> b = a, c;
     b[3].push_back(2), b[kPage].push_back(3);
     EXPECT_EQ(a[3].size(), 1u);
     EXPECT_FALSE(a.has_page(1));
@@ -48,7 +51,7 @@ TEST(Paged, ACopyIsItsOwn) {
 }
 
 TEST(Paged, DroppedRowsAreFresh) {
-    Paged<int> a(kPage, 7);
+    InPages<int> a(kPage, 7);
     a[1] = 2;
     a.drop(0), a.drop(0), a.drop(5);
     EXPECT_FALSE(a.has_page(0));
@@ -57,12 +60,29 @@ TEST(Paged, DroppedRowsAreFresh) {
     EXPECT_EQ(rows(a).at(1), 7);
 }
 
-TEST(Paged, RowsStayWhereTheyAreWhenThereAreMore) {
-    Paged<int> a(1);
-    const int* row = &(a[0] = 5);
+TEST(Paged, FewRowsAreAllThere) {
+    Paged<int, 40> a(3, 7);
+    a[1] = 5;
+    a.resize(40);
+    EXPECT_EQ(rows(a).size(), 40u);
+    Paged<int, 40> b = a;
+    b[33] = 6;
+    a.drop(0);
+    EXPECT_EQ(a[1], 7);
+    EXPECT_EQ(a[33], 7);
+    EXPECT_EQ(b[1], 5);
+}
+
+TEST(Paged, WhenTheyBecomeManyOnlyThoseOfBeforeAre) {
+    Paged<int, 40> a(40, 7);
+    a[1] = 5;
     a.resize(100 * kPage);
-    EXPECT_EQ(row, &a[0]);
-    EXPECT_EQ(a[99 * kPage], 0);
+    EXPECT_TRUE(a.has_page(0) && a.has_page(1));
+    EXPECT_FALSE(a.has_page(2));
+    EXPECT_EQ(a[1], 5);
+    EXPECT_EQ(std::as_const(a)[99 * kPage], 7);
+    a = Paged<int, 40>(2 * kPage, 8);
+    EXPECT_EQ(a[1], 8);
 }
 
 std::vector<size_t> gone_before(closed::Gone& gone, int64_t event, std::vector<size_t> kept = {}) {

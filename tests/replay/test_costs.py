@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from rewake.forms import ENUMS
-from rewake.replay.costs import FEWEST_RACES, FEWEST_SEARCHES, LONG_HANDLER, _search_ns, _Searches, interrupts, races
+from rewake.replay import handlers
+from rewake.replay.costs import FEWEST_RACES, FEWEST_SEARCHES, _search_ns, _Searches, races
+from rewake.replay.handlers import LONG_HANDLER, Handlers
 from rewake.replay.segments import Thinned
 
 KIND = ENUMS["irq_kind"].index
@@ -52,7 +54,24 @@ class Interrupted:
 )
 def test_devices_and_what_lasts(recording: Interrupted, handled: int) -> None:
     spans = {"cpu": np.zeros(1, np.uint16), "from_ns": np.zeros(1, np.int64), "to_ns": np.full(1, 10**9)}
-    assert np.asarray(interrupts(recording).within(spans)).tolist() == [handled]  # type: ignore[arg-type]
+    assert np.asarray(Handlers(recording).during(0, 10**9).within(spans)).tolist() == [handled]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 1000])
+def test_of_a_stretch_of_time_all_handlers_are_there(at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also such as began long before, however few are looked at at a time."""
+    monkeypatch.setattr(handlers, "CHUNK", 2 * at_a_time)
+    monkeypatch.setattr(handlers, "_MARKED", at_a_time)
+    told = [(0, DEVICE, 100 * k, 100 * k + 30) for k in range(1, 20)] + [(1, DEVICE, 350, 1_450), (1, TIMER, 5, 6)]
+    all_of_them = Handlers(Interrupted(*told))  # type: ignore[arg-type]
+    for first, end, cpu, handled in (
+        (0, 10**6, 0, 570),
+        (520, 1_215, 0, 10 + 6 * 30 + 15),
+        (1_400, 1_500, 1, 50),
+        (0, 0, 1, 0),
+    ):
+        spans = {"cpu": np.full(1, cpu, np.uint16), "from_ns": np.full(1, first), "to_ns": np.full(1, end)}
+        assert np.asarray(all_of_them.during(first, end).within(spans)).tolist() == [handled]
 
 
 def searches(per_cpu: int, n: int = 600) -> dict[str, np.ndarray[Any, Any]]:

@@ -33,6 +33,17 @@ def test_columns_come_back_from_disk_as_they_went(in_memory: int, monkeypatch: p
         np.testing.assert_array_equal(np.concatenate([chunk["one"] for chunk in chunks]), one)
 
 
+@pytest.mark.parametrize("in_memory", [4, 100])
+def test_rows_are_written_over(in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "SEGMENT", in_memory)
+    with Growing() as kept:
+        kept.append({"one": np.zeros(10, np.uint16), "two": np.zeros(10)})
+        kept.write(3, {"one": np.array([5, 6], np.uint16)})
+        kept.append({"one": np.array([7], np.uint16), "two": np.ones(1)})
+        assert kept.read(2, 11)["one"].tolist() == [0, 5, 6, 0, 0, 0, 0, 0, 7]
+        assert kept.read(9, 11, "two")["two"].tolist() == [0, 1]
+
+
 def test_the_class_with_most_rows_thins_out_and_rare_ones_stay() -> None:
     kept = Thinned(1, 10)
     for first in range(0, 40, 8):

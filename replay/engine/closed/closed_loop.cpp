@@ -21,7 +21,6 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       arms_(std::move(arms)),
       plan_(std::move(windows)),
       costs_(std::move(costs)),
-      interrupts_(std::move(interrupts)),
       irq_(topo, recorded.hz),
       machine_(topo, tasks),
       fair_(static_cast<size_t>(topo.n_cpus), tasks, fair, machine_),
@@ -51,8 +50,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
         if (w.costs >= costs_.size() || w.from > w.measured || w.measured >= w.to || w.to > w.horizon)
             throw std::invalid_argument("a window ends before it begins, or has no costs");
     const size_t n_tasks = tasks.tasks.size();
-    if (interrupts_.n_cpus() > static_cast<size_t>(topo.n_cpus))
-        throw std::invalid_argument("interrupts of other CPUs");
+    interrupted_by(std::move(interrupts));
     for (Arm& arm : arms_) {
         const std::vector<uint32_t>& meets = arm.options.meets;
         if (!meets.empty() && (meets.size() != n_tasks ||
@@ -65,6 +63,12 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
     machine_.set_exit_latency(recorded.exit_latency);
     machine_.set_tick(1'000'000'000 / recorded.hz, recorded.tick_at);
     machine_.set_clock_offset(recorded.clock_offset);
+}
+
+void ClosedLoop::interrupted_by(Interrupts interrupts) {
+    if (interrupts.n_cpus() > static_cast<size_t>(topo_.n_cpus))
+        throw std::invalid_argument("interrupts of other CPUs");
+    interrupts_ = std::move(interrupts);
 }
 
 void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {

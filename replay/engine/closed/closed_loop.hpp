@@ -56,6 +56,8 @@ class ClosedLoop {
                Running running, unsigned threads);
     /// Takes the next part of the recording.
     void run(const Batch& b, const DecisionColumns& d);
+    /// From now on these are known, of all others none: those of the windows that are open and of the next part.
+    void interrupted_by(Interrupts interrupts);
     /// The recording is over.
     void finish();
     /// Results so far, the first `most` of them, in order of the windows and then of the arms; forgets these.

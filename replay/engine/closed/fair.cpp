@@ -91,7 +91,7 @@ TaskId FairQueues::leftmost(const Queue& q, TaskId but) const {
     int64_t least = 0;
     for (TaskId t : q.queue) {
         if (t == but) continue;
-        if (const int64_t v = tasks_.written(t.v).v; best == kNobody || v < least) best = t, least = v;
+        if (const int64_t v = tasks_[t.v].v; best == kNobody || v < least) best = t, least = v;
     }
     return best;
 }

@@ -202,8 +202,8 @@ class FairQueues {
     bool shift(TaskId t, int64_t by);
     template <class F>
     void each(const Queue& q, F f) const {
-        for (TaskId t : q.queue) f(tasks_.written(t.v));
-        for (TaskId t : q.late) f(tasks_.written(t.v));
+        for (TaskId t : q.queue) f(tasks_[t.v]);
+        for (TaskId t : q.late) f(tasks_[t.v]);
     }
 
     FairSettings set_;

@@ -49,13 +49,13 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
       asks_(asks),
       yields_(yields) {
     script_.from = from, script_.measured = measured, script_.to = to;
-    script_.interrupts = interrupts.between(from, horizon);
     script_.of.assign(table.tasks.size(), kNone);
     for (size_t c = 0; c < cpus_.size(); ++c) {
         const Cpu cpu(static_cast<uint16_t>(c));
         const std::optional<TaskId> curr = at.curr(cpu);
         cpus_[c].curr = curr.value_or(TaskId(static_cast<uint32_t>(c)));
         cpus_[c].known = true;
+        tasks_[c].asleep = tasks_[c].is_first = false;
         cpus_[c].since = cpus_[c].came = from;
         if (curr) cpus_[c].prio = at.prio_hint(*curr);
     }
@@ -310,6 +310,7 @@ void ScriptBuilder::find_queues() {
 }
 
 Script ScriptBuilder::finish() {
+    script_.interrupts = interrupts_.between(script_.from, horizon_);
     join_timers();
     find_queues();
     find_stalls(script_);

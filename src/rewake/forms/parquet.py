@@ -70,17 +70,20 @@ SPARING = 64 << 20
 
 
 def sparingly(ask: Callable[[], T]) -> T:
-    """What `ask` finds, with no more than SPARING bytes for the queries that it makes; with as many as there are where
-    they cannot spill enough."""
+    """What `ask` finds, with no more than SPARING bytes for the queries that it makes; where they cannot spill enough,
+    with twice, four times as many, and at last with all that there are."""
     import duckdb
 
     settings = connect()
     if "memory_limit" in _confined:
         return ask()
     try:
-        settings.execute(f"SET memory_limit = '{SPARING}B'")
-        return ask()
-    except duckdb.OutOfMemoryException:
+        for times in (1, 2, 4):
+            settings.execute(f"SET memory_limit = '{times * SPARING}B'")
+            try:
+                return ask()
+            except duckdb.OutOfMemoryException:
+                continue
         settings.execute("RESET memory_limit")
         return ask()
     finally:

@@ -339,7 +339,8 @@ class Simulator:
             engine.interrupted_by(self.handlers.during(first, 2**62 if last else reached + 1))
             engine.run(*part)
             del part  # before the next one is read
-            _engine.give_back()
+            if not last:
+                _engine.give_back()
             yield from map(self._numbered, _taken(engine))
             if progress is not None:
                 progress(k + 1, self.recording.n_parts)

@@ -13,10 +13,11 @@ SIMULATE = Path(__file__).parents[2] / "docs/simulate"
 make = generator.load(SIMULATE)
 
 
-def check(kind: str, missed: list[str], ks: float) -> dict[str, Any]:
+def check(kind: str, missed: list[str], ks: float, waits: tuple[int, int] = (20, 1_000)) -> dict[str, Any]:
     names = ("p50_ns", "p90_ns", "p99_ns", "wait_p90_ns", "moves_per_s")
     figures: dict[str, Any] = dict.fromkeys(names, 2000.0) | {f"recorded_{n}": 1000.0 for n in names}
-    return {"kind": kind, "missed": missed, "holds": not missed, "figures": figures | {"ks": ks, "wait_ks": None}}
+    figures |= {"ks": ks, "wait_ks": 2 * ks if min(waits) else None, "wait_n": waits[0], "recorded_wait_n": waits[1]}
+    return {"kind": kind, "missed": missed, "holds": not missed, "figures": figures}
 
 
 def test_checks_are_counted_and_misses_marked() -> None:
@@ -25,12 +26,24 @@ def test_checks_are_counted_and_misses_marked() -> None:
         "checks": [check("pinned", [], 0.01), check("null", ["ks"], 0.2), check("factual", ["p99"], 0.1)],
     }
     lines = make.checks({"one": answer, "two": answer})
-    assert lines[0].startswith("V3 holds on 2 of 2 recordings and beats the null model (KS) on 2; V4 holds on 0 of 2.")
+    assert lines[0].startswith(
+        "V3 holds on 2 of 2 recordings and beats the null model (KS) on 2, by queue waits alone on 2 of the 2 with at "
+        "least 20 of them, recorded and simulated; V4 holds on 0 of 2."
+    )
     assert (
         lines[4]
-        == "| `one` | V3 pinned | 2.0 / 1.0 | 2.0 / 1.0 | 2.0 / 1.0 | 0.010 | 2.0 / 1.0 | - | 2,000 / 1,000 | - |"
+        == "| `one` | V3 pinned | 2.0 / 1.0 | 2.0 / 1.0 | 2.0 / 1.0 | 0.010 | 2.0 / 1.0 | 0.020 | 2,000 / 1,000 | - |"
     )
     assert "| 2.0 / 1.0 ! | 0.100 |" in lines[6] and lines[6].endswith("| 25 % |")
+
+
+def test_a_handful_of_queue_waits_is_counted_and_not_compared() -> None:
+    few = {"policies": [], "checks": [check("pinned", [], 0.4, (19, 1_000)), check("null", [], 0.2)]}
+    none = {"policies": [], "checks": [check("pinned", [], 0.4, (0, 5)), check("null", [], 0.2, (0, 5))]}
+    lines = make.checks({"few": few, "none": none})
+    assert "by queue waits alone on 0 of the 0 with" in lines[0]
+    assert "| 0.800 (19 / 1,000) |" in lines[4] and "| 0.400 |" in lines[5]
+    assert "| 2.0 / 1.0 | - |" in lines[6]
 
 
 def test_the_page_is_what_the_prose_says() -> None:

@@ -87,7 +87,6 @@ class LedgerBlock {
         verdicts_.push_back(v);
         return static_cast<uint32_t>(verdicts_.size() - 1);
     }
-    const Verdict& verdict(uint32_t number) const { return verdicts_[number]; }
     /// Policy `k` has no answer.
     void skip(size_t slot, size_t k) { at(slot, k).verdict = kNone; }
     void keep(size_t slot, size_t k, uint32_t verdict, const Decision& d, bool collides, uint32_t inputs_assumed) {

@@ -360,7 +360,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     } else {
         Wakeup w;
         // Each policy has its own state of the two tasks; they do not stay in the cache.
-        for (const size_t k : asking_)
+        const bool several = asking_.size() > 1;
+        for (size_t k = 0; several && k < instances_.size(); ++k)
             instances_[k].memory->fetch(p), instances_[k].memory->fetch(TaskId(d.waker_task[row]));
         w.id = first_row_ + static_cast<int64_t>(row);
         w.kind = kind;
@@ -368,8 +369,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.curr = TaskId(d.waker_task[row]);
         w.waker = Cpu(d.waker_cpu[row]);
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
-        if (instances_.size() > 1) w.common = topo_.common(w.waker, w.prev);
-        if (instances_.size() > 1 && !budget_) w.sums = &sums_;  // the budget asks about other machines, too
+        w.common = topo_.common(w.waker, w.prev);
+        if (several && !budget_) w.sums = &sums_;  // the budget asks about other machines, too
         machine_.advance(ts, w.prev, w.waker);
         if (d.scan_prev) {
             machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);

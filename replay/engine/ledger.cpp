@@ -25,8 +25,10 @@ void LedgerBlock::write(size_t k, size_t from, size_t n, LedgerColumns& out, siz
     for (size_t i = 0; i < n; ++i, answer += step) {
         const Answer& x = *answer;
         undecided[i] = x.verdict == kNone;
-        if (x.verdict == kNone) {
-            lo_null[i] = hi_null[i] = true;
+        if (x.verdict == kNone) {  // NULL, and the same bytes in every run
+            cpu[i] = scanned[i] = outcome[i] = 0;
+            branch[i] = 0, assumed[i] = 0, known[i] = false;
+            lo[i] = hi[i] = 0, lo_null[i] = hi_null[i] = true;
             continue;
         }
         const Verdict& v = verdicts[x.verdict];

@@ -28,7 +28,9 @@ class Remembered {
     /// By TaskId, as of now.
     Paged<PolicyState::Task> tasks() const;
     /// A page of tasks (model/paged.hpp).
-    void forget(size_t page) { there_[page] = false; }
+    void forget(size_t page) {
+        if (page < there_.size()) there_[page] = false;  // else nobody of it was ever touched
+    }
 
   private:
     void touch(TaskId t);

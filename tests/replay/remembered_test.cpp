@@ -36,6 +36,14 @@ TEST(Remembered, FlipsGoOnFromWhatTasksBeganWith) {
     EXPECT_EQ(r.tasks()[2].last_wakee, TaskId(5));
 }
 
+TEST(Remembered, ForgetsTasksThatNobodyTouched) {
+    Remembered r(200, {.flips = 10}, kHz, true);
+    r.begin(0, {});
+    r.forget(6);
+    const Paged<PolicyState::Task> tasks = r.tasks();
+    EXPECT_EQ(tasks[199].flips, 10u);
+}
+
 TEST(Remembered, RecentIsWhereTheSearchMovedATaskFrom) {
     for (const bool recent : {true, false}) {
         Remembered r(8, {}, kHz, recent);

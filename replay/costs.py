@@ -101,8 +101,7 @@ queue time: the waker prepares the wakeup meanwhile), plus one where the CPU run
 _RACES = """
 WITH pairs AS (
     SELECT
-        ts_ns, waker_cpu, chosen_idle,
-        class = {moved} OR (class = {stayed} AND waker_cpu = chosen_cpu) AS looked,
+        ts_ns, waker_cpu, class, chosen_idle,
         lag(ts_ns) OVER earlier AS first_ns,
         lag(wakeup_ns) OVER earlier AS queue_ns,
         lag(waker_cpu) OVER earlier AS first_waker,
@@ -114,7 +113,7 @@ WITH pairs AS (
 races AS (
     SELECT ts_ns - first_ns AS after, first_ns + queue_ns - ts_ns AS before, waker_cpu <> first_waker AS other
     FROM pairs
-    WHERE looked AND NOT chosen_idle AND first_idle AND ts_ns - first_ns <= queue_ns
+    WHERE class = {moved} AND NOT chosen_idle AND first_idle AND ts_ns - first_ns <= queue_ns
 )
 
 SELECT
@@ -125,11 +124,9 @@ SELECT
     quantile_cont(before, 0.95) FILTER (WHERE after >= before)
 FROM races
 """
-"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is, or an interrupt of that
-CPU wakes one that stays. (Who is woken by another CPU and stays may have found no CPU idle: that happens at any time
-before the first is queued, the others as a rule within 2.5 us.) Either the second waker looked before the first had
-told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1, showed neither that it had been
-told nor a task (seen where one waker sends both)."""
+"""A task is sent to a CPU that was idle, and before it is on the run queue there, another is. Either the second waker
+looked before the first had told (of wakers on two CPUs), or while the CPU took in what it was told and, until 6.1,
+showed neither that it had been told nor a task (seen where one waker sends both)."""
 
 _WAITS = """
 WITH queued AS (
@@ -443,8 +440,7 @@ def races(recording: Recording) -> tuple[int, dict[str, int]]:
     """How many decisions collided; and how long a decision is unknown to other CPUs: twice their mean distance."""
     con = recording.connect(("decision",))
     try:
-        moved, stayed = _PLACED
-        row = con.execute(_RACES.format(moved=moved, stayed=stayed)).fetchone()
+        row = con.execute(_RACES.format(moved=ENUMS["decision_class"].index("moved"))).fetchone()
     finally:
         con.close()
     assert row is not None

@@ -64,7 +64,9 @@ def peers(found: Measured, all_: Iterable[Measured]) -> list[Measured]:
 
 
 def finer(found: Measured, all_: Iterable[Measured]) -> list[Measured]:
-    """Recordings without probes of the same job whose CPUs have clocks that differ by less."""
+    """Of a recording without probes such recordings of the same job whose CPUs have clocks that differ by less."""
+    if found.probed:
+        return []
     mine = Job.of(found)
     jobs = ((m, Job.of(m)) for m in all_ if not m.probed and m.header)
     return [m for m, job in jobs if 0 < job.clocks < mine.clocks and job._replace(clocks=mine.clocks) == mine]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which interrupts have their CPU whatever runs there; what a search for an idle CPU takes; which decisions collide."""
+"""Which interrupts have their CPU whatever runs there; what a search for an idle CPU takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from rewake.forms import ENUMS
 from rewake.replay import handlers
-from rewake.replay.costs import FEWEST_RACES, FEWEST_SEARCHES, _search_ns, _Searches, races
+from rewake.replay.costs import FEWEST_SEARCHES, _search_ns, _Searches
 from rewake.replay.handlers import LONG_HANDLER, Handlers
 from rewake.replay.segments import Thinned
 
@@ -114,48 +114,3 @@ def test_costs_are_without_their_searches() -> None:
     assert set(scanned[~known].tolist()) == {2}, "as many as the others on average"
     taken = w["queue"] - columns["queue_ns"]
     np.testing.assert_array_equal(taken, np.floor(from_task * scanned).astype(np.int64))
-
-
-class Decided:
-    """`n` pairs of wakeups: the first is sent to CPU 3, which is idle, by CPU 0, and is queued there 5 us later; the
-    second is so much later, as `cls`, by `waker`."""
-
-    def __init__(self, cls: str, waker: int, after: int, *, n: int = FEWEST_RACES) -> None:
-        moved, second = (ENUMS["decision_class"].index(name) for name in ("moved", cls))
-        self.rows = [
-            (k * 2 + second_one, 0, 120, k * 100_000 + second_one * after, waker * second_one,
-             second if second_one else moved, 3, not second_one, 5_000)
-            for k in range(n) for second_one in (0, 1)
-        ]  # fmt: skip
-
-    def connect(self, _: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-        con = duckdb.connect()
-        con.execute(
-            "CREATE TABLE decision (decision_id BIGINT, kind UTINYINT, prio SMALLINT, ts_ns BIGINT,"
-            " waker_cpu USMALLINT, class UTINYINT, chosen_cpu USMALLINT, chosen_idle BOOLEAN, wakeup_ns BIGINT)"
-        )
-        con.executemany("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self.rows)
-        return con
-
-
-@pytest.mark.parametrize(
-    ("recording", "number", "unseen", "hole"),
-    [
-        (Decided("moved", 1, 1_000), FEWEST_RACES, 2_000, 0),
-        (
-            Decided("moved", 0, 4_000),
-            FEWEST_RACES,
-            0,
-            1_000,
-        ),  # by the same waker: while the CPU takes in what it was told
-        (Decided("stayed", 3, 1_000), FEWEST_RACES, 2_000, 0),  # that CPU's own interrupt
-        (Decided("stayed", 1, 1_000), 0, 0, 0),  # it may have found nobody idle
-        (Decided("bypass_on_rq", 3, 1_000), 0, 0, 0),  # asked nobody
-        (Decided("moved", 1, 6_000), 0, 0, 0),  # the first is there, and seen
-        (Decided("moved", 1, 1_000, n=FEWEST_RACES - 1), FEWEST_RACES - 1, 0, 0),
-    ],
-)
-def test_decisions_collide_where_the_second_does_not_know_of_the_first(
-    recording: Decided, number: int, unseen: int, hole: int
-) -> None:
-    assert races(recording) == (number, {"unseen_ns": unseen, "hole_ns": hole})  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
     overlook(-1);
     if (d.undecided) return {prev};
-    if ((d.cpu != prev || waker == prev) && counted())
+    if (d.cpu != prev && counted())
         out_.collided += std::ranges::any_of(fresh_, [&](const Fresh& f) { return f.to_idle && f.chosen == d.cpu; });
     if (d.looked & kLoad) {
         machine_.asked_load(p, prev);

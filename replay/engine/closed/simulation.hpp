@@ -146,7 +146,7 @@ struct WindowResult {
     Ns cpu_time = 0;  ///< of fair tasks
     int64_t work = 0;  ///< script work done, ns x capacity
     int64_t events = 0;
-    int64_t collided = 0;  ///< sent to a CPU, or kept on its waker's, that had been idle and expected another
+    int64_t collided = 0;  ///< sent to a CPU to which another was on its way, that had been idle
     int64_t ends = 0, ended = 0;  ///< tasks that ended in the counted part as recorded, and of these here
     Ns makespan = 0;  ///< from the beginning of the counted part until the last of these did
     Ns throttled = 0;  ///< time that groups had somebody to run on a CPU and were throttled there, summed over both

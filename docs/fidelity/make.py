@@ -232,8 +232,8 @@ def named(found: Measured, others: list[Measured]) -> list[str]:
 
 
 def held(found: Measured, others: list[Measured], finer: Sequence[Measured] = ()) -> list[str]:
-    """Whether the share holds its target and, if not, what the probes, or finer clocks, prove."""
-    holds = peers.holds(found, others, finer)
+    """Whether the share holds its target and, if not, what the probes prove and finer clocks suggest."""
+    holds = peers.holds(found, others)
     failed = peers.failed(found, others)
     word = f"{NO}: {', '.join(failed)}" if holds is False and failed else verdict(holds)
     if not failed:
@@ -274,7 +274,7 @@ def summary(recordings: list[Measured]) -> Tables:
 def from_events(found: Measured, recordings: list[Measured]) -> bool | str | None:
     """Whether the share of the probed skill holds; None: there is nothing to compare."""
     others = peers.peers(found, recordings)
-    return peers.holds(found, others, peers.finer(found, recordings)) if others else None
+    return peers.holds(found, others) if others else None
 
 
 def refusals(recordings: Iterable[Measured]) -> Tables:

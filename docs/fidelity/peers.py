@@ -156,23 +156,23 @@ def excuse(found: Measured, others: Sequence[Measured]) -> Proof | None:
 
 
 def ordered(found: Measured, others: Sequence[Measured], with_finer: Sequence[Measured]) -> float | None:
-    """Skill together of the recordings of finer(), where it proves that a share is too low for want of the order of
-    events: theirs holds. None: it does not."""
+    """Skill together of the recordings of finer(), where theirs holds and the share does not: likely it wants the order
+    of events. No proof, for repeats scatter. None: that is not so."""
     if failed(found, others) != ["share"] or differences(found, others) or not with_finer:
         return None
     best, mine = skill(others, AUTO), skill(with_finer, AUTO)
     return mine if best is not None and mine is not None and mine >= targets.OF_PROBED * best else None
 
 
-def holds(found: Measured, others: Sequence[Measured], with_finer: Sequence[Measured] = ()) -> bool | str | None:
+def holds(found: Measured, others: Sequence[Measured]) -> bool | str | None:
     """Whether a recording without its probes has its share of the probed skill, INPUT, or TOO_SHORT; None: there is no
-    skill to compare. `with_finer`: as of finer()."""
+    skill to compare."""
     wanting = failed(found, others)
     if wanting is None:
         return None
     best = skill(others, AUTO)
     assert best is not None  # else there is nothing to compare
-    if excuse(found, others) or ordered(found, others, with_finer) is not None:
+    if excuse(found, others):
         return targets.INPUT
     if wanting in ([], ["share"]) and not targets.tells(found.blind, targets.OF_PROBED * best):
         return targets.TOO_SHORT

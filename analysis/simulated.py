@@ -176,7 +176,7 @@ def _check(row: dict[str, Any], half: Mapping[float, float]) -> Check:
         if row["ks"] is None or row["ks"] > PINNED_KS:
             missed.append("ks")
     elif row["recorded_moves_per_s"]:
-        seconds = row["recorded_n"] / row["recorded_cycles_per_s"]
+        seconds = row["recorded_n"] / row["recorded_cycles_per_s"] / row["replicas"]
         spread = 2 * (row["recorded_moves_per_s"] / seconds) ** 0.5  # of a count of that size
         allowed["moves"] = max(MOVES_WITHIN * row["recorded_moves_per_s"], spread)
         if abs(row["moves_per_s"] - row["recorded_moves_per_s"]) > allowed["moves"]:

@@ -21,6 +21,9 @@ sys.path[:0] = [str(HERE.parent)]
 from _pages import NOTHING, SIMULATED, Missing, Refused, head, latency_or_rate, main, rewake, table  # noqa: E402
 
 AT_ONCE = 2
+REPLICAS = 5
+"""Simulations with a policy in charge, each with its own seed: a single one scatters by a tenth."""
+PAIRS = HERE.parent / "fidelity/pairs.toml"
 
 
 def traces(folders: list[Path]) -> dict[str, Path]:
@@ -34,7 +37,7 @@ def traces(folders: list[Path]) -> dict[str, Path]:
 def simulated(trace: Path) -> dict[str, Any] | str:
     """What simulate prints of a recording, or why it does not."""
     try:
-        return dict(rewake("simulate", trace, "--policy", "auto", *SIMULATED))
+        return dict(rewake("simulate", trace, "--policy", "auto", "--replicas", str(REPLICAS), *SIMULATED))
     except Refused as refused:
         return str(refused).splitlines()[-1].partition("error: ")[2] or str(refused)
 
@@ -47,6 +50,11 @@ def enough_waits(check: dict[str, Any]) -> bool:
     """There are so many that their distributions can be compared."""
     f = check["figures"]
     return min(f["wait_n"] or 0, f["recorded_wait_n"] or 0) >= FEWEST_WAITS
+
+
+def factual_check(answer: dict[str, Any]) -> dict[str, Any] | None:
+    """The check of the run with the recorded kernel's column in charge."""
+    return next((c for c in answer["checks"] if c["kind"] == "factual"), None)
 
 
 def check_row(name: str, check: dict[str, Any], diverged: float | None) -> list[str]:
@@ -83,7 +91,7 @@ def checks(found: dict[str, dict[str, Any]]) -> list[str]:
         better += pinned["figures"]["ks"] < null["figures"]["ks"]
         if enough_waits(pinned) and enough_waits(null):
             waits.append(pinned["figures"]["wait_ks"] < null["figures"]["wait_ks"])
-    factuals = sum(any(c["kind"] == "factual" for c in a["checks"]) for a in found.values())
+    factuals = sum(factual_check(a) is not None for a in found.values())
     columns = ["recording", "arm", "p50", "p90", "p99", "KS", "queue wait p90", "KS", "moves/s", "windows diverged"]
     line = (
         f"V3 holds on {held['pinned']} of {len(found)} recordings and beats the null model (KS) on {better}, "
@@ -93,17 +101,46 @@ def checks(found: dict[str, dict[str, Any]]) -> list[str]:
     return [line, "", *table(columns, rows)]
 
 
+def stands_for(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether V4 would hold for the recording of `one` if the model had said what was recorded of `other`."""
+    names = {"p50": "recorded_p50_ns", "p99": "recorded_p99_ns", "moves": "recorded_moves_per_s"}
+    for short, allowed in one["allowed"].items():
+        truth, said = one["figures"][names[short]], other["figures"][names[short]]
+        if said is None or abs(said - truth) > allowed:
+            return False
+    return True
+
+
+def repeats(found: dict[str, dict[str, Any]], groups: list[tuple[str, ...]]) -> list[str]:
+    """How often a repeat of a recording is within V4's bounds of it, beside how often the model is."""
+    rows = []
+    for names in groups:
+        there = {n: check for n in names if n in found and (check := factual_check(found[n])) is not None}
+        if len(there) < 2:
+            continue
+        ordered = [stands_for(a, b) for x, a in there.items() for y, b in there.items() if x != y]
+        held = [n for n, check in there.items() if check["holds"]]
+        first, *rest = there
+        rows.append(
+            [f"`{first}` and {len(rest)} more", f"{sum(ordered)} of {len(ordered)}", f"{len(held)} of {len(there)}"]
+        )
+    return table(["recordings of one job", "one repeat for another", "the model for the recording"], rows)
+
+
 def make(folders: list[Path]) -> str:
     prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
     found = traces(folders)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = dict(zip(found, pool.map(simulated, found.values()), strict=True))
     good = {name: a for name, a in answers.items() if not isinstance(a, str)}
+    wanted = tomllib.loads(PAIRS.read_text(encoding="utf-8"))["pair"]
+    groups = list(dict.fromkeys(tuple(pair[side]) for pair in wanted for side in ("a", "b")))
     lines = head("simulate", prose["title"], prose["intro"])
     lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]
     refused = [[f"`{name}`", a] for name, a in answers.items() if isinstance(a, str)]
     if refused:
         lines += ["Refused:", "", *table(["recording", "why"], refused)]
+    lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), "", *repeats(good, groups)]
     lines += [f"## {prose['misses']['title']}", "", prose["misses"]["text"].strip(), ""]
     return "\n".join(lines).rstrip() + "\n"
 

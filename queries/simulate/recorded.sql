@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: Do the arms that should reproduce the recording reproduce it?
--- Definition: Simulated wakeups of the pinned, null and factual arms (first replica) beside the recorded wakeups of the
---   same counted intervals. Recorded: wakeups of fair tasks that had to wait for a CPU (waited_for_cpu), not
+-- Definition: Simulated wakeups of the pinned, null and factual arms, of all their replicas together, beside the recorded
+--   wakeups of the same counted intervals, once for each replica. Recorded: wakeups of fair tasks that had to wait for a CPU (waited_for_cpu), not
 --   censored. Queue wait: sched_wakeup to switch-in where the chosen CPU was not idle. ks: largest distance between the
 --   two distribution functions. Percentiles are nearest rank, NULL below 10/(1-q) samples. Moves: by wakeups.
 -- Units: ns; per second.
@@ -9,8 +9,9 @@
 -- Columns:
 --   policy: arm
 --   kind: pinned, null or factual
+--   replicas: simulations that these are the wakeups of
 --   n: simulated wakeups
---   recorded_n: recorded wakeups
+--   recorded_n: recorded wakeups, once for each replica
 --   p50_ns: simulated median latency
 --   recorded_p50_ns: recorded
 --   p90_ns: simulated 90th percentile
@@ -32,12 +33,18 @@
 --   cycles_per_s: simulated wake cycles
 --   recorded_cycles_per_s: recorded
 WITH judged AS (
-    SELECT arm, policy, kind FROM arm WHERE kind IN ('pinned', 'null', 'factual') AND replica = 0
+    SELECT
+        arm,
+        min(arm) OVER (PARTITION BY policy, kind) AS subject,
+        policy,
+        kind
+    FROM arm
+    WHERE kind IN ('pinned', 'null', 'factual')
 ),
 
 span AS (
     SELECT
-        w.arm,
+        judged.subject AS arm,
         w.from_ns,
         w.to_ns
     FROM sim_window AS w JOIN judged ON judged.arm = w.arm
@@ -81,7 +88,7 @@ truth AS (
 
 model AS (
     SELECT
-        woken.arm,
+        judged.subject AS arm,
         latency_ns,
         CASE WHEN NOT idle_target THEN wait_ns END AS wait_ns
     FROM woken JOIN judged ON judged.arm = woken.arm
@@ -152,12 +159,12 @@ ranked AS (
 
 rates AS (
     SELECT
-        arm,
+        judged.subject AS arm,
         sum(wake_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS moves,
         sum(wakeups) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS cycles,
         sum(to_ns - from_ns) / 1e9 AS seconds
-    FROM sim_window
-    GROUP BY arm
+    FROM sim_window JOIN judged ON judged.arm = sim_window.arm
+    GROUP BY judged.subject
 ),
 
 recorded_moves AS (
@@ -167,6 +174,7 @@ recorded_moves AS (
 SELECT
     judged.policy,
     judged.kind,
+    judged.replicas,
     nullif(l.sim_n, 0) AS n,
     nullif(l.rec_n, 0) AS recorded_n,
     CASE WHEN enough(l.sim_n, 0.5) THEN l.sim_p50 END AS p50_ns,
@@ -189,7 +197,7 @@ SELECT
     recorded_moves.moves / nullif(rates.seconds, 0) AS recorded_moves_per_s,
     rates.cycles AS cycles_per_s,
     nullif(l.rec_n, 0) / nullif(rates.seconds, 0) AS recorded_cycles_per_s
-FROM judged
+FROM (SELECT subject AS arm, policy, kind, count(*) AS replicas FROM judged GROUP BY ALL) AS judged
 LEFT JOIN ranked AS l ON l.arm = judged.arm AND l.measure = 'latency'
 LEFT JOIN ranked AS w ON w.arm = judged.arm AND w.measure = 'wait'
 LEFT JOIN rates ON rates.arm = judged.arm

@@ -46,8 +46,24 @@ def test_a_handful_of_queue_waits_is_counted_and_not_compared() -> None:
     assert "| 2.0 / 1.0 | - |" in lines[6]
 
 
+def test_repeats_stand_for_each_other_within_the_bounds_of_the_first() -> None:
+    def answer(p50: float, moves: float, missed: list[str]) -> dict[str, Any]:
+        found = check("factual", missed, 0.1)
+        found["figures"] |= {"recorded_p50_ns": p50, "recorded_moves_per_s": moves}
+        return {"checks": [found | {"allowed": {"p50": 0.2 * p50, "p99": 200.0, "moves": 0.1 * moves}}]}
+
+    found = {
+        "a": answer(1000.0, 100.0, []),
+        "a2": answer(1220.0, 109.5, ["p50"]),
+        "a3": answer(1100.0, 150.0, ["moves"]),
+    }
+    # a2 is 22 % above a, and a 18 % below a2; a3 has the moves of neither
+    lines = make.repeats(found, [("a", "a2", "a3", "gone"), ("alone",), ("gone", "a")])
+    assert lines[2:] == ["| `a` and 2 more | 1 of 6 | 1 of 3 |", ""]
+
+
 def test_the_page_is_what_the_prose_says() -> None:
     prose = tomllib.loads((SIMULATE / "page.toml").read_text(encoding="utf-8"))
     page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
-    for part in (prose["intro"], prose["checks"]["text"], prose["misses"]["text"]):
+    for part in (prose["intro"], *(prose[name]["text"] for name in ("checks", "repeats", "misses"))):
         assert part.strip() in page

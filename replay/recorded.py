@@ -211,12 +211,19 @@ def recorded_machine(
     machine.throttles_tasks = kernel >= (6, 18)
     machine.forks_weigh_full = (0, 0) < kernel < (6, 10)
     machine.estimates_ignore_waits = (0, 0) < kernel < (6, 8)
+    machine.preempts_lazily = preempts_lazily(source.manifest, kernel)
     if not (source.manifest.get("features") or {}).get("TTWU_QUEUE", True):
         machine.wake_lists = _NO_LISTS
     elif (0, 0) < kernel < (6, 0):
         machine.wake_lists = _LISTS_TO_OTHER_LLCS
     machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
     return machine, len(masks)
+
+
+def preempts_lazily(manifest: Mapping[str, Any], kernel: tuple[int, int]) -> bool:
+    """Whether preempt=lazy is in force: by the snapshot, else what kernels come with that have no weaker one (7.0)."""
+    mode = (manifest.get("sysctl") or {}).get("debug.sched.preempt")
+    return kernel >= (7, 0) if mode is None else "(lazy)" in mode
 
 
 def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, int, int, int]], dict[int, int]]:

@@ -322,6 +322,10 @@ void bind_model(nb::module_& m) {
             [](Recorded& r, bool on) { r.tasks.estimates_ignore_waits = on; },
             "util_est falls whether or not the task got the time that it wanted (until 6.7).")
         .def_prop_rw(
+            "preempts_lazily", [](const Recorded& r) { return r.tasks.preempts_lazily; },
+            [](Recorded& r, bool on) { r.tasks.preempts_lazily = on; },
+            "Wakeups of the fair class preempt lazily (preempt=lazy).")
+        .def_prop_rw(
             "wake_lists", [](const Recorded& r) { return static_cast<int>(r.tasks.wake_lists); },
             [](Recorded& r, int which) { r.tasks.wake_lists = static_cast<WakeLists>(std::clamp(which, 0, 2)); },
             "Wakeups that the target's CPU queues itself: 0 none, 1 those into another LLC, 2 and those to an idle "

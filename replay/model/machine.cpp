@@ -441,8 +441,10 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     const Ns ts = switch_at_ = s.ts[i];
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
     CpuState& cpu = cpus_[c.v];
-    // A switch to a task that just woke on an idle CPU skips the clock update: it runs since its wakeup (rq_clock_skip_update).
-    now_ = is_idle_task(prev) && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
+    // A wakeup that preempts who runs, the idle task or another, updates the clock, and the switch skips that
+    // (rq_clock_skip_update): the wakee runs since its wakeup, and the other one only until then.
+    const bool preempted = is_idle_task(prev) || (still_runnable(s.prev_state[i]) && !table_.preempts_lazily);
+    now_ = preempted && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
     cpu.woken = TaskId(kNoTask);
     if (!unlisted_.empty()) list_due();
     if (!pulled_.empty()) put_pulled(c), put_pulled({});

@@ -54,6 +54,9 @@ struct TaskTable {
     /// Throttling takes the tasks themselves off their queue (6.18), not only their group: util_est lets go of them.
     bool throttles_tasks = false;
     WakeLists wake_lists = WakeLists::idle_too;
+    /// Who is preempted by a wakeup of the fair class goes on until the next tick or the way out of the kernel
+    /// (TIF_NEED_RESCHED_LAZY, 6.13 and later with preempt=lazy).
+    bool preempts_lazily = false;
     /// util_est falls whether or not the task got the time that it wanted (until 6.7).
     bool estimates_ignore_waits = false;
     /// What a new task's utilisation is (post_init_entity_util_avg) goes by its weight with the 10 bits more that 64-bit

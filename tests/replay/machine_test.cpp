@@ -262,6 +262,25 @@ TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
     EXPECT_EQ(all(134 * kMs).util_est[1], 0);
 }
 
+TEST_F(Loads, AWakeupThatPreemptsEndsTheOthersTimeUnlessItPreemptsLazily) {
+    for (const bool lazily : {false, true}) {
+        build({1024, 1024});
+        table_.preempts_lazily = lazily;
+        runs(0, 0, 0, 5);
+        Ns at = 0;
+        for (int i = 0; i < 5000; ++i, at += 100'000) {  // woken at 0 us, on the CPU from 15 to 35
+            machine_->on_wakeup(TaskId(4), 120, Cpu(0), at);
+            runs(at + 15'000, 0, 5, 4, PrevState::R);
+            runs(at + 35'000, 0, 4, 5);
+        }
+        EXPECT_NEAR(util(4, 0).util, 1024 * (lazily ? 0.20 : 0.35), 4);
+        machine_->on_wakeup(TaskId(4), 120, Cpu(0), at);
+        runs(at + 50'000, 0, 5, 4, PrevState::R);  // longer after it than a switch that it causes
+        runs(at + 60'000, 0, 4, 5);
+        EXPECT_NEAR(util(5, 0).util, 1024 * (lazily ? 0.80 : 0.65), 4);
+    }
+}
+
 TEST_F(Loads, WaitingKeepsTheEstimateOnlyFrom68) {
     for (const bool keeps : {false, true}) {
         build({1024, 1024});

@@ -15,6 +15,7 @@ from rewake import importing
 from rewake.forms import ENUMS, INPUTS, Recording
 from rewake.replay import _engine
 from rewake.replay.loop import Loop
+from rewake.replay.recorded import preempts_lazily
 from rewake.replay.spec import PolicySpec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
@@ -197,3 +198,13 @@ def recent_after(*, stays_idle: bool) -> int:
 def test_how_a_wakee_starts_tells_whether_its_recent_cpu_was_set() -> None:
     assert recent_after(stays_idle=False) == 2
     assert recent_after(stays_idle=True) == 1
+
+
+def test_preemption_is_lazy_where_the_snapshot_says_so_else_from_the_kernels_that_know_no_other() -> None:
+    def lazily(mode: str | None, kernel: tuple[int, int]) -> bool:
+        sysctl = {} if mode is None else {"debug.sched.preempt": mode}
+        return preempts_lazily({"sysctl": sysctl}, kernel)
+
+    assert lazily("full (lazy)", (6, 18)) and not lazily("(full) lazy", (7, 2))
+    assert not lazily("none (voluntary) full", (6, 12))
+    assert lazily(None, (7, 0)) and not lazily(None, (6, 18)) and not lazily(None, (0, 0))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
@@ -20,6 +21,10 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell: what tests stop by SIGINT would inherit that, and never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+hypothesis.settings.register_profile("no clock", deadline=None)  # other work on the machine is no fault
+hypothesis.settings.load_profile("no clock")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

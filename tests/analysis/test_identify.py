@@ -77,7 +77,7 @@ def test_what_is_ruled_out_no_longer_widens_the_others() -> None:
     assert with_wild[1] == pytest.approx(without[1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 100), min_size=8, max_size=8), min_size=1, max_size=6))
 def test_the_interval_holds_what_was_seen_and_repeats(rows: list[list[int]]) -> None:
     rows.sort(key=sum, reverse=True)

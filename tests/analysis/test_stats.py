@@ -61,7 +61,7 @@ def test_a_missing_extra_is_named() -> None:
         stats.extra("nowhere_at_all", "history", "a history")
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.floats(-2, 2), min_size=2, max_size=12))
 def test_turning_all_signs_turns_the_answer(values: list[float]) -> None:
     there, back = stats.paired(values), stats.paired([-v for v in values])

@@ -50,7 +50,7 @@ def shells() -> list[list[str]]:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20))
 def test_quoting(text: str) -> None:
     for shell in shells():

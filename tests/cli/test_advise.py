@@ -176,7 +176,7 @@ def test_of_a_hundred_seeds_at_most_five_recommend_nothing_real(what: str, objec
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=15)
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 @given(st.lists(st.tuples(NAMES, st.sampled_from(HINT_PAIRS[1])), min_size=1, max_size=4), NAMES)
 def test_a_rules_file_reads_back_whatever_the_names(
     tmp_path_factory: pytest.TempPathFactory, made: list[tuple[str, str]], other: str

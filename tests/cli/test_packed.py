@@ -159,7 +159,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         pass
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_all_that_lies_before_damage_is_kept(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """A cut: a prefix, and told. A flipped bit: told, or refused, or nothing but a header's field changed."""

@@ -88,7 +88,7 @@ def writing(draw: st.DrawFn) -> dict[str, Any]:
     return {"version": version, "compression": compression, "machine": machine, "fmts": fmts}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(records(), writing(), st.sampled_from([2, 3, 17, 1_000_000]))
 def test_rows_come_back(rows: list[Record], how: dict[str, Any], batch: int) -> None:
     written: list[tracedat.Row] = []
@@ -105,7 +105,7 @@ def test_rows_come_back(rows: list[Record], how: dict[str, Any], batch: int) -> 
 
 
 @given(st.lists(st.binary(max_size=16), min_size=1, max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_escaped_names_are_printable_and_reversible(names: list[bytes]) -> None:
     rows: list[tracedat.Row] = [
         (i + 1, 0, "sched_waking", {"comm": n, "pid": 100 + i, "prio": 120}) for i, n in enumerate(names)

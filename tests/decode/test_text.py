@@ -98,7 +98,7 @@ NAMES = st.lists(
 
 
 @pytest.mark.parametrize("dialect", ["tracefs", "HTML", "perf script"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(a=NAMES, b=NAMES, c=NAMES)
 def test_names_may_be_anything(tmp_path: Path, dialect: str, a: bytes, b: bytes, c: bytes) -> None:
     names = {5: a, 6: b, 7: c}
@@ -120,7 +120,7 @@ def test_names_may_be_anything(tmp_path: Path, dialect: str, a: bytes, b: bytes,
     assert_same(got, Reference(got.header["cpus"]).run(some), flags=dialect != "perf script")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(a=NAMES, b=NAMES)
 def test_names_may_be_anything_in_a_report(tmp_path: Path, a: bytes, b: bytes) -> None:
     """As trace-cmd's plugins print switches and wakeups."""

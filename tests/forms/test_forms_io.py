@@ -95,7 +95,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(whole[table.names[0]], np.concatenate(first))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.tuples(
@@ -126,7 +126,7 @@ def test_nulls_and_extremes_survive(tmp_path: Path, rows: list[tuple[int, int, i
         assert_same(writer.read_part("loss", 0), loss, forms.TABLES["loss"])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20), max_size=10))
 def test_any_text_survives(tmp_path: Path, names: list[str]) -> None:
     columns: Columns = {"id": np.arange(len(names), dtype=np.uint32), "name": np.array(names, dtype=object)}

@@ -39,7 +39,7 @@ def _rows(con: duckdb.DuckDBPyConnection, text: str, names: list[str]) -> list[t
     distinct=st.sampled_from([1, 7, 900, 10**9]),
     gone=st.sampled_from([0.0, 0.001, 0.3, 1.0]),
 )
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # a function
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])  # a function
 def test_as_quantile_disc(make_table: Callable[..., None], seed: int, n: int, distinct: int, gone: float) -> None:
     rng = np.random.default_rng(seed)
     censored = rng.random(n) < gone

@@ -426,7 +426,7 @@ def test_a_reader_is_found_by_who_wakes_it_and_how_little_it_works() -> None:
     assert survey(reading([0, 1, 2] * 10))["readers"] == [*PACES[:5], *[(-1, 0)] * 3]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 12), min_size=4, max_size=20))
 def test_messages_change_nothing_while_all_goes_as_recorded(extra: list[int]) -> None:
     w = reading(extra)
@@ -480,7 +480,7 @@ def on_cpu(world: World) -> dict[int, int]:
     return spent
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules())
 def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: World) -> None:
     batches = world.batches()
@@ -505,7 +505,7 @@ def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: W
         assert ran >= spent.get(task, 0) or task not in spent
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 90)), max_size=8))
 def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int, int, int]]) -> None:
     """Moves and searches that cost, slower siblings, tasks that answer whoever waits, interrupts."""

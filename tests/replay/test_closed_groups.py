@@ -83,7 +83,7 @@ def test_who_has_no_quota_is_not_held() -> None:
     assert (unlimited["cpu_ns"], unlimited["throttled_ns"]) == (pytest.approx(100 * MS, rel=0.05), 0)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.sampled_from([(0, 0), (1 * MS, 10 * MS), (100_000, 1 * MS)]), min_size=2, max_size=3))
 def test_work_is_conserved_and_nobody_runs_while_throttled(w: World, limits: list[tuple[int, int]]) -> None:
     """`broken` counts lost or invented work, tasks that run in a throttled group, and contradictions of the model."""

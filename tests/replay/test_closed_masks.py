@@ -52,7 +52,7 @@ def test_who_runs_or_waits_is_moved_at_once() -> None:
     assert waits((20_500, 3, SECOND)) > waits((40_000, 3, SECOND)) - 20_000 > 0, "on its way: when it is there"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.data())
 def test_masks_that_change_break_nothing(world: World, data: st.DataObject) -> None:
     switch = world.batches()[0].get("switch")

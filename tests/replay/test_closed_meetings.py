@@ -89,7 +89,7 @@ def test_groups_that_cannot_be_are_refused() -> None:
             simulate(barrier(TWO), (0, 0, 300_000, 300_000), "prev", meets=meets)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.integers(-1, 1), min_size=10, max_size=10))
 def test_whoever_meets_work_is_conserved(world: World, groups: list[int]) -> None:
     """Groups that are none: what one gave up for lost is done by nobody twice."""

@@ -74,7 +74,7 @@ def test_who_yields_lets_the_other_run(kernel: tuple[int, int]) -> None:
     assert max(without["woken"]["latency_ns"][0].tolist()) > 400_000
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.booleans(), min_size=10, max_size=10))
 def test_whoever_yields_work_is_conserved(world: World, yields: list[bool]) -> None:
     switch = world.batches()[0].get("switch")

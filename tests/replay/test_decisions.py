@@ -227,7 +227,7 @@ def test_migration_causes() -> None:
     assert w.decisions().causes == ["periodic", "newidle", "unknown"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(schedules(), st.integers(3, 12))
 def test_valid_schedules_never_resync_and_batches_do_not_matter(world: World, cut: int) -> None:
     if not world.events:

@@ -117,7 +117,7 @@ def test_one_decision_is_explained_as_the_run_decides_it(recording: Recording) -
         explain(recording, recording.rows("decision"), specs)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(schedules(), st.booleans(), st.booleans())
 def test_steps_look_only_at_inputs_that_they_declare(world: World, asymmetric: bool, sync: bool) -> None:
     if not world.events:

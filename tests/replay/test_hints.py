@@ -199,7 +199,7 @@ def machines(draw: st.DrawFn) -> tuple[Any, ...]:
     return n, attributes, forks, rules(*given)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(machines())
 def test_hints_over_time_against_the_definition(machine: tuple[Any, ...]) -> None:
     n, attributes, forks, given = machine

@@ -88,7 +88,7 @@ def test_what_is_no_hybrid_is_refused(name: str, message: str) -> None:
         _engine.policy(name)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(schedules())
 def test_a_seed_on_its_own_column_is_the_seed(world: World) -> None:
     if not world.events:
@@ -99,7 +99,7 @@ def test_a_seed_on_its_own_column_is_the_seed(world: World) -> None:
     assert ledgers[: len(SEEDS)] == ledgers[len(SEEDS) :]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(schedules())
 def test_neutral_hybrids_replay_as_their_columns(world: World) -> None:
     """This machine has one capacity and no SMT, no task is hinted, and no interrupt is recorded."""

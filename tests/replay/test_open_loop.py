@@ -125,7 +125,7 @@ def test_buckets_hold_one_percent() -> None:
 POLICIES = ("recorded", "prev", "waker", "random-idle", "oracle-idle", "linux-6.1", "linux-4.5", "idle-thread-scan")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(schedules())
 def test_invariants_of_every_policy(world: World) -> None:
     if not world.events:

@@ -31,7 +31,7 @@ def _described() -> dict[str, dict[str, Any]]:
     return POLICIES | {name: _engine.policy(name) for name in HYBRIDS}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(schedules())
 def test_defaults_given_change_nothing(world: World) -> None:
     if not world.events:
@@ -46,7 +46,7 @@ def test_defaults_given_change_nothing(world: World) -> None:
         assert bare == explicit, name
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(schedules())
 def test_the_size_of_the_llc_in_numbers_is_the_default(world: World) -> None:
     """Its LLCs have two CPUs."""

@@ -261,7 +261,7 @@ def untouched(seed: int, folder: Path, mode: str) -> list[list[int | None]]:
     return answers(toy(seed, folder), mode)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 1), st.sampled_from(MODES), st.data())
 def test_another_outcome_of_a_decision_changes_no_answer_to_it(
     folder: Path, seed: int, mode: str, data: st.DataObject

@@ -22,7 +22,7 @@ WARM = 500
 INPUT_EXACT = {"recent_cpu": 0.99, "flips": 0.99, "recent_carried": 0.99, "flips_carried": 0.99}
 UTIL_CLOSE, UTIL_R2 = 0.90, 0.95
 UTIL_SPAN_NS = 160_000_000
-"""PELT halves in 32 ms: of what a CPU or task had before a recording a 32nd is left after so long."""
+"""PELT halves in 33.6 ms: of what a CPU or task had before a recording a 27th is left after so long."""
 IDLE = 0.005
 """Most difference of a CPU's idle share."""
 FEW = 10

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Per-entity load tracking (PELT, kernel/sched/pelt.c of 5.1 - 7.2): averages of what a task or a run queue did, decayed
-// by half every 32 periods of 1024 us. Reconstructed from the events: what lies before the recording is not known and
+// by half every 32 periods of 1.048576 ms. Reconstructed from the events: what lies before the recording is not known and
 // fades in some 200 ms. The kernel's whole-period rounding is left out.
 #pragma once
 
@@ -13,9 +13,12 @@
 
 namespace rewake {
 
-/// What remains of an average after `dt` ns: 2^(-dt / 32.768 ms), to 1e-9. Plain arithmetic, so that every machine agrees.
+/// Averages take time in units of 1024 ns, of which a period has 1024.
+constexpr Ns kPeltPeriod = 1024 * 1024;
+
+/// What remains of an average after `dt` ns: 2^(-dt / 33.554 ms), to 1e-9. Plain arithmetic, so that every machine agrees.
 inline double pelt_decay(Ns dt) {
-    constexpr double kPerNs = 1 / (32 * 1024 * 1000.0);
+    constexpr double kPerNs = 1.0 / (32 * kPeltPeriod);
     constexpr int kSteps = 64;
     static constexpr auto kStep = [] {
         std::array<double, kSteps> t{};
@@ -31,8 +34,6 @@ inline double pelt_decay(Ns dt) {
     const double e = kStep[steps % kSteps] * (1 - r * (1 - r * (0.5 - r * (1.0 / 6))));
     return e / static_cast<double>(uint64_t{1} << (steps / kSteps));
 }
-
-constexpr Ns kPeltPeriod = 1024 * 1024;
 
 /// The averages of one task. Capacities and times of 1024 are full. The kernel's visible averages (…_avg) are worked out
 /// only when a period ends, and a task that changes CPU takes nothing but them along.

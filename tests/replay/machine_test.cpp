@@ -17,7 +17,7 @@ namespace {
 using test::cpu, test::cpus, test::machine;
 
 constexpr Ns kMs = 1'000'000;
-constexpr double kHalf = 32.768 * kMs;
+constexpr double kHalf = 33.554432 * kMs;  // 32 periods of 1024 times 1024 ns
 
 TEST(Topology, LosesCpusThatGoOfflineAndKeepsItsNumbers) {
     Topology t = machine(8, false, 4);
@@ -48,7 +48,7 @@ TEST(Topology, LosesCpusThatGoOfflineAndKeepsItsNumbers) {
 }
 
 TEST(Pelt, DecayIsTheClosedForm) {
-    for (Ns dt : {Ns{0}, Ns{1}, Ns{1000}, 1024 * Ns{1000}, 5 * kMs, Ns{32'768'000}, 100 * kMs, 1000 * kMs})
+    for (Ns dt : {Ns{0}, Ns{1}, Ns{1000}, 1024 * Ns{1000}, 5 * kMs, Ns{33'554'432}, 100 * kMs, 1000 * kMs})
         EXPECT_NEAR(pelt_decay(dt), std::exp2(-static_cast<double>(dt) / kHalf), 2e-9) << dt;
     EXPECT_EQ(pelt_decay(3'600'000 * kMs), 0.0);
     EXPECT_EQ(pelt_decay(-5), 1.0);
@@ -100,7 +100,7 @@ TEST(Pelt, WhatIsSeenChangesOnceAPeriodAndIsAllThatMoves) {
     moved.move(5 * kMs, 6 * kMs);
     EXPECT_EQ(moved.util, 0);
     p.accrue(1'100'000, 1024, true);
-    EXPECT_EQ(p.util_avg, 23);  // 1024 (1 - 2^(-1.1/32.768)) = 23.55
+    EXPECT_EQ(p.util_avg, 23);  // 1024 (1 - 2^(-1.1/33.554)) = 23.01
     EXPECT_EQ(p.edge, 2 * kPeltPeriod);
 }
 
@@ -252,12 +252,12 @@ TEST_F(Loads, TwoTasksAddUp) {
 
 TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
     runs(kMs, 0, 0, 4);
-    runs(101 * kMs, 0, 4, 0);  // 100 ms: 1024 (1 - 2^(-100/32.768)) = 900.5
-    EXPECT_NEAR(util(4, 0).util, 900, 2);
+    runs(101 * kMs, 0, 4, 0);  // 100 ms: 1024 (1 - 2^(-100/33.554)) = 894.2
+    EXPECT_NEAR(util(4, 0).util, 894, 2);
     EXPECT_EQ(util(4, 0).util_est, util(4, 0).util);
-    EXPECT_NEAR(util(4, 0).runnable, 900, 2);
+    EXPECT_NEAR(util(4, 0).runnable, 894, 2);
     machine_->on_wakeup(TaskId(4), 120, Cpu(0), 101 * kMs + static_cast<Ns>(kHalf));
-    EXPECT_NEAR(util(4, 0).util, 450, 2);
+    EXPECT_NEAR(util(4, 0).util, 447, 2);
     EXPECT_EQ(all(134 * kMs).util_est[0], util(4, 0).util_est);
     EXPECT_EQ(all(134 * kMs).util_est[1], 0);
 }
@@ -302,7 +302,7 @@ TEST_F(Loads, ABusyCpuFollowsItsTicksAndAnIdleOneTheBalancer) {
     all(0), all(3'800'000);
     runs(3'850'000, 1, 1, 5);
     EXPECT_EQ(all(4'900'000).util[1], 0);
-    EXPECT_EQ(all(5'700'000).util[1], 24);  // as of the tick at 5 ms: 1024 (1 - 2^(-1.15/32.768)) = 24.6
+    EXPECT_EQ(all(5'700'000).util[1], 24);  // as of the tick at 5 ms: 1024 (1 - 2^(-1.15/33.554)) = 24.04
     runs(40 * kMs, 1, 5, 1);
     const int32_t then = all(40 * kMs).util[1];
     EXPECT_GT(then, 500);

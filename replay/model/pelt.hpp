@@ -26,13 +26,19 @@ inline double pelt_decay(Ns dt) {
         for (size_t i = 1; i < kSteps; ++i) t[i] = t[i - 1] * 0.98922801319397548413;  // 2^(-1/64)
         return t;
     }();
+    static constexpr auto kHalved = [] {  // so often: by powers of two a product is as exact as a quotient
+        std::array<double, 60> t{};
+        t[0] = 1;
+        for (size_t i = 1; i < t.size(); ++i) t[i] = t[i - 1] / 2;
+        return t;
+    }();
     if (dt <= 0) return 1.0;
     const double x = static_cast<double>(dt) * kPerNs;
     if (x >= 60) return 0.0;
     const auto steps = static_cast<unsigned>(x * kSteps);
     const double r = (x - steps * (1.0 / kSteps)) * 0.6931471805599453;  // in [0, ln 2 / 64)
     const double e = kStep[steps % kSteps] * (1 - r * (1 - r * (0.5 - r * (1.0 / 6))));
-    return e / static_cast<double>(uint64_t{1} << (steps / kSteps));
+    return e * kHalved[steps / kSteps];
 }
 
 /// The averages of one task. Capacities and times of 1024 are full. The kernel's visible averages (…_avg) are worked out

@@ -15,7 +15,7 @@ struct Number {
     int key() const { return v; }
 };
 
-TEST(Agenda, WhatComesNextIsAmongWhatComesSoon) {
+TEST(Agenda, TakesTheLeastOfWhatIsThere) {
     std::mt19937 rng(1);
     for (int round = 0; round < 200; ++round) {
         std::vector<int> left(120);
@@ -27,21 +27,13 @@ TEST(Agenda, WhatComesNextIsAmongWhatComesSoon) {
         Agenda<Number> agenda(planned);
         std::vector<int> there;
         for (const Number& n : planned) there.push_back(n.v);
-        std::vector<int> soon;
-        const auto look = [&] { agenda.soon([&](const Number& n) { soon.push_back(n.v); }); };
-        look();
         while (!agenda.empty()) {
             for (uint32_t n = rng() % 3; n > 0 && !left.empty(); --n) {
-                agenda.push({left.back()}), there.push_back(left.back()), soon.push_back(left.back());
-                left.pop_back();
+                agenda.push({left.back()}), there.push_back(left.back()), left.pop_back();
             }
             const int popped = agenda.pop().v;
             EXPECT_EQ(popped, *std::ranges::min_element(there));
             std::erase(there, popped);
-            EXPECT_EQ(std::ranges::count(soon, popped), 1);
-            soon.clear();
-            look();
-            EXPECT_LE(soon.size(), 5u);
         }
         EXPECT_TRUE(there.empty());
     }

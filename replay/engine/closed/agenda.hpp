@@ -41,13 +41,6 @@ class Agenda {
         return later_.front();
     }
 
-    /// Calls f(event) for the few of which one comes next, unless what is pushed does.
-    template <class F>
-    void soon(F f) const {
-        if (next_ < planned_.size()) f(planned_[next_]);
-        for (size_t at = hole_, end = std::min(later_.size(), hole_ ? kWays + 1 : 1); at < end; ++at) f(later_[at]);
-    }
-
   private:
     static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
     void close() {
@@ -58,21 +51,24 @@ class Agenda {
     }
     /// Puts `e` at the top, or below it.
     void sink(const Event& e) {
+        static_assert(kWays == 4);
         Event* const of = later_.data();
         const size_t n = later_.size();
         const auto key = e.key();
         size_t at = 0;
         for (size_t first; (first = at * kWays + 1) < n;) {
-            size_t least = first;
-            auto its = of[first].key();
-            for (size_t i = first + 1, end = std::min(first + kWays, n); i < end; ++i) {
-                const auto other = of[i].key();
-                least = other < its ? i : least;
-                its = other < its ? other : its;
+            const Event* const child = of + first;
+            const Event* least = child;
+            if (first + kWays <= n) {  // in pairs and without a branch: which one it is nobody can guess
+                const Event* const a = child + (child[1].key() < child[0].key());
+                const Event* const b = child + 2 + (child[3].key() < child[2].key());
+                least = b->key() < a->key() ? b : a;
+            } else {
+                for (size_t i = 1; i < n - first; ++i) least = child[i].key() < least->key() ? child + i : least;
             }
-            if (key < its) break;
-            of[at] = of[least];
-            at = least;
+            if (key < least->key()) break;
+            of[at] = *least;
+            at = static_cast<size_t>(least - of);
         }
         of[at] = e;
     }

@@ -244,11 +244,10 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
 /// At the end of the queue, as those before it have the turn among equals. Of tasks that balancing moves together the last one
 /// that it takes off their queue is the first that it puts on this one (detach_tasks(), attach_tasks()).
 void FairQueues::line_up(Queue& q, TaskId id, bool moved, Rq from, Ns now) {
+    if (!moved) return q.queue.push_back(id);
     auto at = q.queue.end();
-    if (moved) {
-        if (from == q.moved_from && now - q.moved_at <= kDetaches) at = std::find(q.queue.begin(), at, q.moved);
-        q.moved = id, q.moved_from = from, q.moved_at = now;
-    }
+    if (from == q.moved_from && now - q.moved_at <= kDetaches) at = std::find(q.queue.begin(), at, q.moved);
+    q.moved = id, q.moved_from = from, q.moved_at = now;
     q.queue.insert(at, id);
 }
 
@@ -295,7 +294,10 @@ void FairQueues::charge(Rq c, Ns now) {
         t.deadline = t.v + scaled(set_.slice, t.weight);  // no longer the one that protects it
         if (!q.due && q.queue.size() + q.late.size() > 1) tell(q);
     }
-    update_min(q);
+    if (q.queue.size() + q.late.size() == 1)  // as mostly
+        q.min_v = std::max(q.min_v, t.v);
+    else
+        update_min(q);
 }
 
 void FairQueues::ticked(Rq c, Ns now) {

@@ -65,7 +65,6 @@ WindowResult Simulation::run() {
     const Ns limit = script_.to + 4 * (script_.to - script_.measured) + 1'000'000'000;
     while (!events_.empty()) {
         const Happening e = events_.pop();
-        events_.soon([this](const Happening& next) { fetch(next); });
         const uint64_t number = e.seq();
         if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) break;
         if (e.at < now_) ++out_.broken;
@@ -154,43 +153,6 @@ over:
     if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;
     return std::move(out_);
-}
-
-/// `e` comes soon: fetches what it will look at. Some of those that come soon do so several times over, so that one thing
-/// that leads to the next is there by then.
-void Simulation::fetch(const Happening& e) const {
-    switch (e.what) {
-        case What::arrive: {
-            const Task& t = tasks_[e.a];
-            __builtin_prefetch(&t), __builtin_prefetch(&t.luck);
-            fair_.expect(TaskId(e.a));
-            machine_.expect(TaskId(e.a));
-            break;
-        }
-        case What::outside: __builtin_prefetch(&script_.stims[e.a]); break;
-        case What::action:
-        case What::resched: {
-            const CpuState& cpu = cpus_[e.a];
-            __builtin_prefetch(&cpu.plan);
-            tasks_.expect(e.a);  // the idle task
-            const Task& t = tasks_[cpu.curr.v];
-            __builtin_prefetch(&t);
-            fair_.expect(Cpu(static_cast<uint16_t>(e.a)));
-            if (e.what == What::action && t.ops) __builtin_prefetch(t.ops + t.pos);
-            break;
-        }
-        default: break;
-    }
-}
-
-/// `p` is woken now: what its placement looks at is fetched all at once.
-void Simulation::fetch_wakee(TaskId p) const {
-    const Cpu prev = tasks_[p.v].cpu;
-    __builtin_prefetch(&tasks_[p.v].luck);
-    __builtin_prefetch(&cpus_[prev.v].curr);
-    machine_.expect(p);
-    machine_.expect(prev);
-    fair_.expect(p);
 }
 
 double Simulation::speed(Cpu c) const {
@@ -541,7 +503,6 @@ bool Simulation::stays(Cpu waker, Cpu prev) const {
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
     const TaskId p = script_.stims[stim].p;
     Task& t = tasks_[p.v];
-    fetch_wakee(p);
     if (leaving(p)) {
         if (t.race != kNone) return;
         if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], p);

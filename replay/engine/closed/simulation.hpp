@@ -288,8 +288,6 @@ class Simulation {
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
-    void fetch(const Happening& e) const;
-    void fetch_wakee(TaskId p) const;
     void plan(Cpu c);
     void settle(Cpu c);
     double speed(Cpu c) const;

@@ -51,24 +51,21 @@ class Agenda {
     }
     /// Puts `e` at the top, or below it.
     void sink(const Event& e) {
-        static_assert(kWays == 4);
         Event* const of = later_.data();
         const size_t n = later_.size();
         const auto key = e.key();
         size_t at = 0;
         for (size_t first; (first = at * kWays + 1) < n;) {
-            const Event* const child = of + first;
-            const Event* least = child;
-            if (first + kWays <= n) {  // in pairs and without a branch: which one it is nobody can guess
-                const Event* const a = child + (child[1].key() < child[0].key());
-                const Event* const b = child + 2 + (child[3].key() < child[2].key());
-                least = b->key() < a->key() ? b : a;
-            } else {
-                for (size_t i = 1; i < n - first; ++i) least = child[i].key() < least->key() ? child + i : least;
+            size_t least = first;
+            auto its = of[first].key();
+            for (size_t i = first + 1, end = std::min(first + kWays, n); i < end; ++i) {
+                const auto other = of[i].key();
+                least = other < its ? i : least;
+                its = other < its ? other : its;
             }
-            if (key < least->key()) break;
-            of[at] = *least;
-            at = static_cast<size_t>(least - of);
+            if (key < its) break;
+            of[at] = of[least];
+            at = least;
         }
         of[at] = e;
     }

@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: Do the arms that should reproduce the recording reproduce it?
--- Definition: Simulated wakeups of the pinned, null and factual arms, of all their replicas together, beside the recorded
---   wakeups of the same counted intervals, once for each replica. Recorded: wakeups of fair tasks that had to wait for a CPU (waited_for_cpu), not
---   censored. Queue wait: sched_wakeup to switch-in where the chosen CPU was not idle. ks: largest distance between the
---   two distribution functions. Percentiles are nearest rank, NULL below 10/(1-q) samples. Moves: by wakeups.
+-- Definition: Simulated wakeups of the pinned, null and factual arms, of all their replicas together, beside the
+--   recorded wakeups of the same counted intervals, once for each replica. Recorded: wakeups of fair tasks that had to
+--   wait for a CPU (waited_for_cpu), not censored. Queue wait: sched_wakeup to switch-in where the chosen CPU was not
+--   idle. ks: largest distance between the two distribution functions. Percentiles are nearest rank, NULL below
+--   10/(1-q) samples. Moves: by wakeups.
 -- Units: ns; per second.
 -- Requires: woken arm sim_window decision
 -- Columns:

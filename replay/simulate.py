@@ -259,6 +259,14 @@ class Simulator:
         found["servers"] = [s and g < 0 for s, g in zip(found["servers"], found["meetings"], strict=True)]
         either = (s or g >= 0 for s, g in zip(found["servers"], found["meetings"], strict=True))
         found["readers"] = [(-1, 0) if e else p for e, p in zip(either, found["readers"], strict=True)]
+        # Who waits in lockstep does so by its own script alone.
+        own = [
+            not s and g < 0 and p[0] <= 0
+            for s, g, p in zip(found["servers"], found["meetings"], found["readers"], strict=True)
+        ]
+        found["awaited"] = [
+            a if a[0] >= 0 and own[t] and own[a[0]] else (-1, -1) for t, a in enumerate(found["awaited"])
+        ]
         return found
 
     def _engine(self, arms: Sequence[Arm], windows: Sequence[Window], threads: int) -> _engine.ClosedLoop:
@@ -310,6 +318,8 @@ class Simulator:
             base["reads"] = found["readers"]
         if any(group >= 0 for group in found["meetings"]):
             base["meets"] = found["meetings"]
+        if any(by >= 0 for by, _ in found["awaited"]):
+            base["awaited"] = found["awaited"]
         if any(found["yielders"]):
             base["yields"] = found["yielders"]
         if found["idle_states"]:

@@ -61,6 +61,9 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     if (d.contains("meets"))
         for (int64_t g : nb::cast<std::vector<int64_t>>(d["meets"]))
             o.meets.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
+    if (d.contains("awaited"))
+        for (const auto& [by, patience] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["awaited"]))
+            o.awaited.push_back({by < 0 ? kNone : static_cast<uint32_t>(by), patience});
     if (d.contains("reads"))
         for (const auto& [first, next] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["reads"])) {
             if (first > 0 && next <= 0) throw std::invalid_argument("a further message takes work");
@@ -231,6 +234,10 @@ class PyClosedLoop {
         for (uint32_t g : loop_.meetings()) meetings.push_back(g == kNone ? -1 : static_cast<int64_t>(g));
         d["meetings"] = meetings;
         d["yielders"] = loop_.yielders();
+        std::vector<std::pair<int64_t, int64_t>> awaited;
+        for (const Awaited& a : loop_.awaited())
+            awaited.emplace_back(a.by == kNone ? -1 : static_cast<int64_t>(a.by), a.patience);
+        d["awaited"] = awaited;
         d["picks"] = s.picks, d["picks_right"] = s.picks_right;
         d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
         return d;
@@ -259,8 +266,8 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake",  "block", "ask",  "meet",
-                                                             "yield", "read",  "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake", "block", "ask",  "meet", "yield",
+                                                             "look", "read",  "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

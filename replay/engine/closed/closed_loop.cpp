@@ -41,6 +41,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       reading_(tasks.tasks.size()),
       meeting_(tasks.tasks.size()),
       yielding_(tasks.tasks.size(), static_cast<size_t>(topo.n_cpus)),
+      lockstep_(arms_.empty() ? tasks.tasks.size() : 0),
       sees_yields_(arms_.empty() || !told().yields.empty()),
       since_(static_cast<size_t>(topo.n_cpus), -1),
       running_(std::move(running)),
@@ -56,6 +57,11 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
         if (!meets.empty() && (meets.size() != n_tasks ||
                                std::ranges::any_of(meets, [&](uint32_t g) { return g != kNone && g >= n_tasks; })))
             throw std::invalid_argument("a group of those who meet, or none, for each task expected");
+        const std::vector<Awaited>& awaited = arm.options.awaited;
+        if (!awaited.empty() && (awaited.size() != n_tasks || std::ranges::any_of(awaited, [&](const Awaited& a) {
+                                     return a.by != kNone && a.by >= n_tasks;
+                                 })))
+            throw std::invalid_argument("who waits for it, or nobody, for each task expected");
         fifo_used_ = fifo_used_ || arm.options.fifo;
         if (!arm.policy) continue;
         if (const IrqSettings* settings = arm.policy->irq_settings()) irq_.estimate(*settings);
@@ -145,7 +151,8 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (o.kind == Kind::wake) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
-                if (by_task && arms_.empty()) reading_.woken(o.p, o.curr), meeting_.woken(o.p, o.curr);
+                if (by_task && arms_.empty())
+                    reading_.woken(o.p, o.curr), meeting_.woken(o.p, o.curr), lockstep_.woken(o.p, o.curr, ts);
             }
             ++row;
         }
@@ -218,7 +225,7 @@ void ClosedLoop::reach(Ns ts) {
         open_.push_back(
             std::make_unique<Open>(Open{next_, machine_, fair_, fifo_, irq_, remembered_.tasks(),
                                         ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to,
-                                                      w.horizon, told().asks, told().yields, needs)}));
+                                                      w.horizon, told().asks, told().yields, needs, told().awaited)}));
         open_.back()->at.rebind();
         sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
         ++next_;
@@ -479,8 +486,10 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (!machine_.is_idle_task(prev) && since >= 0)
             reading_.ran(prev, (b.sw.ts[i] - since) * topo_.cap_orig[b.sw.cpu[i]]);
         if (!machine_.is_idle_task(prev) && !still_runnable(b.sw.prev_state[i]))
-            serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev), meeting_.sleeps(prev);
-        if (!machine_.is_idle_task(TaskId(b.sw.next_task[i]))) return;
+            serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev), meeting_.sleeps(prev),
+                lockstep_.sleeps(prev, b.sw.ts[i]);
+        const TaskId next(b.sw.next_task[i]);
+        if (!machine_.is_idle_task(next)) return lockstep_.runs(next, b.sw.ts[i]);
         const Cpu c(b.sw.cpu[i]);
         if (!machine_.expects(c) && fair_.crowded().any(topo_.words))
             survey_pull(c, topo_.stack[c.v].size(), b.sw.ts[i]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "replay/engine/closed/gone.hpp"
+#include "replay/engine/closed/lockstep.hpp"
 #include "replay/engine/closed/meeting.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
@@ -68,6 +69,7 @@ class ClosedLoop {
     std::vector<Pace> readers() const { return reading_.readers(); }
     std::vector<uint32_t> meetings() const { return meeting_.groups(); }
     std::vector<bool> yielders() const { return yielding_.yielders(); }
+    std::vector<Awaited> awaited() const { return lockstep_.awaited(); }
     /// FairQueues::leads at this point, and what to begin with.
     std::vector<int64_t> leads() const { return fair_.leads(); }
     const std::vector<int64_t>& last_seen() const { return last_seen_.events(); }
@@ -150,6 +152,7 @@ class ClosedLoop {
     Reading reading_;
     Meeting meeting_;
     Yielding yielding_;
+    Lockstep lockstep_;
     bool sees_yields_;  ///< somebody yields, or that is to be found out
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;

@@ -38,7 +38,7 @@ int64_t TaskScript::step() const {
 
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts,
                              const Machine& at, Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks,
-                             const std::vector<bool>& yields, bool stretches)
+                             const std::vector<bool>& yields, bool stretches, const std::vector<Awaited>& awaited)
     : topo_(topo),
       table_(table),
       interrupts_(interrupts),
@@ -47,7 +47,9 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
       tasks_(table.tasks.size(), {.asleep = true, .is_first = true, .asleep_at = from}),
       stretches_(stretches ? table.tasks.size() : 0),
       asks_(asks),
-      yields_(yields) {
+      yields_(yields),
+      awaited_(awaited),
+      looks_(awaited.size()) {
     script_.from = from, script_.measured = measured, script_.to = to;
     script_.of.assign(table.tasks.size(), kNone);
     for (size_t c = 0; c < cpus_.size(); ++c) {
@@ -160,6 +162,7 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         }
         const Ns began = cpu.since;
         account(c, ts);
+        if (!looks_.empty()) looks_out(prev, !still_runnable(sw.prev_state[i]), ts);
         if (!s.fair) {
             const Ns woken = std::exchange(s.woken_at, -1);
             if (ts > began && cpu.curr == prev)
@@ -232,8 +235,10 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);
+        look(o.curr, ts);
         stim.source = Stim::Source::task;
         act(o.curr, Op::Kind::wake, index);
+        tie(o.p, o.curr, index, o.prev, ts);
     } else if (by_timer && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;
@@ -314,6 +319,7 @@ Script ScriptBuilder::finish() {
     join_timers();
     find_queues();
     find_stalls(script_);
+    finish_ties();
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     tasks_.each([this](uint32_t i, const TaskState&) { script_.present.emplace_back(i); });
     for (TaskScript& t : script_.tasks)

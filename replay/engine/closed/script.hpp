@@ -31,6 +31,7 @@ struct Op {
         ask,  ///< `arg`: TaskId of the server that it asks, awake or not
         meet,  ///< waits until all of its group have come; `arg`: a Stim that ends the sleep, unless it comes last
         yield,  ///< lets others run that wait for its CPU; `arg`: kNone
+        look,  ///< comes to schedule() to sleep until the Stim `arg` comes, and was awake by then in the recording
         read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
         exit,
         end,  ///< the script is over: what the task did next is not in the window
@@ -66,6 +67,7 @@ struct alignas(64) Stim {
     bool device = false;  ///< relative, and no timer
     bool joined : 1 = false;  ///< a timer that another one's interrupt served, too
     bool early : 1 = false;  ///< it came before its sleeper had left its CPU
+    bool tied : 1 = false;  ///< a Tie
     bool hardirq : 1 = false;  ///< by an interrupt's handler
     bool chosen_known = false;
     bool sync = false;
@@ -84,11 +86,28 @@ inline Stim unseen(const Stim& seen) {
     out.hidden = out.ends = true;
     out.decision = -1;
     out.cls = DecisionClass::stayed;
-    out.chosen_known = out.joined = false;
+    out.chosen_known = out.joined = out.tied = false;
     out.luck = {};
     out.moves = kNone;
     return out;
 }
+
+/// Who waits for a task to sleep, see Lockstep.
+struct Awaited {
+    uint32_t by = kNone;  ///< a waker of it; kNone: nobody does
+    Ns patience = -1;  ///< after so long it sleeps until the task wakes it; negative: it never does
+};
+
+/// A wakeup that waits for its wakee.
+struct Tie {
+    uint32_t stim = kNone;
+    uint32_t mine = 0;  ///< the waker's op
+    uint32_t op = 0;  ///< the wakee's that it was at
+    bool slept = false;  ///< it slept,
+    bool late = false;  ///< and had for a while: the waker had done something else
+    int64_t work = 0;  ///< that it had done by then; of the op, until the script is finished
+    Ns gap = 0;  ///< from its sleep to the wakeup, where not late
+};
 
 /// A recorded migration that no wakeup, fork or exec made.
 struct Move {
@@ -144,6 +163,7 @@ struct Script {
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
     Masks masks;
+    std::vector<Tie> ties;  ///< in order of their stims
     std::vector<Stall> stalls;  ///< in order of their ends
     struct Meetings {
         std::vector<uint32_t> group;  ///< by TaskId; kNone: it meets nobody. Empty: nobody does
@@ -190,7 +210,8 @@ class ScriptBuilder {
     /// `asks`, `yields`: see SimOptions. `stretches`: what tasks did when is kept.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
                   Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {},
-                  const std::vector<bool>& yields = {}, bool stretches = false);
+                  const std::vector<bool>& yields = {}, bool stretches = false,
+                  const std::vector<Awaited>& awaited = {});
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);
@@ -254,6 +275,10 @@ class ScriptBuilder {
     bool joins(CpuState& cpu, Ns ts);
     void join_timers();
     void find_queues();
+    void tie(TaskId p, TaskId waker, uint32_t stim, Cpu prev, Ns ts);
+    void look(TaskId t, Ns ts);
+    void looks_out(TaskId t, bool sleeps, Ns ts);
+    void finish_ties();
     void account(Cpu c, Ns ts);
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Ns ts);
@@ -275,6 +300,14 @@ class ScriptBuilder {
     std::vector<Ns> timer_steps_;
     std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
     std::vector<bool> asks_, yields_;
+    std::vector<Awaited> awaited_;
+    /// It was awake when it came to schedule().
+    struct Look {
+        uint32_t stim = kNone;  ///< by that one
+        Ns at = 0;
+        Cpu cpu{};
+    };
+    std::vector<Look> looks_;  ///< by TaskId; empty: nobody is awaited
     bool saw_interrupts_ = false;  ///< the recording has them
 };
 

@@ -11,16 +11,6 @@ namespace {
 /// A wakeup that comes so long before its sleep still finds it: the sleeper sleeps, and is woken at once. Wakeups that come
 /// before the recording's sleeps are as many as sleeps that the recording does not show, as their wakeups came early there.
 constexpr Ns kKept = 4'000'000;
-// Work in a time and time for work, at so much a nanosecond. Most CPUs have the capacity of 1024, for which numbers below 2^53
-// come out the same without floating point.
-int64_t work_in(Ns ran, double speed) {
-    if (speed == 1024 && ran < Ns{1} << 43) return ran * 1024;
-    return static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed));
-}
-Ns time_for(int64_t work, double speed) {
-    if (speed == 1024 && work >= 0 && work < int64_t{1} << 53) return (work + 1023) / 1024;
-    return static_cast<Ns>(std::ceil(static_cast<double>(work) / speed));
-}
 }  // namespace
 
 Simulation::Simulation(const Topology& topo, const TaskTable& table, const Script& script,
@@ -127,6 +117,7 @@ WindowResult Simulation::run() {
             case What::leave:
                 if (cpus_[c.v].leave == number && cpus_[c.v].leaving) leave(c);
                 break;
+            case What::look: looks(TaskId(e.a)); break;
             case What::refill: refill(static_cast<uint16_t>(e.a)); break;
             case What::slack: slack(static_cast<uint16_t>(e.a)); break;
             case What::mask: change_mask(e.a); break;
@@ -178,6 +169,7 @@ void Simulation::plan(Cpu c) {
     const Task& t = tasks_[cpu.curr.v];
     cpu.plan = seq_;
     push(std::max(now_, cpu.since) + time_for(t.left, speed(c)), What::action, c.v);
+    if (!spinners_.empty()) tell_spinners(cpu.curr);
     // What act() will look at by then.
     const Op* op = t.next();
     if (!op) return;
@@ -217,6 +209,7 @@ void Simulation::act(Cpu c) {
             continue;
         }
         if (t.pos >= t.n_ops) return sleep(c, kNone, kSleeps);
+        if (!script_.ties.empty() && spins(c)) return;
         const Op op = t.ops[t.pos++];
         t.passed += op.work;
         t.left = t.pos < t.n_ops ? t.ops[t.pos].work : 0;
@@ -235,6 +228,10 @@ void Simulation::act(Cpu c) {
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::yield:
                 if (gives_way(c)) return;
+                break;
+            case Op::Kind::look:
+                if (fired_at_[op.arg] < 0) return sleep(c, op.arg, kSleeps);
+                if (comes_to_schedule(c)) return;
                 break;
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
@@ -306,6 +303,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
     t.waits_for = stim;
     t.asleep_at = now_;
+    if (!spinners_.empty()) tell_spinners(id);
     const bool raced = stim != kNone && t.race == stim;
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
@@ -371,18 +369,15 @@ void Simulation::resched(Cpu c) {
     if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
     if (next == prev) return time_slice(c);
-    fair_.stop(c, now_);
-    tasks_[prev.v].state = Task::State::queued;
-    wait_begins(tasks_[prev.v]);
     if (counted()) ++out_.preemptions;
-    switch_to(c, prev, kRuns, next);
+    run_instead(c, next);
 }
 
 /// The next thing that `t` does is to sleep, and it is in the kernel for it, which is not preempted there.
 bool Simulation::falls_asleep(const Task& t) const {
     if (!t.script || t.pos >= t.script->ops.size() || t.left > kLeaves * topo_.cap_orig[t.cpu.v]) return false;
     const Op::Kind next = t.script->ops[t.pos].kind;
-    return next == Op::Kind::block || next == Op::Kind::exit;
+    return next == Op::Kind::block || next == Op::Kind::look || next == Op::Kind::exit;
 }
 
 /// What runs on `c` has woken somebody, and will wake the next one before it could have left the kernel: it wakes all that
@@ -390,7 +385,8 @@ bool Simulation::falls_asleep(const Task& t) const {
 bool Simulation::wakes_on(Cpu c) const {
     const CpuState& cpu = cpus_[c.v];
     const Op* next = tasks_[cpu.curr.v].next();
-    if (cpu.woke < 0 || !next || next->kind != Op::Kind::wake || script_.stims[next->arg].hidden) return false;
+    if (cpu.woke < 0 || cpu.plan == 0 || !next || next->kind != Op::Kind::wake || script_.stims[next->arg].hidden)
+        return false;
     return now_ + time_for(tasks_[cpu.curr.v].left, speed(c)) - cpu.woke < leaves_kernel_;
 }
 
@@ -634,6 +630,7 @@ void Simulation::arrive(TaskId id) {
                fair_.preempts(c, id, t.idle_policy, tasks_[cpu.curr.v].idle_policy)) {
         cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
     } else {
+        if (!spinners_.empty()) tell_spinners(id);
         return time_slice(c);
     }
     request(c, free + cpu.takes);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,17 @@ inline constexpr Ns kOnCpu = 5'000;
 
 /// From a task's last look for a reason to stay awake to its switch-out.
 inline constexpr Ns kLeaves = 2'000;
+
+/// Work in a time and time for work, at so much a nanosecond. Most CPUs have the capacity of 1024, for which numbers below 2^53
+/// come out the same without floating point.
+inline int64_t work_in(Ns ran, double speed) {
+    if (speed == 1024 && ran < Ns{1} << 43) return ran * 1024;
+    return static_cast<int64_t>(std::llround(static_cast<double>(ran) * speed));
+}
+inline Ns time_for(int64_t work, double speed) {
+    if (speed == 1024 && work >= 0 && work < int64_t{1} << 53) return (work + 1023) / 1024;
+    return static_cast<Ns>(std::ceil(static_cast<double>(work) / speed));
+}
 
 enum class Balance : uint8_t {
     model,  ///< new-idle and periodic balancing by rule
@@ -81,6 +93,7 @@ struct SimOptions {
     std::vector<uint32_t> meets;  ///< by TaskId, see Meeting; empty: nobody does
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::vector<bool> yields;  ///< by TaskId, see Yielding; empty: nobody does
+    std::vector<Awaited> awaited;  ///< by TaskId, see Lockstep; empty: nobody is
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
 
@@ -173,6 +186,7 @@ struct Happening {
         irq,
         irq_over,
         refill,
+        look,
         slack,
         mask
     };
@@ -334,6 +348,12 @@ class Simulation {
     bool finds(Task& t, bool recorded);
     void message(const Stim& s, Cpu waker, TaskId curr);
     bool gives_way(Cpu c);
+    Ns left_until(const Tie& tie, TaskId wakee);
+    bool spins(Cpu c);
+    void tell_spinners(TaskId wakee);
+    void looks(TaskId waker);
+    bool comes_to_schedule(Cpu c);
+    void run_instead(Cpu c, TaskId next);
     void begin_meetings();
     bool comes_last(TaskId id);
     void quits(TaskId id, Cpu c);
@@ -419,6 +439,13 @@ class Simulation {
         uint32_t stim = kNone;
     };
     std::vector<std::vector<Timer>> timers_;  ///< by CPU: those set there
+    static constexpr Ns kNever = -1;
+    /// A waker that waits for its wakee.
+    struct Spinner {
+        TaskId waker{}, wakee{};
+        Ns until = 0;  ///< its patience ends
+    };
+    std::vector<Spinner> spinners_;
     int64_t owed_ = 0;  ///< wakeups that found their readers awake, less those that the recording does not have
     struct Limit {  ///< of a group
         std::vector<Cpu> throttled;  ///< the longest first

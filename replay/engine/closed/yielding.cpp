@@ -45,16 +45,9 @@ void add_yields(Script& script, const std::vector<bool>& yields) {
 /// interrupt has the CPU.
 bool Simulation::gives_way(Cpu c) {
     if (fair_.size(c) < 2 || cpus_[c.v].resched >= 0) return false;
-    const TaskId id = cpus_[c.v].curr;
     fair_.charge(c, now_);
-    fair_.yield(id);
-    const TaskId next = fair_.pick(c);
-    if (next == id) return false;
-    fair_.stop(c, now_);
-    tasks_[id.v].state = Task::State::queued;
-    wait_begins(tasks_[id.v]);
-    switch_to(c, id, kRuns, next);
-    return true;
+    fair_.yield(cpus_[c.v].curr);
+    return comes_to_schedule(c);
 }
 
 }  // namespace rewake::closed

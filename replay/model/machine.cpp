@@ -7,7 +7,6 @@
 namespace rewake {
 
 namespace {
-constexpr Ns kSkip = 20'000;  // a wakeup longer ago was not what the switch followed
 constexpr Ns kPullGap = 20'000;  // longest between two tasks of one pull
 constexpr int kPulledAtOnce = 32;  // SCHED_NR_MIGRATE_BREAK: then the run queue is unlocked for a moment
 constexpr Ns kUnsure = 10'000'000;  // policies.md C4: decisions of the last 10 ms on a resynchronised CPU are doubtful
@@ -386,7 +385,7 @@ bool Machine::done_with(TaskId id) const {
     if (id.v >= tasks_.size()) return true;  // never heard of
     const Task& t = tasks_[id.v];
     const auto waits = [&](const auto& x) { return x.p == id; };
-    const auto refers = [&](const CpuState& s) { return s.curr == id || s.woken == id; };
+    const auto refers = [&](const CpuState& s) { return s.curr == id || s.switches.last_woke(id); };
     return (t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) && !t.counted &&
            !t.pending && !t.listed && !t.estimated && t.next == kNoTask && t.prev == kNoTask &&
            std::ranges::none_of(unlisted_, waits) && std::ranges::none_of(pulled_, waits) &&
@@ -441,11 +440,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
     const Ns ts = switch_at_ = s.ts[i];
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
     CpuState& cpu = cpus_[c.v];
-    // A wakeup that preempts who runs, the idle task or another, updates the clock, and the switch skips that
-    // (rq_clock_skip_update): the wakee runs since its wakeup, and the other one only until then.
-    const bool preempted = is_idle_task(prev) || (still_runnable(s.prev_state[i]) && !table_.preempts_lazily);
-    now_ = preempted && cpu.woken == next && ts - cpu.woken_at < kSkip ? cpu.woken_at : ts;
-    cpu.woken = TaskId(kNoTask);
+    now_ = cpu.switches.at(ts, preempted(prev, still_runnable(s.prev_state[i])), next, topo_.cap_orig[c.v]);
     if (!unlisted_.empty()) list_due();
     if (!pulled_.empty()) put_pulled(c), put_pulled({});
     ++counts_.switches;
@@ -564,8 +559,7 @@ void Machine::on_wakeup(TaskId p, int prio, Cpu target, Ns ts) {
         avg = std::min<int64_t>(avg + (ts - cpu.idle_stamp - avg) / 8, 1'000'000);
         cpu.idle_stamp = 0;
     }
-    cpu.woken = p;
-    cpu.woken_at = ts;
+    cpu.switches.woke(p, ts);
     enqueue(p, t, target);
 }
 

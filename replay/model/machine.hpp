@@ -16,6 +16,7 @@
 #include "replay/model/paged.hpp"
 #include "replay/model/pelt.hpp"
 #include "replay/model/quota.hpp"
+#include "replay/model/switch_clock.hpp"
 #include "replay/model/tasks.hpp"
 #include "replay/model/view.hpp"
 
@@ -152,7 +153,7 @@ class Machine {
     }
     /// The kernel built its domains anew: what they share begins with nothing.
     void rebuilt() { view_.nr_idle_scan.assign(view_.nr_idle_scan.size(), 0); }
-    Ns now() const { return now_; }  ///< time of the event at hand
+    Ns now() const { return std::max(now_, switch_at_); }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) {
         tick_ = period, tick_phase_ = at % period;
@@ -310,8 +311,7 @@ class Machine {
         int32_t util_est = 0;  ///< sum over the queued fair tasks
         int32_t idle_h = 0;
         Ns idle_stamp = 1;  ///< last entry into idle; idle since before the recording comes before all others
-        TaskId woken{kNoTask};  ///< last task that woke here, until the next switch
-        Ns woken_at = 0;
+        SwitchClock switches;
         Ns ran_from = 0;  ///< what its task ran before is accounted for
         double speed = 1;  ///< of the PELT clock while busy: capacity / 1024
         Ns clock = 0, clock_at = 0;  ///< PELT clock, at that time
@@ -347,6 +347,8 @@ class Machine {
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
     void accrue(Cpu c);
+    /// A switch from `prev`, which stays on the run queue or not, may follow a wakeup that asked for it at once.
+    bool preempted(TaskId prev, bool waits) const { return is_idle_task(prev) || (waits && !table_.preempts_lazily); }
     void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);
     void catch_up(Cpu c, Ns tick);
     Ns last_tick() const { return now_ - (now_ - tick_phase_) % tick_; }
@@ -421,7 +423,7 @@ class Machine {
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when
     Ns now_ = 0;  ///< time of the event at hand
-    Ns switch_at_ = 0;  ///< of the last sched_switch; now_ may be the wakeup before it (rq_clock_skip_update)
+    Ns switch_at_ = 0;  ///< of the last sched_switch; now_ is what its clock stood at (SwitchClock)
     std::vector<int64_t>& load(LoadKind kind) {
         return kind == selected_ ? view_.load : loads_[static_cast<size_t>(kind)];
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Per-entity load tracking (PELT, kernel/sched/pelt.c of 5.1 - 7.2): averages of what a task or a run queue did, decayed
 // by half every 32 periods of 1.048576 ms. Reconstructed from the events: what lies before the recording is not known and
-// fades in some 200 ms. The kernel's whole-period rounding is left out.
+// fades in some 200 ms. The kernel's whole numbers are followed on average.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +41,11 @@ inline double pelt_decay(Ns dt) {
     return e * kHalved[steps / kSteps];
 }
 
+/// The kernel adds up whole numbers. Where one period ends between two updates, what lasted through it gains half a unit of
+/// the 47742 (LOAD_AVG_MAX) that are the most: one that its table cuts too much off, less what is cut off its parts. The
+/// load of a task, which is not kept 1024 times finer, loses as much when it decays.
+constexpr double kRounding = 0.5 / 47742;
+
 /// The averages of one task. Capacities and times of 1024 are full. The kernel's visible averages (…_avg) are worked out
 /// only when a period ends, and a task that changes CPU takes nothing but them along.
 struct Pelt {
@@ -60,6 +65,10 @@ struct Pelt {
         runnable = runnable * keep + (weight > 0 ? 1024 * add : 0);
         at = now;
         if (now < edge) return;
+        if (now - edge < kPeltPeriod) {
+            util += ran ? 1024 * kRounding : 0;
+            runnable += weight > 0 ? 1024 * kRounding : 0;
+        }
         edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
         fresh = true;
         show();
@@ -101,6 +110,11 @@ struct QueuePelt {
         runnable = runnable * keep + 1024 * queued * add;
         at = now;
         if (now < edge) return;
+        if (now - edge < kPeltPeriod) {
+            load += weight * kRounding;
+            util += ran ? 1024 * kRounding : 0;
+            runnable += 1024 * kRounding * queued;
+        }
         edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
         load_avg = static_cast<int64_t>(load);
         util_avg = static_cast<int32_t>(util);

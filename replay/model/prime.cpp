@@ -52,6 +52,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
     };
     auto met = [&](uint32_t id) { return id < pasts.size() && pasts[id].seen; };
     std::vector<uint32_t> forked;
+    std::vector<SwitchClock> clocks(cpus_.size());
     std::vector<uint8_t> switched(cpus_.size(), 0);
     auto ran_before = [&](Cpu c, TaskId task, int prio) {  // without a switch, maybe for all that time
         if (std::exchange(switched[c.v], uint8_t{1}) || is_idle_task(task) || met(task.v)) return;
@@ -66,11 +67,13 @@ void Machine::guess(const Batch& b, const EventOrder& order,
             case Event::sw: {
                 ran_before(Cpu(b.sw.cpu[i]), TaskId(b.sw.prev_task[i]), b.sw.prev_prio[i]);
                 if (!during(b.sw, i)) break;
-                const Ns ts = b.sw.ts[i];
                 const uint32_t prev = b.sw.prev_task[i], next = b.sw.next_task[i];
+                const bool waits = still_runnable(b.sw.prev_state[i]);
+                const Ns ts = clocks[b.sw.cpu[i]].at(b.sw.ts[i], preempted(TaskId(prev), waits), TaskId(next),
+                                                     topo_.cap_orig[b.sw.cpu[i]]);
                 if (!is_idle_task(TaskId(prev))) {
                     Past& x = past(prev, Cpu(b.sw.cpu[i]), b.sw.prev_prio[i]);
-                    still_runnable(b.sw.prev_state[i]) ? x.stop(ts) : x.sleep(ts);
+                    waits ? x.stop(ts) : x.sleep(ts);
                 }
                 if (!is_idle_task(TaskId(next))) {
                     const bool known = met(next);
@@ -84,8 +87,11 @@ void Machine::guess(const Batch& b, const EventOrder& order,
                 if (during(b.waking, i)) past(b.waking.task[i], Cpu(b.waking.target_cpu[i]), b.waking.prio[i]);
                 break;
             case Event::wakeup:
-                if (during(b.wakeup, i))
-                    past(b.wakeup.task[i], Cpu(b.wakeup.target_cpu[i]), b.wakeup.prio[i]).queue(b.wakeup.ts[i]);
+                if (during(b.wakeup, i)) {
+                    const Cpu c(b.wakeup.target_cpu[i]);
+                    past(b.wakeup.task[i], c, b.wakeup.prio[i]).queue(b.wakeup.ts[i]);
+                    clocks[c.v].woke(TaskId(b.wakeup.task[i]), b.wakeup.ts[i]);
+                }
                 break;
             case Event::fork: forked.push_back(b.fork.child[i]); break;
             default: break;

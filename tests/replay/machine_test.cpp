@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -67,6 +68,20 @@ TEST(Pelt, RunningForNMillisecondsIsTheClosedForm) {
     }
 }
 
+TEST(Pelt, WholeNumbersGainAsMuchInEveryPeriodThatIsUpdatedByItself) {
+    const auto settled = [](Ns every) {
+        Pelt p;
+        QueuePelt q;
+        for (Ns at = kPeltPeriod; at < 2000 * kPeltPeriod; at += every)
+            p.accrue(at, 1024, true), q.accrue(at, 1024, 1, true);
+        EXPECT_NEAR(q.util, p.util, 1e-6);
+        EXPECT_NEAR(q.runnable, p.runnable, 1e-6);
+        return p.util;
+    };
+    EXPECT_NEAR(settled(kPeltPeriod), 1024 + 0.5, 0.01);  // 0.5 / 47742 a period, of which 1 / (1 - 2^(-1/32)) add up
+    EXPECT_NEAR(settled(4 * kPeltPeriod), 1024, 0.01);
+}
+
 TEST(Pelt, WaitingIsLoadButNotUtilisation) {
     Pelt p;
     for (int i = 1; i <= 3000; ++i) p.accrue(i * kMs, i % 3 ? 88761 : 0, i % 3 == 1);
@@ -109,7 +124,7 @@ TEST(Pelt, EstimateRisesAtOnceAndFallsByAQuarter) {
     EXPECT_EQ(util_est_after_sleep(300, 100, 100, 1024), 250);
     EXPECT_EQ(util_est_after_sleep(300, 295, 295, 1024), 300);  // within the margin
     EXPECT_EQ(util_est_after_sleep(300, 100, 111, 1024), 300);  // it wanted to run more
-    EXPECT_EQ(util_est_after_sleep(600, 500, 500, 462), 600);   // more than its CPU has
+    EXPECT_EQ(util_est_after_sleep(600, 500, 500, 462), 600);  // more than its CPU has
 }
 
 class Loads : public testing::Test {
@@ -279,6 +294,68 @@ TEST_F(Loads, AWakeupThatPreemptsEndsTheOthersTimeUnlessItPreemptsLazily) {
         runs(at + 60'000, 0, 4, 5);
         EXPECT_NEAR(util(5, 0).util, 1024 * (lazily ? 0.80 : 0.65), 4);
     }
+}
+
+TEST_F(Loads, ARunEndsByTheClockThatItsSwitchReadAndBeginsWithTheWakeup) {
+    for (const Ns woken : {Ns{0}, Ns{2'000}}) {  // 2 us of 10 run before the switch that the wakeup asks for, or not
+        build({1024, 1024});
+        Ns at = 0;
+        for (int i = 0; i < 20'000; ++i, at += 20'000) {
+            machine_->on_wakeup(TaskId(4), 120, Cpu(0), at + woken);
+            runs(at + 2'000, 0, 0, 4);
+            runs(at + 10'000, 0, 4, 0);
+        }
+        const double ran = static_cast<double>(10'000 - 350 - woken);
+        EXPECT_NEAR(util(4, 0).util, 1024 * ran / 20'000, 1.5);
+    }
+}
+
+TEST(SwitchClock, StandsAtTheWakeupThatPreemptsElseALittleBeforeTheSwitch) {
+    const TaskId p(4), other(5);
+    SwitchClock c;
+    EXPECT_EQ(c.at(50'000, false, p, 1024), 49'650);
+    EXPECT_EQ(c.at(50'000, false, p, 512), 49'300);
+    c.woke(p, 60'000);
+    EXPECT_TRUE(c.last_woke(p));
+    EXPECT_EQ(c.at(62'000, true, p, 1024), 60'000);
+    EXPECT_FALSE(c.last_woke(p));
+    EXPECT_EQ(c.at(64'000, true, p, 1024), 63'650);  // no wakeup since
+    c.woke(p, 70'000);
+    EXPECT_EQ(c.at(72'000, true, other, 1024), 71'650);
+    c.woke(p, 80'000);
+    EXPECT_EQ(c.at(80'100, false, p, 1024), 80'000);  // the clock never goes back
+    c.woke(p, 90'000);
+    EXPECT_EQ(c.at(110'000, true, p, 1024), 109'650);  // too long ago
+}
+
+TEST_F(Loads, WhatATaskDidBeforeTheRecordingIsGuessedByTheSameClock) {
+    constexpr size_t n = 3000;  // 60 ms: woken at 0 us, on the CPU from 2 to 10, of 20
+    std::vector<int64_t> woken, woken_id, ts, id;
+    const std::vector<uint32_t> task(n, 4);
+    const std::vector<uint16_t> cpu(2 * n, 0);
+    const std::vector<int16_t> prio(2 * n, 120);
+    const std::vector<uint8_t> state(2 * n, static_cast<uint8_t>(PrevState::S));
+    const std::array<bool, n> no{};
+    std::vector<uint32_t> prev, next;
+    for (size_t i = 0; i < n; ++i) {
+        const auto at = static_cast<Ns>(20'000 * i);
+        const auto first = static_cast<int64_t>(3 * i);
+        woken.push_back(at), woken_id.push_back(first);
+        ts.insert(ts.end(), {at + 2'000, at + 10'000}), id.insert(id.end(), {first + 1, first + 2});
+        prev.insert(prev.end(), {0, 4}), next.insert(next.end(), {4, 0});
+    }
+    Batch b;
+    b.wakeup.n = n, b.wakeup.id = woken_id.data(), b.wakeup.ts = woken.data(), b.wakeup.cpu = cpu.data();
+    b.wakeup.task = task.data(), b.wakeup.target_cpu = cpu.data(), b.wakeup.prio = prio.data(),
+    b.wakeup.is_new = no.data();
+    b.wakeup.curr_task = task.data();
+    b.sw.n = 2 * n, b.sw.id = id.data(), b.sw.ts = ts.data(), b.sw.cpu = cpu.data();
+    b.sw.prev_task = prev.data(), b.sw.next_task = next.data(), b.sw.prev_state = state.data();
+    b.sw.prev_prio = b.sw.next_prio = prio.data();
+    EventOrder order(2, 8);
+    order.build(b);
+    machine_->prime(b, order, {});
+    EXPECT_NEAR(util(4, 0).util, 1024 * 9'650 / 20'000, 1);
 }
 
 TEST_F(Loads, WaitingKeepsTheEstimateOnlyFrom68) {

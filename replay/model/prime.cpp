@@ -9,22 +9,27 @@ namespace rewake {
 
 namespace {
 
-constexpr Ns kLikeBefore = 50'000'000;  // a task did before the recording what it does in its first part
+/// The first part of a recording that tells of the time before it: at least, and at most, when it weighs a sixteenth.
+constexpr Ns kShortest = 50'000'000, kLongest = 128 * kPeltPeriod;
 
-/// What a task did so far.
+/// What a task did so far. Times weigh the less, the later they are: as averages would weigh them if the time before the
+/// recording were its beginning backwards.
 struct Past {
     bool seen = false, queued = false, runs = false;
-    Ns queued_from = 0, runs_from = 0, waited = 0;
+    Ns begin = 0;  ///< of the recording
+    Ns queued_from = 0, runs_from = 0;
     int32_t speed = 0;  ///< capacity of the CPU it runs on
-    double worked = 0;  ///< time that it ran, times that
+    double waited = 0;  ///< weight of the time in which it was queued,
+    double worked = 0;  ///< and of that in which it ran, times the speed
     Cpu cpu{};
     int16_t prio = 120;
+    double weight(Ns from, Ns to) const { return pelt_decay(from - begin) - pelt_decay(to - begin); }
     void stop(Ns ts) {
-        if (std::exchange(runs, false)) worked += static_cast<double>(ts - runs_from) * speed;
+        if (std::exchange(runs, false)) worked += weight(runs_from, ts) * speed;
     }
     void sleep(Ns ts) {
         stop(ts);
-        if (std::exchange(queued, false)) waited += ts - queued_from;
+        if (std::exchange(queued, false)) waited += weight(queued_from, ts);
     }
     void queue(Ns ts) {
         if (!std::exchange(queued, true)) queued_from = ts;
@@ -37,17 +42,19 @@ struct Past {
 
 }  // namespace
 
-/// Averages of the tasks that are older than the recording: nothing tells of them, so they are taken to be what the first
-/// part of the recording would have made of them. A shorter one says too little.
+/// Averages of the tasks that are older than the recording: nothing tells of them, so they are taken to be what its first
+/// part makes of them.
 void Machine::guess(const Batch& b, const EventOrder& order,
                     const std::vector<std::pair<uint16_t, uint32_t>>& running) {
-    const Ns begin = now_, end = begin + kLikeBefore;
-    bool whole = false;  // the batch reaches to the end
+    Ns last = now_;
+    for (const HeadColumns& h : {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup)})
+        if (h.n > 0) last = std::max(last, h.ts[h.n - 1]);
+    const Ns begin = now_, end = begin + std::min(last - begin, kLongest);
     std::vector<Past> pasts;
     auto past = [&](uint32_t id, Cpu c, int prio) -> Past& {
         if (id >= pasts.size()) pasts.resize(id + 1 + id / 2);
         Past& x = pasts[id];
-        if (!std::exchange(x.seen, true)) x.cpu = c, x.prio = static_cast<int16_t>(prio);
+        if (!std::exchange(x.seen, true)) x.begin = begin, x.cpu = c, x.prio = static_cast<int16_t>(prio);
         return x;
     };
     auto met = [&](uint32_t id) { return id < pasts.size() && pasts[id].seen; };
@@ -58,10 +65,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         if (std::exchange(switched[c.v], uint8_t{1}) || is_idle_task(task) || met(task.v)) return;
         past(task.v, c, prio).run(begin, topo_.cap_orig[c.v]);
     };
-    auto during = [&](const HeadColumns& h, size_t i) {
-        whole = whole || h.ts[i] >= end;
-        return h.ts[i] < end;
-    };
+    auto during = [&](const HeadColumns& h, size_t i) { return h.ts[i] < end; };
     order.walk([&](Event e, size_t i) {
         switch (e) {
             case Event::sw: {
@@ -101,9 +105,9 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         if (c < cpus_.size()) ran_before(Cpu(c), TaskId(task), prio_hint(TaskId(task)));
     for (uint32_t child : forked)
         if (met(child)) pasts[child].seen = false;
-    if (!whole) return;
+    if (end - begin < kShortest) return;
     guessed_ = true;
-    constexpr auto kSpan = static_cast<double>(kLikeBefore);
+    const double all = 1 - pelt_decay(end - begin);
     for (uint32_t id = 0; id < pasts.size(); ++id) {
         Past& x = pasts[id];
         if (!x.seen || !prio_is_fair(x.prio)) continue;
@@ -112,9 +116,9 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         Task& t = tasks_[id];
         set_prio(t, x.prio);
         t.weight = weight_of_prio(x.prio);
-        t.pelt.load = static_cast<double>(x.waited) / kSpan * t.weight;
-        t.pelt.runnable = static_cast<double>(x.waited) / kSpan * 1024;
-        t.pelt.util = x.worked / kSpan;
+        t.pelt.load = x.waited / all * t.weight;
+        t.pelt.runnable = x.waited / all * 1024;
+        t.pelt.util = x.worked / all;
         t.util_est = static_cast<int32_t>(t.pelt.util);
         attach(t, x.cpu);
     }

@@ -127,7 +127,7 @@ ReplayOptions read_options(const nb::dict& o) {
         for (Ns& t : ns) t = short_time(t);
         return ns;
     };
-    r.settle = times("settle"), r.clearing = times("clearing");
+    r.settle = times("settle"), r.clearing = times("clearing"), r.lead = times("lead");
     if (o.contains("listing"))
         for (const auto& [migrate, stay] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["listing"]))
             r.listing.push_back({short_time(migrate), short_time(stay)});
@@ -482,7 +482,8 @@ void bind_open_loop(nb::module_& m) {
              "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, calls_seen, "
              "first_flips "
              "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
-             "(per policy: stands for the recorded kernel), settle (ns, by CPU), log_inputs, panel (the one policy is "
+             "(per policy: stands for the recorded kernel), settle, lead, clearing (ns, by CPU), log_inputs, panel "
+             "(the one policy is "
              "asked "
              "under all "
              "of first_flips and panel_scans: answers() instead of ledger()); same_llc, cross_llc: (lo, hi) ns "

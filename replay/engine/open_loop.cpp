@@ -85,6 +85,7 @@ void OpenLoop::segments(const Batch& b, const SwitchColumns* next) {
 
 void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColumns& d) {
     order_.build(b);
+    if (!opt_.lead.empty()) order_.bring_forward(b, opt_.lead);
     if (!primed_) {
         machine_.prime(b, order_, running_);
         if (b.sw.n) start_ = b.sw.ts[0];
@@ -167,32 +168,33 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
             return !waits || d.task[late] == task;
         });
     };
-    /// Before an event of the model at `ts` on `c`.
-    auto before = [&](const HeadColumns& head, size_t i) {
+    // Before an event of the model.
+    auto before = [&](Event e, const HeadColumns& head, size_t i) {
         if (calling_.empty()) return;
-        settle(head.ts[i]);
-        returned(Cpu(head.cpu[i]), head.ts[i]);
+        const Ns ts = head.ts[i] - EventOrder::lead_of(b, e, i, opt_.lead);
+        settle(ts);
+        returned(Cpu(head.cpu[i]), ts);
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
-            case Event::sw: before(b.sw, i); break;
+            case Event::sw: before(e, b.sw, i); break;
             case Event::waking:
-                before(b.waking, i);
+                before(e, b.waking, i);
                 waking(i);
                 break;
             case Event::wakeup:
-                before(b.wakeup, i);
+                before(e, b.wakeup, i);
                 if (!calling_.empty()) woken(b.wakeup.task[i], b.wakeup.ts[i]);
                 opening(b.wakeup.id[i], b.wakeup.ts[i]);
                 break;
             case Event::migrate:
-                before(b.migrate, i);
+                before(e, b.migrate, i);
                 opening(b.migrate.id[i], b.migrate.ts[i]);
                 break;
             case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
-            case Event::wake_list: before(b.wake_list, i); break;
+            case Event::wake_list: before(e, b.wake_list, i); break;
             case Event::probe:
-                if (b.probe.phase[i] != 0 && !opt_.blind) before(b.probe, i);
+                if (b.probe.phase[i] != 0 && !opt_.blind) before(e, b.probe, i);
                 break;
             default: break;
         }

@@ -175,6 +175,19 @@ class EventOrder {
     }
     int64_t skipped() const { return skipped_; }
 
+    /// How long before its time stamp others see what the event tells: a switch and a task that is queued by `lead`, ns by
+    /// CPU. Not new tasks, as their events open decisions.
+    static int64_t lead_of(const Batch& b, Event e, size_t row, const std::vector<int64_t>& lead) {
+        const bool switches = e == Event::sw, queues = e == Event::wakeup && !b.wakeup.is_new[row];
+        if (lead.empty() || (!switches && !queues)) return 0;
+        const uint16_t cpu = switches ? b.sw.cpu[row] : b.wakeup.cpu[row];
+        return cpu < lead.size() ? lead[cpu] : 0;
+    }
+
+    /// After build(): what others see before its time stamp (lead_of) comes before what happens elsewhere in between, but
+    /// not before another event of its CPU or of its tasks.
+    void bring_forward(const Batch& b, const std::vector<int64_t>& lead);
+
     /// Calls f(Event, row) in event order.
     template <class F>
     void walk(F f) const {

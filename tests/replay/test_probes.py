@@ -239,3 +239,17 @@ def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
         loop.run(decisions.batches[0], None, decisions.parts[0])
         picked.append(int(loop.ledger(0)["outcome"][0][0]) & 1)
     assert picked == [0, 1, 1], "at the latest its own sched_wakeup says that it is over"
+
+
+@pytest.mark.parametrize(("lead", "idle"), [([], 0), ([0, 300, 0, 0], 0), ([0, 400, 0, 0], 1), ([400, 0, 400, 400], 0)])
+def test_that_a_slow_cpu_goes_idle_is_seen_before_its_event(lead: list[int], idle: int) -> None:
+    """It does 350 ns after the search."""
+    w = World(4, 12)
+    w.runs(1000, 1, 8, 11, "S").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 9, "R").runs(1300, 3, 3, 7, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).runs(54_350, 1, 11, 1).wakeup(58_000, 1, 8, 1)
+    decisions = w.decisions((6, 1))
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [4_000] * 4, "lead": lead}
+    specs = [("oracle-idle", {})]
+    loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    assert int(loop.ledger(0)["outcome"][0][0]) & 1 == idle

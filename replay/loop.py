@@ -20,6 +20,7 @@ from rewake.replay.recorded import (
     batch,
     by_capacity,
     recorded_machine,
+    rows_of,
     running,
     tables,
     with_next,
@@ -42,8 +43,14 @@ DEFAULT_HZ = 250
 _ON_CPU_NS = 5_000
 """A task that was switched out so shortly before it is woken may still be on its CPU (policies.md C3.6a)."""
 
-_SEARCH = 0.9
-"""When the search for a CPU is over, in parts of the time until its result is recorded (sched_migrate_task)."""
+_SEARCH, _SEARCH_PROBED = 1.1, 0.9
+"""Up to which events a search sees the machine, in parts of the time until its result is recorded (sched_migrate_task):
+without placement probes, and where they take some of that time. It ends before its result is recorded, but what it sees
+others record later (_LEAD_NS)."""
+
+_LEAD_NS = 600
+"""How long before its event others see that a CPU of full capacity went idle, or that a task is queued: the run queue
+changes first, then the tracepoint takes the time. In recordings of CPUs of unequal speed as good from 500 to 700."""
 
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
@@ -142,10 +149,10 @@ def _left(recording: Recording, k: int, task: Array, event: Array) -> Array:
     return found
 
 
-def _settle(recording: Recording, n_cpus: int) -> list[int]:
-    """Time that a search takes from sched_waking on, ns, by the waker's CPU: _SEARCH of the median time until
-    sched_migrate_task of the same placement, on CPUs of its capacity or, where these moved few, on all, by their
-    capacities. Without those that waited for the wakee to leave its CPU."""
+def _placing(recording: Recording, n_cpus: int) -> list[int]:
+    """Time from sched_waking to sched_migrate_task of the same placement, ns, by the waker's CPU: the median on CPUs of
+    its capacity or, where these moved few, on all, by their capacities. Without those that waited for the wakee to
+    leave its CPU."""
     cause = ENUMS["migrate_cause"].index("wake")
     before = {name: np.empty(0, np.int64) for name in ("cpu", "id", "task", "ts_ns")}
     took = [np.empty((2, 0), np.int64)]
@@ -169,7 +176,24 @@ def _settle(recording: Recording, n_cpus: int) -> list[int]:
         same &= _left(recording, k, of["task"], of["id"]) < began - _ON_CPU_NS
         took.append(np.stack([of["cpu"], of["ts_ns"] - began])[:, same])
     on, found = np.concatenate(took, axis=1)
-    return [int(ns * _SEARCH) for ns in by_capacity(recording, n_cpus, on, found)]
+    return by_capacity(recording, n_cpus, on, found)
+
+
+def _settle(placing: list[int], lead: list[int], *, probes: bool) -> list[int]:
+    """From sched_waking to the last event of others, as they are brought forward, that its search sees, ns, by the
+    waker's CPU. `placing`: as of _placing(); `probes`: these ran, whether or not they are used."""
+    part = _SEARCH_PROBED if probes else _SEARCH
+    early = lead or [0] * len(placing)
+    return [max(1, int(ns * part) - before) if ns else 0 for ns, before in zip(placing, early, strict=True)]
+
+
+def _lead(recording: Recording, n_cpus: int) -> list[int]:
+    """How much longer than on a fast CPU others see a change before its event, ns, by CPU: a slow one takes longer from
+    the one to the other. What it takes on a fast one _SEARCH holds. Empty where all CPUs are as fast."""
+    known = {row["cpu"]: row["capacity"] or 1024 for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
+    fast = max(known.values(), default=1024)
+    lead = [_LEAD_NS * fast // known.get(cpu, fast) - _LEAD_NS for cpu in range(n_cpus)]
+    return lead if any(lead) else []
 
 
 class Loop:
@@ -195,7 +219,9 @@ class Loop:
         self._ranges = _idle_ranges(recording)
         self.away = hotplug.away(recording)
         n_cpus = self.recorded.n_cpus
-        search = _settle(recording, n_cpus)
+        placing = _placing(recording, n_cpus)
+        # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
+        lead = _lead(recording, n_cpus) if any(placing) else []
         self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
@@ -209,9 +235,10 @@ class Loop:
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "calls_seen": self.truth is not None,
             "energy_aware": recording.manifest.get("energy_aware") is True,
-            "settle": search,
+            "settle": _settle(placing, lead, probes=seen is not None),
+            "lead": lead,
             "listing": list(
-                zip(*wake_lists.listing(recording, n_cpus, search, probes=self.truth is not None), strict=True)
+                zip(*wake_lists.listing(recording, n_cpus, placing, probes=self.truth is not None), strict=True)
             ),
             "clearing": self._clearing,
             "shapes": hotplug.shapes(self.away),

@@ -16,9 +16,9 @@ _IPIS = {
     "irq": ("id", "ts_ns", "cpu", "curr_task", "kind", "entry"),
     "ipi": ("id", "ts_ns", "cpu", "curr_task", "phase"),
 }
-_LISTED, _STAYS = 0.55, 0.1
+_LISTED, _STAYS = 0.5, 0.1
 """From sched_migrate_task, and of a task that stays from the end of its search, to the wake list, in parts of the time
-of a search. Recordings of 6.1 come out alike from 0.5 to 0.8."""
+from sched_waking to sched_migrate_task. Recordings of 6.1 come out alike from 0.45 to 0.7."""
 
 _WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("out")
 
@@ -39,14 +39,14 @@ def seen_empty(source: Source) -> bool:
     return (0, 0) < kernel_version(source.manifest.get("kernel")) < (6, 2)
 
 
-def listing(source: Recording, n_cpus: int, search: list[int], *, probes: bool) -> tuple[list[int], list[int]]:
+def listing(source: Recording, n_cpus: int, placing: list[int], *, probes: bool) -> tuple[list[int], list[int]]:
     """Until a task is on the wake list of the CPU that it is to go to, ns, by the waker's CPU: from sched_migrate_task
     and, of one that stays, from the end of its search.
 
-    From events they are parts of `search`, the time of a search that moves a task; one that does not is shorter, and
-    that makes up for most of the second. Where the interrupts that tell CPUs of their wake lists are recorded as they
-    are sent, the first is the median time until then. `probes`: they see a search end, and what they saw from there to
-    sched_migrate_task takes as long as either.
+    From events they are parts of `placing`, the time until sched_migrate_task of a task that moves; the search of one
+    that does not is shorter, and that makes up for most of the second. Where the interrupts that tell CPUs of their
+    wake lists are recorded as they are sent, the first is the median time until then. `probes`: they see a search end,
+    and what they saw from there to sched_migrate_task takes as long as either.
     """
     took = [np.empty((2, 0), np.int64)]
     for k in range(source.n_parts if probes else 0):
@@ -62,7 +62,7 @@ def listing(source: Recording, n_cpus: int, search: list[int], *, probes: bool) 
         took.append(np.stack([moved["cpu"].astype(np.int64), ns])[:, good])
     on, ns = np.concatenate(took, axis=1)
     if not len(ns):
-        after, stays = ([int(part * ns) for ns in search] for part in (_LISTED, _STAYS))
+        after, stays = ([int(part * ns) for ns in placing] for part in (_LISTED, _STAYS))
         return _sending(source, n_cpus) or after, stays
     found = by_capacity(source, n_cpus, on, ns)
     return found, found

@@ -13,7 +13,7 @@ from world import World, schedules
 
 from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording
 from rewake.replay import _engine
-from rewake.replay.loop import _settle, _tick_at
+from rewake.replay.loop import _lead, _placing, _settle, _tick_at
 from rewake.replay.recorded import running
 
 
@@ -206,7 +206,7 @@ def test_a_cpu_that_never_switches_runs_what_wakes_others_there() -> None:
 
 
 class Placements:
-    """What _settle() reads of a recording whose CPU 0 has half the capacity of CPU 1. `moved`: per CPU how many of its
+    """What _placing() reads of a recording whose CPU 0 has half the capacity of CPU 1. `moved`: per CPU how many of its
     wakeups moved, and how long each took."""
 
     n_parts = 1
@@ -231,11 +231,26 @@ class Placements:
         return self.tables[table]
 
 
-def test_a_search_takes_as_long_as_the_capacity_of_its_cpu_says_where_too_few_were_timed() -> None:
-    def settle(moved: dict[int, tuple[int, int]]) -> list[int]:
-        return _settle(cast(Recording, Placements(moved)), 2)
+def test_a_placement_takes_as_long_as_the_capacity_of_its_cpu_says_where_too_few_were_timed() -> None:
+    def placing(moved: dict[int, tuple[int, int]]) -> list[int]:
+        return _placing(cast(Recording, Placements(moved)), 2)
 
-    assert settle({0: (10, 1_900), 1: (200, 1_000)}) == [1_800, 900]
-    assert settle({0: (150, 1_900), 1: (200, 1_000)}) == [1_710, 900], "each by its own"
-    assert settle({0: (10, 2_000)}) == [1_800, 900]
-    assert settle({}) == [0, 0]
+    assert placing({0: (10, 1_900), 1: (200, 1_000)}) == [2_000, 1_000]
+    assert placing({0: (150, 1_900), 1: (200, 1_000)}) == [1_900, 1_000], "each by its own"
+    assert placing({0: (10, 2_000)}) == [2_000, 1_000]
+    assert placing({}) == [0, 0]
+
+
+def test_a_cpu_of_half_the_capacity_takes_twice_as_long_from_a_change_to_its_event() -> None:
+    machine = Placements({})
+    assert _lead(cast(Recording, machine), 3) == [600, 0, 0]
+    for all_of_them in (1024, 512):
+        machine.tables["cpu"]["capacity"] = np.array([all_of_them] * 2, np.uint16)
+        assert _lead(cast(Recording, machine), 2) == []
+
+
+def test_a_search_on_a_slow_cpu_sees_less_of_what_others_record_later() -> None:
+    assert _settle([2_000, 1_000], [], probes=False) == [2_200, 1_100]
+    assert _settle([2_000, 1_000], [], probes=True) == [1_800, 900]
+    assert _settle([2_000, 1_000], [600, 0], probes=False) == [1_600, 1_100]
+    assert _settle([500, 0], [600, 600], probes=False) == [1, 0], "0: at once"

@@ -194,12 +194,26 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 SPECS = [PolicySpec(name) for name in ("linux-6.1", "linux-4.19", "prev", "oracle-idle", "userspace-hints")]
 
 
+class Unequal(Recording):
+    """A recording of which the first four CPUs have half the capacity of the others."""
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> Columns:
+        columns = super().read(table, names)
+        if table != "cpu" or "capacity" not in columns:
+            return columns
+        n = len(recorded.with_null(columns["capacity"])[0])
+        return {**columns, "capacity": np.where(np.arange(n) < 4, 512, 1024).astype(np.uint16)}
+
+
 class Changed(Recording):
     """A recording in which some decisions chose other CPUs."""
 
     def __init__(self, of: Recording, chosen: dict[int, int]) -> None:
         super().__init__(of.path)
-        self.chosen = chosen
+        self.of, self.chosen = of, chosen
+
+    def read(self, table: str, names: Sequence[str] | None = None) -> Columns:
+        return self.of.read(table, names)
 
     def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
         part = super().read_part(table, index, names)
@@ -257,20 +271,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def untouched(seed: int, folder: Path, mode: str) -> list[list[int | None]]:
-    return answers(toy(seed, folder), mode)
+def machine(seed: int, folder: Path, unequal: bool) -> Recording:
+    return Unequal(toy(seed, folder).path) if unequal else toy(seed, folder)
 
 
+@cache
+def untouched(seed: int, folder: Path, unequal: bool, mode: str) -> list[list[int | None]]:
+    return answers(machine(seed, folder, unequal), mode)
+
+
+@pytest.mark.parametrize("unequal", [False, True])
 @settings(max_examples=8)
 @given(st.integers(0, 1), st.sampled_from(MODES), st.data())
 def test_another_outcome_of_a_decision_changes_no_answer_to_it(
-    folder: Path, seed: int, mode: str, data: st.DataObject
+    folder: Path, unequal: bool, seed: int, mode: str, data: st.DataObject
 ) -> None:
-    recording = toy(seed, folder)
+    recording = machine(seed, folder, unequal)
+    assert bool(Loop(recording, 0).options["lead"]) == unequal
     decisions = recording.read_part("decision", 0)
     fair = np.flatnonzero(inputs.fair(decisions)).tolist()
     row, cpu = data.draw(st.sampled_from(fair)), data.draw(st.integers(0, 7))
-    before, after = untouched(seed, folder, mode), answers(Changed(recording, {row: cpu}), mode)
+    before, after = untouched(seed, folder, unequal, mode), answers(Changed(recording, {row: cpu}), mode)
     assert after[row] == before[row]
     if mode == "causal":
         assert after[:row] == before[:row]

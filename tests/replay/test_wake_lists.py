@@ -91,14 +91,14 @@ def test_interrupts_of_cpus_that_take_long() -> None:
 
 
 def test_a_task_is_listed_later_where_the_waker_is_slow() -> None:
-    assert wake_lists.listing(lists(vectors=True), 2, [2_000, 1_000], probes=True) == ([1_100, 550], [200, 100])
+    assert wake_lists.listing(lists(vectors=True), 2, [2_000, 1_000], probes=True) == ([1_000, 500], [200, 100])
 
 
 def test_with_probes_it_is_measured_as_their_searches_take_longer() -> None:
     expected = [2_000, 1_000]
     probed = lists(vectors=True, probed=True)
     assert wake_lists.listing(probed, 2, [20_000, 10_000], probes=True) == (expected, expected)
-    assert wake_lists.listing(probed, 2, [2_000, 1_000], probes=False) == ([1_100, 550], [200, 100]), "they are ignored"
+    assert wake_lists.listing(probed, 2, [2_000, 1_000], probes=False) == ([1_000, 500], [200, 100]), "they are ignored"
 
 
 @pytest.mark.parametrize("vectors", [True, False])

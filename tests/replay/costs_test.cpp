@@ -30,4 +30,24 @@ TEST(Costs, FewSamplesAreJoinedWithTheirLikeButNotWithThoseThatBypassPlacement) 
     EXPECT_EQ(most(slow), 3000);
 }
 
+TEST(Costs, OfMoreThanFourSecondsComeOutWhole) {
+    constexpr Ns kShort = 4'294'967'294, kLong = 4'294'967'295, kLonger = 1'000'000'000'000;
+    std::vector<CostSample> samples;
+    for (Ns queue : {kLonger, Ns{5}, kLong, kShort})
+        samples.push_back({Path::on_cpu, Relation::same_cpu, true, 0, {queue, queue / 5, queue / 2}});
+    samples.push_back({Path::on_cpu, Relation::same_cpu, true, 0, {7, kLonger, 3}});
+    const Costs costs(samples, 1);
+    const std::array<Cost, 5> sorted = {{{5, 1, 2},
+                                         {kShort, kShort / 5, kShort / 2},
+                                         {kLong, kLong / 5, kLong / 2},
+                                         {7, kLonger, 3},
+                                         {kLonger, kLonger / 5, kLonger / 2}}};
+    for (size_t i = 0; i < sorted.size(); ++i) {
+        const Cost c = costs.draw(Path::on_cpu, Relation::same_cpu, true, 0, (static_cast<double>(i) + 0.5) / 5);
+        EXPECT_EQ(c.queue, sorted[i].queue);
+        EXPECT_EQ(c.run, sorted[i].run);
+        EXPECT_EQ(c.leave, sorted[i].leave);
+    }
+}
+
 }  // namespace rewake::closed

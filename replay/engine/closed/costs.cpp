@@ -2,6 +2,7 @@
 #include "replay/engine/closed/costs.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace rewake::closed {
 
@@ -10,6 +11,8 @@ Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
     constexpr std::array<size_t, 5> kJoined = {1, kTargets / 2, kTargets, kTargets * kContexts,
                                                kTargets * kContexts * kRelations};
     std::array<std::vector<size_t>, kJoined.size()> counts, place;
+    std::vector<std::vector<Cost>> groups;
+    std::array<size_t, std::tuple_size_v<decltype(of_)>> of;
     for (size_t level = 0; level < kJoined.size(); ++level)
         counts[level].resize(of_.size() / kJoined[level]), place[level].resize(counts[level].size(), kNowhere);
     for (const CostSample& s : samples)
@@ -20,26 +23,43 @@ Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
         while (level + 1 < kJoined.size() && counts[level][i / kJoined[level]] < fewest) ++level;
         const size_t group = i / kJoined[level];
         if (place[level][group] == kNowhere) {
-            place[level][group] = groups_.size();
-            groups_.emplace_back().reserve(counts[level][group]);
+            place[level][group] = groups.size();
+            groups.emplace_back().reserve(counts[level][group]);
         }
-        of_[i] = static_cast<uint16_t>(place[level][group]);
+        of[i] = place[level][group];
     }
     for (const CostSample& s : samples)
         for (size_t level = 0; level < kJoined.size(); ++level) {
             const size_t at = place[level][index(s.path, s.relation, s.in_task, s.target) / kJoined[level]];
-            if (at != kNowhere) groups_[at].push_back(s.cost);
+            if (at != kNowhere) groups[at].push_back(s.cost);
         }
-    for (Samples& group : groups_)
+    std::vector<Group> kept;
+    for (std::vector<Cost>& group : groups) {
         std::sort(group.begin(), group.end(), [](const Cost& a, const Cost& b) {
             return a.queue + a.run != b.queue + b.run ? a.queue + a.run < b.queue + b.run : a.queue < b.queue;
         });
+        kept.push_back({static_cast<uint32_t>(samples_.size()), static_cast<uint32_t>(group.size())});
+        for (const Cost& c : group) samples_.push_back(keep(c));
+        std::vector<Cost>().swap(group);
+    }
+    samples_.shrink_to_fit();
+    for (size_t i = 0; i < of_.size(); ++i) of_[i] = kept[of[i]];
+}
+
+Costs::Kept Costs::keep(const Cost& c) {
+    if (c.queue < kLong && c.run < kLong)  // `leave` is a part of `queue`
+        return {static_cast<uint32_t>(c.queue), static_cast<uint32_t>(c.run), static_cast<uint32_t>(c.leave)};
+    long_.push_back(c);
+    return {kLong, static_cast<uint32_t>(long_.size() - 1), 0};
 }
 
 Cost Costs::draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
-    const Samples& s = groups_[of_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))]];
-    if (s.empty()) return {};
-    return s[std::min(s.size() - 1, static_cast<size_t>(draw * static_cast<double>(s.size())))];
+    const Group g = of_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
+    if (g.n == 0) return {};
+    const Kept& s = samples_[g.first + std::min(g.n - 1, static_cast<uint32_t>(draw * static_cast<double>(g.n)))];
+    if (s.queue == kLong) [[unlikely]]
+        return long_[s.run];
+    return {s.queue, s.run, s.leave};
 }
 
 double uniform(uint64_t seed, uint64_t a, uint64_t b) {

@@ -52,14 +52,23 @@ class Costs {
     Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const;
 
   private:
-    using Samples = std::vector<Cost>;
+    /// A sample as it is kept: a draw is a look at any of them, which the cache should hold.
+    struct Kept {
+        uint32_t queue = 0, run = 0, leave = 0;
+    };
+    static constexpr uint32_t kLong = 0xffffffff;  ///< instead of `queue`: `run` is the number of one of `long_`
+    struct Group {
+        uint32_t first = 0, n = 0;
+    };
     static size_t index(Path p, Relation r, bool in_task, uint8_t target) {
         return ((static_cast<size_t>(p) * kRelations + static_cast<size_t>(r)) * kContexts + in_task) * kTargets +
                target;
     }
+    Kept keep(const Cost& c);
     static constexpr size_t kNowhere = static_cast<size_t>(-1);
-    std::vector<Samples> groups_;  ///< in order of their size
-    std::array<uint16_t, kPaths * kRelations * kContexts * kTargets> of_{};  ///< which of them
+    std::vector<Kept> samples_;  ///< of each group in order of their size
+    std::vector<Cost> long_;  ///< those of more than four seconds
+    std::array<Group, kPaths * kRelations * kContexts * kTargets> of_{};
 };
 
 /// Uniform in [0, 1) from numbers that name what is drawn: the same for every policy, in whatever order they draw.

@@ -218,7 +218,12 @@ class PyClosedLoop {
     }
     nb::list take_results(size_t most) {
         nb::list out;
-        for (const ClosedLoop::Result& r : loop_.take(most)) out.append(plain_window(r));
+        // One after the other: what one was held in becomes the columns of the next.
+        for (; most > 0; --most) {
+            const std::vector<ClosedLoop::Result> next = loop_.take(1);
+            if (next.empty()) break;
+            out.append(plain_window(next.front()));
+        }
         return out;
     }
     nb::dict survey() const {

@@ -40,6 +40,7 @@ std::vector<Happening> planned(const Script& script, const SimOptions& options) 
 /// The machine as recorded: who runs, who waits; what comes from outside.
 void Simulation::begin() {
     resync_before_ = machine_.counts().resync;
+    out_.woken.reserve(script_.counted);
     // Half of the way is behind who is on it, on average.
     const Ns arrives = costs_.draw(Path::busy, Relation::same_llc, true, 0, 0.5).queue / 2;
     for (const TaskId id : script_.present) {
@@ -86,8 +87,7 @@ void Simulation::begin() {
             default: break;
         }
     }
-    for (const Stim& s : script_.stims)
-        if (s.hint) tasks_[s.p.v].hint = s.hint;
+    for (const auto& [id, hint] : script_.hints) tasks_[id.v].hint = hint;
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];

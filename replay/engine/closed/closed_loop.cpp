@@ -243,6 +243,16 @@ void ClosedLoop::sample(Ns ts) {
     }
 }
 
+namespace {
+/// What every arm would have to look through all wakeups for.
+void count(Script& script) {
+    for (const Stim& s : script.stims) {
+        script.counted += s.kind == Kind::wake && s.ends && s.ts >= script.measured && s.ts < script.to;
+        if (s.hint) script.hints.emplace_back(s.p, s.hint);
+    }
+}
+}  // namespace
+
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
     script.masks = masks_of(mask_changes_, table_, script.from, w.builder.horizon());
@@ -255,6 +265,7 @@ void ClosedLoop::simulate(Open& w) {
     }
     if (!told().yields.empty()) add_yields(script, told().yields);
     if (!arms_.empty()) find_shared(script, arms_.front().options.serves);
+    count(script);
     const size_t first = results_.size();
     results_.resize(first + arms_.size());
     // Most arms begin alike.

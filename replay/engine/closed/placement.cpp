@@ -72,13 +72,12 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     std::erase_if(fresh_, [&](const Fresh& f) {
         return tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;
     });
-    const auto overlook = [&](int n) {
-        for (const Fresh& f : fresh_)
-            if (f.p != s.p && overlooked(f, waker)) machine_.overlook(f.chosen, n);
-    };
-    overlook(1);
+    overlooked_.clear();
+    for (const Fresh& f : fresh_)
+        if (f.p != s.p && overlooked(f, waker)) overlooked_.push_back(f.chosen);
+    for (Cpu c : overlooked_) machine_.overlook(c, 1);
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
-    overlook(-1);
+    for (Cpu c : overlooked_) machine_.overlook(c, -1);
     if (d.undecided) return {prev};
     if (d.cpu != prev && counted())
         out_.collided += std::ranges::any_of(fresh_, [&](const Fresh& f) { return f.to_idle && f.chosen == d.cpu; });

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "replay/engine/closed/fair.hpp"
@@ -169,6 +170,8 @@ struct Script {
         std::vector<uint32_t> group;  ///< by TaskId; kNone: it meets nobody. Empty: nobody does
         std::vector<int64_t> step;  ///< by group: work from one wakeup to the next of who came last
     } meets;
+    size_t counted = 0;  ///< recorded wakeups between `measured` and `to`: about as many are simulated
+    std::vector<std::pair<TaskId, uint8_t>> hints;  ///< of wakeups that have one, in their order
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
     std::vector<uint32_t>
         told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere

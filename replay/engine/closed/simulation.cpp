@@ -574,7 +574,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     t.sample = kNoSample;
     if (s.kind == Kind::wake && s.source != Stim::Source::resume && since >= script_.measured && since < script_.to) {
         t.sample = out_.woken.size();
-        out_.woken.push_back({s.decision, since, s.p.v, prev.v, chosen.v, idle_target, placed, false, 0, 0});
+        out_.woken.push_back({s.decision, since, 0, 0, s.p.v, prev.v, chosen.v, idle_target, placed, false});
         ++open_;
     }
     const Ns queued = std::max(now_, since + cost.queue);

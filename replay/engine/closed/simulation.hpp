@@ -135,11 +135,11 @@ void find_shared(Script& script, const std::vector<bool>& serves);
 struct Woken {
     int64_t decision = -1;
     Ns ts = 0;
+    Ns latency = 0;  ///< decision to switch-in
+    Ns wait = 0;  ///< of which on the run queue
     uint32_t task = 0;
     uint16_t prev = 0, cpu = 0;
     bool idle_target = false, placed = false, done = false;
-    Ns latency = 0;  ///< decision to switch-in
-    Ns wait = 0;  ///< of which on the run queue
 };
 
 /// Intervals in which a task waited although a CPU was idle that it may use (policies.md D1).
@@ -473,6 +473,7 @@ class Simulation {
     };
     bool overlooked(const Fresh& f, Cpu waker) const;
     std::vector<Fresh> fresh_;
+    std::vector<Cpu> overlooked_;  ///< CPUs to which those sent that the waker at hand has not heard of
     int64_t resync_before_ = 0;
     void wait_begins(const Task& t);
     void wait_ends(const Task& t);

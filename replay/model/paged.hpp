@@ -53,8 +53,16 @@ class Paged {
         size_ = n;
     }
     // Else the compiler stops inlining what looks at many rows.
-    [[gnu::always_inline]] T& operator[](size_t i) { return whole_ ? whole_[i] : make(i / kPage)[i % kPage]; }
-    [[gnu::always_inline]] const T& operator[](size_t i) const { return whole_ ? whole_[i] : on_page(i); }
+    [[gnu::always_inline]] T& operator[](size_t i) {
+        if (whole_) [[likely]]
+            return whole_[i];
+        return make(i / kPage)[i % kPage];
+    }
+    [[gnu::always_inline]] const T& operator[](size_t i) const {
+        if (whole_) [[likely]]
+            return whole_[i];
+        return on_page(i);
+    }
     /// It is looked at soon, `at` bytes from its beginning.
     [[gnu::always_inline]] void expect(size_t i, size_t at = 0) const {
         if (whole_) __builtin_prefetch(reinterpret_cast<const char*>(whole_ + i) + at);

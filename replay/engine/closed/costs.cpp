@@ -53,15 +53,6 @@ Costs::Kept Costs::keep(const Cost& c) {
     return {kLong, static_cast<uint32_t>(long_.size() - 1), 0};
 }
 
-Cost Costs::draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
-    const Group g = of_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
-    if (g.n == 0) return {};
-    const Kept& s = samples_[g.first + std::min(g.n - 1, static_cast<uint32_t>(draw * static_cast<double>(g.n)))];
-    if (s.queue == kLong) [[unlikely]]
-        return long_[s.run];
-    return {s.queue, s.run, s.leave};
-}
-
 double uniform(uint64_t seed, uint64_t a, uint64_t b) {
     uint64_t x = seed;
     for (uint64_t v : {a, b}) {  // splitmix64

@@ -2,6 +2,7 @@
 // What a wakeup costs, as recorded: samples drawn by where the wakee goes and from where it is woken (policies.md D2.4, D2.7).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -49,7 +50,18 @@ class Costs {
     /// A group with fewer samples than `fewest` is joined with its like of other targets, contexts and relations.
     explicit Costs(const std::vector<CostSample>& samples, size_t fewest = 30);
     /// `draw` in [0, 1): which of the samples, in order of their size.
-    Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const;
+    Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
+        const Group g = group(path, relation, in_task, target);
+        if (g.n == 0) return {};
+        const Kept& s = samples_[at(g, draw)];
+        if (s.queue == kLong) [[unlikely]]
+            return long_[s.run];
+        return {s.queue, s.run, s.leave};
+    }
+    /// That draw comes soon.
+    [[gnu::always_inline]] void expect(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
+        __builtin_prefetch(samples_.data() + at(group(path, relation, in_task, target), draw));
+    }
 
   private:
     /// A sample as it is kept: a draw is a look at any of them, which the cache should hold.
@@ -65,6 +77,12 @@ class Costs {
                target;
     }
     Kept keep(const Cost& c);
+    Group group(Path path, Relation relation, bool in_task, uint8_t target) const {
+        return of_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
+    }
+    static size_t at(Group g, double draw) {
+        return g.first + std::min(g.n - 1, static_cast<uint32_t>(draw * static_cast<double>(g.n)));
+    }
     static constexpr size_t kNowhere = static_cast<size_t>(-1);
     std::vector<Kept> samples_;  ///< of each group in order of their size
     std::vector<Cost> long_;  ///< those of more than four seconds

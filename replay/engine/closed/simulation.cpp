@@ -530,6 +530,20 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const auto [chosen, placed, scanned] = place(s, t, waker, curr, stays);
     const bool idle_target = machine_.view().avail.test(chosen) && !cpus_[chosen.v].reserved;
     const uint32_t state = idle_target ? machine_.idle_state(chosen).value_or(kNone) : kNone;
+    const Relation relation = waker == chosen                    ? Relation::same_cpu
+                              : topo_.share_cache(waker, chosen) ? Relation::same_llc
+                                                                 : Relation::cross_llc;
+    const bool as_early = meets == Meets::late && s.early;
+    const bool still = meets == Meets::late ? as_early : meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
+    const bool back = still && chosen == prev;
+    const Path path = fork ? Path::fork : idle_target && back ? Path::on_cpu : idle_target ? Path::idle : Path::busy;
+    const bool raced = since < now_ || as_early;
+    const uint32_t known = back ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
+    t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev, !placed && path != Path::on_cpu);
+    t.luck = draw(s, s.luck.arrival, 1);
+    t.preempt_luck = draw(s, s.luck.preempt, 2);
+    t.from = relation, t.by_task = s.in_task;
+    costs_.expect(path, relation, s.in_task, t.target, t.luck);
     machine_.on_waking(s.p, s.prio, true, chosen);
     if (chosen != prev) fair_.leave(s.p);
     t.state = Task::State::waking;
@@ -551,19 +565,6 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
         t.left = std::max<int64_t>(0, t.left + more * topo_.cap_orig[chosen.v]);
         added_ += t.left - before;
     }
-    const Relation relation = waker == chosen                    ? Relation::same_cpu
-                              : topo_.share_cache(waker, chosen) ? Relation::same_llc
-                                                                 : Relation::cross_llc;
-    const bool as_early = meets == Meets::late && s.early;
-    const bool still = meets == Meets::late ? as_early : meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
-    const bool back = still && chosen == prev;
-    const Path path = fork ? Path::fork : idle_target && back ? Path::on_cpu : idle_target ? Path::idle : Path::busy;
-    const bool raced = since < now_ || as_early;
-    const uint32_t known = back ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
-    t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev, !placed && path != Path::on_cpu);
-    t.luck = draw(s, s.luck.arrival, 1);
-    t.preempt_luck = draw(s, s.luck.preempt, 2);
-    t.from = relation, t.by_task = s.in_task;
     const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
     t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     Cost cost = cost_of(s, t, path, relation);

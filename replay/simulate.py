@@ -202,7 +202,9 @@ class Simulator:
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.handlers = Handlers(recording)
         searched = None if unseen is None else unseen.searched
-        self.costs = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
+        found = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
+        self.drawn_from = self._of_windows(found.samples)
+        self.costs = found._replace(samples={})
         _engine.give_back()
         self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
@@ -223,16 +225,13 @@ class Simulator:
             raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
         return int(row[0]), int(row[1])
 
-    def _costs_for(self, windows: Sequence[Window]) -> list[dict[str, npt.NDArray[Any]]]:
-        """Costs of all anchored windows, of those that are not odd(), and of those that are; none where no window draws
-        from them."""
-        used = {w.costs for w in windows}
-        samples = self.costs.samples
+    @staticmethod
+    def _of_windows(samples: Mapping[str, npt.NDArray[Any]]) -> list[_engine.Costs]:
+        """Costs of all anchored windows, of those that are not odd(), and of those that are (Window.costs)."""
         of_odd = samples["odd"]
-        kept = (slice(None), ~of_odd, of_odd)
         return [
-            {name: of[kept[k] if k in used else slice(0)] for name, of in samples.items() if name != "odd"}
-            for k in range(len(kept))
+            _engine.Costs({name: of[kept] for name, of in samples.items() if name != "odd"})
+            for kept in (slice(None), ~of_odd, of_odd)
         ]
 
     def _recorded_wakeups(self, first: int, end: int) -> int:
@@ -275,7 +274,7 @@ class Simulator:
         try:
             return _engine.ClosedLoop(
                 self.loop.recorded, specs, self.settings.seed, self.options, [dict(a.settings) for a in arms], given,
-                self._costs_for(windows), self.handlers.during(0, 0), self.loop.running, threads,
+                self.drawn_from, self.handlers.during(0, 0), self.loop.running, threads,
             )  # fmt: skip
         except ValueError as error:
             raise UsageError(str(error)) from error

@@ -30,7 +30,9 @@ def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _en
 def survey(world: World) -> dict[str, Any]:
     """What only the recording can tell a simulation."""
     batches, none = world.batches(), interrupts((), world.n_cpus)
-    loop = _engine.ClosedLoop(world.recorded(), [], 0, OPTIONS, [], [], [COSTS], none, world.running(batches), 1)
+    loop = _engine.ClosedLoop(
+        world.recorded(), [], 0, OPTIONS, [], [], [_engine.Costs(COSTS)], none, world.running(batches), 1
+    )
     loop.run(batches[0], world.decisions().parts[0])
     found: dict[str, Any] = loop.survey()
     return found
@@ -60,7 +62,7 @@ def simulate(
         OPTIONS | {"major": kernel[0], "minor": kernel[1]},
         arms,
         [(*window, 0)],
-        [costs],
+        [_engine.Costs(costs)],
         interrupts(handlers, world.n_cpus),
         world.running(batches),
         threads,

@@ -5,6 +5,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -197,13 +198,13 @@ class PyClosedLoop {
   public:
     PyClosedLoop(const Recorded& r, const std::vector<nb::object>& specs, uint64_t seed, const nb::dict& options,
                  const std::vector<nb::dict>& arms, const std::vector<Window>& windows,
-                 const std::vector<nb::dict>& costs, const Interrupts& interrupts, const Running& running,
+                 const std::vector<std::shared_ptr<Costs>>& costs, const Interrupts& interrupts, const Running& running,
                  unsigned threads)
         : n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), read_all(costs), interrupts,
-                fair(r, options), read_options(options), known(r, running), threads) {}
+          loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), {costs.begin(), costs.end()},
+                interrupts, fair(r, options), read_options(options), known(r, running), threads) {}
 
     void run(const nb::dict& batch, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
@@ -322,11 +323,6 @@ class PyClosedLoop {
         for (auto [from, measured, to, horizon, costs] : windows) out.push_back({from, measured, to, horizon, costs});
         return out;
     }
-    static std::vector<Costs> read_all(const std::vector<nb::dict>& costs) {
-        std::vector<Costs> out;
-        for (const nb::dict& d : costs) out.push_back(read_costs(d));
-        return out;
-    }
     static FairSettings fair(const Recorded& r, const nb::dict& options) {
         const ReplayOptions o = read_options(options);
         int major = 0, minor = 0;
@@ -366,24 +362,31 @@ void bind_closed_loop(nanobind::module_& m) {
             "handlers: columns cpu, from_ns, to_ns, by time; those of one CPU must not overlap.")
         .def("within", &rewake::bind::handled, nb::arg("spans"), nb::sig("def within(self, spans: dict) -> object"),
              "spans: columns cpu, from_ns, to_ns. How much of each handlers had, ns.");
+    nb::class_<rewake::closed::Costs>(m, "Costs", "What recorded wakeups cost (engine/closed/costs.hpp).")
+        .def(
+            "__init__",
+            [](rewake::closed::Costs* self, const nb::dict& samples) {
+                new (self) rewake::closed::Costs(rewake::bind::read_costs(samples));
+            },
+            nb::arg("samples"), nb::sig("def __init__(self, samples: dict) -> None"),
+            "samples: columns path, relation, in_task, target, queue_ns, run_ns, leave_ns.");
     nb::class_<PyClosedLoop>(
         m, "ClosedLoop",
         "Windows of a recording re-run with each policy in charge (modelled). run() with each part "
         "in order, then finish(); take() hands out the windows that are done.")
         .def(nb::init<const Recorded&, const std::vector<nb::object>&, uint64_t, const nb::dict&,
                       const std::vector<nb::dict>&, const std::vector<rewake::bind::Window>&,
-                      const std::vector<nb::dict>&, const rewake::closed::Interrupts&, const rewake::Running&,
-                      unsigned>(),
+                      const std::vector<std::shared_ptr<rewake::closed::Costs>>&, const rewake::closed::Interrupts&,
+                      const rewake::Running&, unsigned>(),
              nb::arg("recorded"), nb::arg("specs"), nb::arg("seed"), nb::arg("options"), nb::arg("arms"),
              nb::arg("windows"), nb::arg("costs"), nb::arg("interrupts"), nb::arg("running"), nb::arg("threads") = 1,
              nb::keep_alive<1, 2>(),
              nb::sig("def __init__(self, recorded: Recorded, specs: list, seed: int, options: dict, arms: list[dict], "
-                     "windows: list[tuple[int, int, int, int, int]], costs: list[dict], interrupts: Interrupts, "
+                     "windows: list[tuple[int, int, int, int, int]], costs: list[Costs], interrupts: Interrupts, "
                      "running: list[tuple[int, int]], threads: int = 1) -> None"),
              "specs: as of OpenLoop, None for a pinned arm; options: as of OpenLoop, and major, minor of the kernel; "
              "arms: settings per policy (engine/closed/simulation.hpp, SimOptions); windows: simulated from, counted "
-             "from, until, script until (ns), index into costs; costs: columns path, relation, in_task, target, "
-             "queue_ns, run_ns, leave_ns (engine/closed/costs.hpp).")
+             "from, until, script until (ns), index into costs.")
         .def("run", &PyClosedLoop::run, nb::arg("batch"), nb::arg("decisions"))
         .def("interrupted_by", &PyClosedLoop::interrupted_by, nb::arg("interrupts"),
              "Before run(): the handlers of all windows that are open then and of the part, and no others.")

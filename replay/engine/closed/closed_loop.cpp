@@ -14,8 +14,9 @@
 namespace rewake::closed {
 
 ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms,
-                       std::vector<WindowPlan> windows, std::vector<Costs> costs, Interrupts interrupts,
-                       FairSettings fair, ReplayOptions recorded, Running running, unsigned threads)
+                       std::vector<WindowPlan> windows, std::vector<std::shared_ptr<const Costs>> costs,
+                       Interrupts interrupts, FairSettings fair, ReplayOptions recorded, Running running,
+                       unsigned threads)
     : topo_(topo),
       table_(tasks),
       arms_(std::move(arms)),
@@ -281,7 +282,7 @@ void ClosedLoop::simulate(Open& w) {
             const SimOptions& options = arm.options;
             if (arm.policy) remember(arm.policy->memory(), w.remembered);
             Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
-                           w.irq, arm.policy.get(), costs_[plan_[w.window].costs], options);
+                           w.irq, arm.policy.get(), *costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
         }
     };

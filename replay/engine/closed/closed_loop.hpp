@@ -53,8 +53,8 @@ class ClosedLoop {
     };
 
     ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms, std::vector<WindowPlan> windows,
-               std::vector<Costs> costs, Interrupts interrupts, FairSettings fair, ReplayOptions recorded,
-               Running running, unsigned threads);
+               std::vector<std::shared_ptr<const Costs>> costs, Interrupts interrupts, FairSettings fair,
+               ReplayOptions recorded, Running running, unsigned threads);
     /// Takes the next part of the recording.
     void run(const Batch& b, const DecisionColumns& d);
     /// From now on these are known, of all others none: those of the windows that are open and of the next part.
@@ -131,7 +131,7 @@ class ClosedLoop {
     const TaskTable& table_;
     std::vector<Arm> arms_;
     std::vector<WindowPlan> plan_;
-    std::vector<Costs> costs_;
+    std::vector<std::shared_ptr<const Costs>> costs_;
     Interrupts interrupts_;
     IrqTicks irq_;  ///< for policies that read the load of interrupts
     Machine machine_;

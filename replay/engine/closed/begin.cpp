@@ -16,24 +16,35 @@ std::vector<Happening> planned(const Script& script, const SimOptions& options) 
     const auto push = [&](Ns at, What what, uint32_t a) {
         out.push_back({at, Happening::order_of(Happening::kPlanned + out.size(), what), a, what});
     };
+    // Each kind is nearly in order by itself.
+    size_t sorted = 0;
+    const auto merge = [&] {
+        const auto middle = out.begin() + static_cast<std::ptrdiff_t>(sorted);
+        if (!std::ranges::is_sorted(middle, out.end(), {}, &Happening::key))
+            std::ranges::sort(middle, out.end(), {}, &Happening::key);
+        std::ranges::inplace_merge(out.begin(), middle, out.end(), {}, &Happening::key);
+        sorted = out.size();
+    };
     for (uint32_t i = 0; i < script.stims.size(); ++i) {
         const Stim& s = script.stims[i];
         const bool timed = s.source == Stim::Source::relative && !options.absolute_timers;
         if (s.source != Stim::Source::task && !timed && s.ends) push(s.ts, What::outside, i);
     }
+    merge();
     for (uint32_t i = 0; i < script.reservations.size(); ++i) {
         if (script.reservations[i].woken < script.reservations[i].from)
             push(script.reservations[i].woken, What::expect, i);
         push(script.reservations[i].from, What::reserve, i);
         push(script.reservations[i].to, What::release, i);
     }
+    merge();
     for (uint32_t i = 0; i < script.interrupts.size(); ++i)
         push(std::max(script.from, script.interrupts[i].from), What::irq, i);
     for (uint32_t i = 0; i < script.masks.later.size(); ++i) push(script.masks.later[i].ts, What::mask, i);
     if (options.balance == Balance::forced)
         for (uint32_t i = 0; i < script.moves.size(); ++i)
             if (script.moves[i].stim == kNone) push(script.moves[i].ts, What::move, i);
-    std::ranges::sort(out, {}, &Happening::key);
+    merge();
     return out;
 }
 

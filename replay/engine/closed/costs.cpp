@@ -64,10 +64,4 @@ double uniform(uint64_t seed, uint64_t a, uint64_t b) {
     return static_cast<double>(x >> 11) * 0x1.0p-53;
 }
 
-Ns move_cost(const Topology& topo, Cpu from, Cpu to, double factor) {
-    if (topo.core[from.v] == topo.core[to.v]) return 0;
-    const Ns base = topo.share_cache(from, to) ? 2'000 : topo.node[from.v] == topo.node[to.v] ? 20'000 : 50'000;
-    return static_cast<Ns>(static_cast<double>(base) * factor);
-}
-
 }  // namespace rewake::closed

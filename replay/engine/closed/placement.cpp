@@ -222,7 +222,7 @@ TaskId Simulation::to_pull(Cpu c, Ns since) {
         // In this order: of many CPUs the domain is not in the cache.
         if (!topo_.all_affine && !d.load_balance) continue;
         const double rate = opt_.balance == Balance::model ? 1 : opt_.pulls[pull_level(k)][idle_class(avg_idle)];
-        if (rate >= 1 || uniform(opt_.seed, c.v | k << 16, static_cast<uint64_t>(since)) < rate)
+        if (rate >= 1 || (rate > 0 && uniform(opt_.seed, c.v | k << 16, static_cast<uint64_t>(since)) < rate))
             if (const TaskId id = pull(c, levels[k], true, false, below); id.v != kNone) return id;
         below = &d.span;
     }

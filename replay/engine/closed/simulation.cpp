@@ -125,7 +125,7 @@ WindowResult Simulation::run() {
                 if (cpus_[c.v].slice == number) ticked(c);
                 break;
         }
-        if (waiting_ > 0 || bad_machine_ >= 0) watch();
+        if ((waiting_ > 0 && machine_.view().avail.any(topo_.words)) || bad_machine_ >= 0) watch();
     }
 over:
     close(bad_machine_, now_, out_.on_machine);

@@ -31,10 +31,10 @@ void Simulation::close(Ns& since, Ns now, Violations& into) {
 /// Follows whether someone waits while a CPU that would do is idle.
 void Simulation::watch() {
     bool machine = false, llc = false;
-    if (waiting_ > 0 && counted()) {
-        const CpuMask& avail = machine_.view().avail;
-        machine = avail.any(topo_.words);
-        for (size_t l = 0; machine && !llc && l < waiting_llc_.size(); ++l)
+    const CpuMask& avail = machine_.view().avail;
+    if (waiting_ > 0 && counted() && avail.any(topo_.words)) {
+        machine = true;
+        for (size_t l = 0; !llc && l < waiting_llc_.size(); ++l)
             for (int i = 0; waiting_llc_[l] > 0 && !llc && i < topo_.words; ++i)
                 llc = avail.w[i] & topo_.llc_span[l].w[i];
     }

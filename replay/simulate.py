@@ -443,9 +443,15 @@ def arms_of(simulator: Simulator, specs: Sequence[PolicySpec], queues_wakeups: b
 
 
 def pinned_arms(simulator: Simulator) -> list[Arm]:
-    """Recorded placement and balancing forced; and the null model beside it."""
-    forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True, serves=[])
-    return [Arm(PINNED, None, forced, "pinned"), Arm(NULL, None, forced | {"fifo": True}, "null")]
+    """Recorded placement and balancing forced, and the null model beside it, each in every replica: of the costs, every
+    wakeup keeps the rank that its own had in all of them."""
+    out = []
+    for name, kind, more in ((PINNED, "pinned", {}), (NULL, "null", {"fifo": True})):
+        for replica in range(simulator.settings.replicas):
+            seed = simulator.settings.seed + replica
+            forced = simulator.arm_settings(pinned=True, balance="forced", own_luck=True, serves=[], seed=seed)
+            out.append(Arm(name, None, forced | more, kind, replica))
+    return out
 
 
 def simulate(

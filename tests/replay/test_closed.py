@@ -568,3 +568,13 @@ def test_tasks_of_which_no_later_event_tells_are_forgotten_without_a_trace(tmp_p
     simulator.last_seen = np.full_like(simulator.last_seen, np.iinfo(np.int64).max)
     for one, other in zip(forgetful, outcome(), strict=True):
         np.testing.assert_equal(one, other)
+
+
+def test_pinned_arms_are_replicated_and_keep_the_ranks_of_the_recorded_costs(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.dat"
+    tracedat.write(trace, tracedat.schedule(5_000, 4, extras=True), version=7, machine=tracedat.Machine(4))
+    recording = import_trace(trace, "pack:1 l3:1 core:4 pu:1", tmp_path / "of.rewake")
+    arms = pinned_arms(Simulator(recording, Settings(replicas=2, seed=7), parse("linux-6.1")[0]))
+    found = [(a.kind, a.replica, *(a.settings.get(k) for k in ("seed", "own_luck", "fifo"))) for a in arms]
+    assert found == [("pinned", 0, 7, True, None), ("pinned", 1, 8, True, None),
+                     ("null", 0, 7, True, True), ("null", 1, 8, True, True)]  # fmt: skip

@@ -38,16 +38,21 @@ std::vector<Awaited> Lockstep::awaited() const {
     return out;
 }
 
-/// `waker` wakes `p`, and may have waited until it slept.
-void ScriptBuilder::tie(TaskId p, TaskId waker, uint32_t stim, Cpu prev, Ns ts) {
-    if (p.v >= awaited_.size() || awaited_[p.v].by != waker.v) return;
-    TaskState& s = tasks_[p.v];
-    Tie tie{stim, static_cast<uint32_t>(script(waker).ops.size() - 1)};
+/// A task wakes another, and may have waited until that slept.
+void ScriptBuilder::give(const Opening& o, uint32_t stim, Ns ts) {
+    look(o.curr, ts);
+    act(o.curr, Op::Kind::wake, stim);
+    if (awaited_[o.p.v].by == o.curr.v) tie(o, stim, ts);
+}
+
+void ScriptBuilder::tie(const Opening& o, uint32_t stim, Ns ts) {
+    const TaskState& s = tasks_[o.p.v];
+    Tie tie{stim, static_cast<uint32_t>(script(o.curr).ops.size() - 1)};
     if (!s.asleep) {
-        if (cpus_[prev.v].curr == p) account(prev, ts);
-        look(p, ts);
-        tie.op = static_cast<uint32_t>(script(p).ops.size()), tie.work = s.done;
-        looks_[p.v] = {stim, ts + kLeaves, prev};
+        if (cpus_[o.prev.v].curr == o.p) account(o.prev, ts);
+        look(o.p, ts);
+        tie.op = static_cast<uint32_t>(script(o.p).ops.size()), tie.work = s.done;
+        looks_[o.p.v] = {stim, ts + kLeaves, o.prev};
     } else {
         if (s.is_first) return;
         tie.op = s.block_op + 1, tie.slept = true;
@@ -60,7 +65,6 @@ void ScriptBuilder::tie(TaskId p, TaskId waker, uint32_t stim, Cpu prev, Ns ts) 
 
 /// `t` has not slept since its wakeup came when it was about to: it came to schedule() all the same, and is awake.
 void ScriptBuilder::look(TaskId t, Ns ts) {
-    if (looks_.empty()) return;
     const Look due = std::exchange(looks_[t.v], {});
     if (due.stim == kNone) return;
     TaskState& s = tasks_[t.v];

@@ -235,10 +235,11 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
     if (by_task && state(o.curr, cpu.prio).fair) {
         account(stim.waker, ts);
-        look(o.curr, ts);
         stim.source = Stim::Source::task;
-        act(o.curr, Op::Kind::wake, index);
-        tie(o.p, o.curr, index, o.prev, ts);
+        if (looks_.empty())
+            act(o.curr, Op::Kind::wake, index);
+        else
+            give(o, index, ts);
     } else if (by_timer && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;

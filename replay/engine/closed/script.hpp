@@ -278,7 +278,8 @@ class ScriptBuilder {
     bool joins(CpuState& cpu, Ns ts);
     void join_timers();
     void find_queues();
-    void tie(TaskId p, TaskId waker, uint32_t stim, Cpu prev, Ns ts);
+    void give(const Opening& o, uint32_t stim, Ns ts);
+    void tie(const Opening& o, uint32_t stim, Ns ts);
     void look(TaskId t, Ns ts);
     void looks_out(TaskId t, bool sleeps, Ns ts);
     void finish_ties();

@@ -27,6 +27,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
                      costs.draw(Path::preempt, Relation::same_cpu, true, target_of(0, 1024, true, false), 0.5).run),
       opt_(options),
       any_serves_(std::ranges::any_of(opt_.serves, [](bool b) { return b; })),
+      has_ties_(!script.ties.empty()),
       events_(planned),
       after_planned_(Happening::kPlanned + planned.size()),
       now_(script.from),
@@ -169,7 +170,7 @@ void Simulation::plan(Cpu c) {
     const Task& t = tasks_[cpu.curr.v];
     cpu.plan = seq_;
     push(std::max(now_, cpu.since) + time_for(t.left, speed(c)), What::action, c.v);
-    if (!spinners_.empty()) tell_spinners(cpu.curr);
+    if (has_ties_) tell_spinners(cpu.curr);
     // What act() will look at by then.
     const Op* op = t.next();
     if (!op) return;
@@ -209,7 +210,7 @@ void Simulation::act(Cpu c) {
             continue;
         }
         if (t.pos >= t.n_ops) return sleep(c, kNone, kSleeps);
-        if (!script_.ties.empty() && spins(c)) return;
+        if (has_ties_ && spins(c)) return;
         const Op op = t.ops[t.pos++];
         t.passed += op.work;
         t.left = t.pos < t.n_ops ? t.ops[t.pos].work : 0;
@@ -303,7 +304,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
     t.waits_for = stim;
     t.asleep_at = now_;
-    if (!spinners_.empty()) tell_spinners(id);
+    if (has_ties_) tell_spinners(id);
     const bool raced = stim != kNone && t.race == stim;
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
@@ -631,7 +632,7 @@ void Simulation::arrive(TaskId id) {
                fair_.preempts(c, id, t.idle_policy, tasks_[cpu.curr.v].idle_policy)) {
         cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
     } else {
-        if (!spinners_.empty()) tell_spinners(id);
+        if (has_ties_) tell_spinners(id);
         return time_slice(c);
     }
     request(c, free + cpu.takes);

@@ -420,6 +420,7 @@ class Simulation {
     Ns leaves_kernel_;
     const SimOptions& opt_;
     bool any_serves_;
+    bool has_ties_;  ///< the script has some
     WindowResult out_;
     Agenda<Happening> events_;
     uint64_t after_planned_;  ///< number of the first event that is pushed after those

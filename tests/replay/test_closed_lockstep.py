@@ -131,6 +131,21 @@ def test_who_was_awake_when_it_came_to_sleep_sleeps_where_the_wakeup_comes_later
     assert without["woken"]["ts_ns"].tolist() == [10_000, 42_000]
 
 
+def test_who_is_awake_when_it_came_to_sleep_lets_others_run() -> None:
+    """Task 5 is queued at 31 us on the CPU of task 4, which is about to sleep at 50 us, and is woken before: task 5 has
+    the CPU at 52 us, as schedule() finds it is its turn. Else it waits until task 4 sleeps, after 80 us of work."""
+    w = World(2, 6)
+    w.runs(0, 0, 0, 3).runs(0, 1, 1, 4)
+    w.waking(30_000, 1, 5, 1, 4, "hardirq").wakeup(31_000, 1, 5, 1, curr=4)
+    w.waking(50_000, 0, 4, 1, 3).wakeup(51_000, 1, 4, 1, curr=4).runs(52_000, 1, 4, 5, "R").runs(62_000, 1, 5, 4)
+    w.runs(90_000, 1, 4, 1)
+    awaited = [*[NOBODY] * 4, (3, -1), NOBODY]
+    (result,), _ = simulate(w, (0, 0, 100_000, 120_000), "pinned", awaited=awaited)
+    assert (result["broken"], latencies(result)) == (0, [22_000])
+    (without,), _ = simulate(w, (0, 0, 100_000, 120_000), "pinned")
+    assert latencies(without) == [50_000]
+
+
 def on_one_cpu(patience: int) -> list[int]:
     """Tasks 2 and 3 have CPU 0, in turns: 3 takes it 2 us after it was queued and sleeps after 5 us, 2 wakes it 12 us
     later. Here nobody is preempted. Latencies of the wakeups that came to a CPU."""

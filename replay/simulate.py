@@ -21,6 +21,7 @@ from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.hotplug import Away
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import batch, kernel_version
+from rewake.replay.segments import CHUNK, Growing
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FirstFlips, Unseen
 
@@ -183,7 +184,6 @@ class Simulator:
         self.loop = Loop(recording, settings.seed, use_probes=False)
         unseen = self.loop.infer(auto, again=False, scans=False) if auto is not None else None
         _engine.give_back()
-        self.sync = None if unseen is None else unseen.sync
         major, minor = kernel_version(recording.manifest.get("kernel"))
         flips = FirstFlips() if unseen is None else _first_flips(unseen)
         self.first_flips = flips
@@ -204,7 +204,9 @@ class Simulator:
         searched = None if unseen is None else unseen.searched
         found = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
         self.drawn_from = self._of_windows(found.samples)
-        self.costs = found._replace(samples={})
+        self.told = _told(recording.rows("decision"), None if unseen is None else unseen.sync, found.scanned)
+        self.costs = found._replace(samples={}, scanned=None)
+        del unseen, searched, found
         _engine.give_back()
         self.races, self.unseen_for = sparingly(lambda: costs.races(recording))
         self.hidden = 1.0
@@ -284,13 +286,9 @@ class Simulator:
         for k in range(self.recording.n_parts):
             decisions: dict[str, Any] = dict(self.recording.read_part("decision", k, DECISION_COLUMNS))
             n = len(decisions["event_id"])
-            decisions |= self.costs.luck.read(first, first + n)
-            if self.costs.scanned is not None:
-                decisions["scanned"] = self.costs.scanned[first : first + n]
+            decisions |= self.costs.luck.read(first, first + n) | self.told.read(first, first + n)
             if self.settings.sync != "auto":
                 decisions["sync"] = np.full(n, self.settings.sync == "1")
-            elif self.sync is not None:
-                decisions["sync"] = self.sync[first : first + n]
             if hints is not None:
                 decisions["hint"] = hints.of(decisions)
             first += n
@@ -409,6 +407,15 @@ class Simulator:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording."""
         found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
         return crossed(found, self.span[0])
+
+
+def _told(n: int, sync: npt.NDArray[np.bool_] | None, scanned: npt.NDArray[np.uint8] | None) -> Growing:
+    """What was inferred of each decision, as far as it was."""
+    columns = {name: of for name, of in (("sync", sync), ("scanned", scanned)) if of is not None}
+    told = Growing()
+    for first in range(0, n if columns else 0, CHUNK):
+        told.append({name: of[first : first + CHUNK] for name, of in columns.items()})
+    return told
 
 
 def _times(events: Mapping[str, Mapping[str, Any]]) -> Iterator[npt.NDArray[np.int64]]:

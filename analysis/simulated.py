@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -114,23 +116,47 @@ class Simulated:
 
 
 def _nearest_ranks(
-    blocks: list[npt.NDArray[Any]], times: npt.NDArray[np.intp], percentiles: tuple[float, ...]
+    blocks: Callable[[], Iterable[npt.NDArray[Any]]], times: npt.NDArray[np.intp], percentiles: tuple[float, ...]
 ) -> npt.NDArray[Any]:
     """Percentiles (nearest rank) of samples made of `blocks` of sorted values, each so many `times`: (sample,
-    percentile). By bisection over the whole numbers, without making the samples."""
-    sizes = times @ np.array([len(b) for b in blocks])
-    ranks = np.ceil(np.multiply.outer(sizes, np.array(percentiles))).astype(int)
-    low = np.full_like(ranks, min(block[0] for block in blocks))
-    high = np.full_like(ranks, max(block[-1] for block in blocks))
+    percentile). By bisection over the whole numbers, without making the samples: of the blocks, which are gone through
+    twice, only values between their own percentiles are kept, give or take a rank for the rounding of ranks."""
+    wanted = np.array(percentiles)
+    own = []
+    for block in blocks():
+        at = np.ceil(len(block) * wanted).astype(int) - 1
+        own.append((len(block), block[np.maximum(at - 1, 0)], block[np.minimum(at + 1, len(block) - 1)]))
+    sizes, low, high = (np.array(of) for of in zip(*own, strict=True))
+    least, most = low.min(axis=0), high.max(axis=0)
+    near: list[list[tuple[int, npt.NDArray[Any]]]] = [[] for _ in percentiles]
+    for block in blocks():
+        for k, pieces in enumerate(near):
+            begin = int(np.searchsorted(block, least[k], "left"))
+            pieces.append((begin, block[begin : np.searchsorted(block, most[k], "right")].copy()))
+    ranks = np.ceil(np.multiply.outer(times @ sizes, wanted)).astype(int)
+    return np.stack(
+        [_bisected(near[k], times, ranks[:, k], least[k], most[k]) for k in range(len(percentiles))], axis=1
+    )
+
+
+def _bisected(
+    pieces: list[tuple[int, npt.NDArray[Any]]],
+    times: npt.NDArray[np.intp],
+    ranks: npt.NDArray[Any],
+    least: int,
+    most: int,
+) -> npt.NDArray[Any]:
+    """By sample, the value of that rank, which is from `least` to `most`. `pieces`: per block how many of its values
+    are smaller, and those that are not."""
+    low, high = np.full_like(ranks, least), np.full_like(ranks, most)
     while (low < high).any():
         middle = (low + high) // 2
         at_most = sum(
-            times[:, k, np.newaxis] * np.searchsorted(block, middle, "right") for k, block in enumerate(blocks)
+            times[:, k] * (below + np.searchsorted(piece, middle, "right")) for k, (below, piece) in enumerate(pieces)
         )
         enough = at_most >= ranks
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    found: npt.NDArray[Any] = low
-    return found
+    return low
 
 
 def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
@@ -138,19 +164,63 @@ def _half_widths(con: duckdb.DuckDBPyConnection) -> dict[float, float]:
     con.execute(
         """
         CREATE OR REPLACE TEMP TABLE waited AS
-        SELECT latency_ns, ntile($1) OVER (ORDER BY ts_ns, decision_id)::UTINYINT AS block FROM decision
+        SELECT ts_ns, decision_id, latency_ns FROM decision
         WHERE waited_for_cpu(kind, class, prio, censored, latency_ns)
-        """,
-        [_BLOCKS],
+        """
     ).fetchall()
-    of_block = "SELECT latency_ns FROM waited WHERE block = ?"
-    blocks = [np.sort(np.asarray(con.execute(of_block, [b]).fetchnumpy()["latency_ns"])) for b in range(1, _BLOCKS + 1)]
-    con.execute("DROP TABLE waited").fetchall()
-    blocks = [b for b in blocks if len(b)]
-    if not blocks:
-        return {}
+    try:
+        edges = _edges(con)
+        if not edges:
+            return {}
+        with tempfile.TemporaryFile() as file:
+            sizes = []
+            for first, last in pairwise(edges):
+                values = np.sort(np.asarray(con.execute(_BLOCK, [*first, *last]).fetchnumpy()["latency_ns"], np.int64))
+                file.write(values.data)
+                sizes.append(values.nbytes)
+
+            def blocks() -> Iterator[npt.NDArray[Any]]:
+                file.seek(0)
+                for n in sizes:
+                    yield np.frombuffer(file.read(n), np.int64)
+
+            return _widths(blocks, len(sizes))
+    finally:
+        con.execute("DROP TABLE waited").fetchall()
+
+
+_SLICES = 4096
+_BLOCK = """
+SELECT latency_ns FROM waited
+WHERE ts_ns >= $1 AND (ts_ns > $1 OR decision_id >= $2) AND ts_ns <= $3 AND (ts_ns < $3 OR decision_id < $4)
+"""
+
+
+def _edges(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+    """Time and number of the decision with which each of the blocks of equal size begins, and what is behind the last;
+    none where nobody waited. As ntile(), which holds all rows, and sorts them: only those of the slice of time that an
+    edge falls into are sorted."""
+    n, begin, end = con.execute("SELECT count(*), min(ts_ns), max(ts_ns) FROM waited").fetchall()[0]
+    if not n:
+        return []
+    width = (end - begin) // _SLICES + 1
+    asked = "SELECT (ts_ns - $1) // $2 AS slice, count(*) FROM waited GROUP BY slice ORDER BY slice"
+    number, sizes = np.array(con.execute(asked, [begin, width]).fetchall(), np.int64).T
+    upto = np.cumsum(sizes)
+    blocks = min(_BLOCKS, n)
+    edges = []
+    for k in range(blocks):
+        row = k * (n // blocks) + min(k, n % blocks)
+        at = int(np.searchsorted(upto, row, "right"))
+        since = begin + int(number[at]) * width
+        edge = "SELECT ts_ns, decision_id FROM waited WHERE ts_ns >= ? AND ts_ns < ? ORDER BY ALL LIMIT 1 OFFSET ?"
+        edges += con.execute(edge, [since, since + width, row - int(upto[at] - sizes[at])]).fetchall()
+    return [*edges, (end + 1, 0)]
+
+
+def _widths(blocks: Callable[[], Iterable[npt.NDArray[Any]]], n: int) -> dict[float, float]:
+    """`blocks`: `n` of sorted values."""
     rng = np.random.default_rng(_SEED)
-    n = len(blocks)
     times = np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(_RESAMPLES)])
     drawn = _nearest_ranks(blocks, times, (0.5, 0.9, 0.99))
     low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)

@@ -528,6 +528,10 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
         if (!idle(curr)) fair_.fork(waker, curr, s.p);
     }
     const Cpu prev = t.cpu;
+    t.luck = draw(s, s.luck.arrival, 1);
+    t.preempt_luck = draw(s, s.luck.preempt, 2);
+    // It may go where it went last time.
+    costs_.expect(t.to_idle ? Path::idle : Path::busy, t.from, t.by_task, t.target, t.luck);
     const auto [chosen, placed, scanned] = place(s, t, waker, curr, stays);
     const bool idle_target = machine_.view().avail.test(chosen) && !cpus_[chosen.v].reserved;
     const uint32_t state = idle_target ? machine_.idle_state(chosen).value_or(kNone) : kNone;
@@ -541,10 +545,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const bool raced = since < now_ || as_early;
     const uint32_t known = back ? (path == Path::busy) + raced : state != kNone ? state + 1 : 0;
     t.target = target_of(known, topo_.cap_orig[chosen.v], chosen != prev, !placed && path != Path::on_cpu);
-    t.luck = draw(s, s.luck.arrival, 1);
-    t.preempt_luck = draw(s, s.luck.preempt, 2);
     t.from = relation, t.by_task = s.in_task;
     costs_.expect(path, relation, s.in_task, t.target, t.luck);
+    if (!idle_target) costs_.expect(Path::preempt, relation, s.in_task, t.target, t.preempt_luck);  // arrive()
     machine_.on_waking(s.p, s.prio, true, chosen);
     if (chosen != prev) fair_.leave(s.p);
     t.state = Task::State::waking;

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rewake.replay import segments, sync, unseen
 from rewake.replay.ranks import Ranks
-from rewake.replay.segments import Growing, Thinned
+from rewake.replay.segments import CHUNK, Growing, Thinned
+from rewake.replay.simulate import _told
 from rewake.replay.sync import Before, Sites, by_fold, causal, counted, evidence, flags_of
 from rewake.replay.unseen import FIRST_FLIPS, Asked, infer
 
@@ -172,3 +173,13 @@ def test_inference_of_a_long_recording_is_that_of_a_short_one(mode: str, monkeyp
     for of_long, of_short in zip(long.scan, short.scan, strict=True):
         assert np.mean(of_long == of_short) > 0.97
         assert len(np.unique(of_long)) > 1
+
+
+def test_what_is_inferred_of_a_decision_is_read_back_by_part() -> None:
+    n = CHUNK + 5
+    sync, scanned = np.arange(n) % 3 == 0, (np.arange(n) % 251).astype(np.uint8)
+    part = _told(n, sync, scanned).read(CHUNK - 2, n)
+    np.testing.assert_array_equal(part["sync"], sync[CHUNK - 2 :])
+    np.testing.assert_array_equal(part["scanned"], scanned[CHUNK - 2 :])
+    assert list(_told(n, None, scanned).read(0, 3)) == ["scanned"]
+    assert _told(n, None, None).read(0, 3) == {}

@@ -451,8 +451,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 }
                 if (in.flips && seen.flips) in.flips->know(p, *seen.flips);
                 take_private(in.policy->memory(), seen, p, topo_.llc[w.prev.v]);
-                own_task_ = in.policy->memory().task(p);
-                own_hic_ = in.policy->memory().hic;
+                in.policy->memory().task(std::max(p, w.curr));
+                own_before_.take(in.policy->memory(), w);
             }
             if (own && budget_ && cls != DecisionClass::pinned) {
                 Probed known = truth;
@@ -473,11 +473,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             if (own) {
                 std::erase_if(guesses_, [&](const ExitGuess& g) { return g.p == p; });
-                if (in.policy->follow(machine_.view(), w, chosen, dec, own_task_, own_hic_)) {
-                    const uint16_t llc = topo_.llc[chosen.v].v;
-                    const bool cleared = llc < own_hic_.size() && own_hic_[llc] && !in.policy->memory().hic[llc];
-                    guesses_.push_back({p, chosen, w.prev, own_task_, false, cleared});
-                }
+                follow(*in.policy, w, chosen, dec);
                 asked_prev = (dec.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }

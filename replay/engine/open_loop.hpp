@@ -203,6 +203,12 @@ class OpenLoop {
         bool cleared;  ///< has_idle_cores of its LLC was, as if a search had failed
     };
     void started(TaskId p, Cpu c, bool from_idle);
+    void follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made);
+    struct Otherwise {
+        Branch branch{};
+        PolicyState::Task p;  ///< private state of the wakee after it
+    };
+    std::optional<Otherwise> otherwise(Policy& policy, const Wakeup& w, Cpu chosen, Cpu made);
 
     Machine machine_;
     const Topology& topo_;
@@ -244,8 +250,7 @@ class OpenLoop {
     CpuMask was_avail_;
     std::optional<Budget> budget_;
     std::vector<Blame> blames_;
-    PolicyState::Task own_task_;  ///< private state of the recorded kernel's policy just before it decides
-    std::vector<uint8_t> own_hic_;
+    SavedState own_before_;  ///< private state of the recorded kernel's policy just before it decides
     std::vector<ExitGuess> guesses_;  ///< until the wakee starts
     static constexpr size_t kNoRow = static_cast<size_t>(-1);
     std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none

@@ -24,18 +24,6 @@ Panel::Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vecto
     members_ = PanelAnswers::kModelled | ((1u << scans_.size()) - 1);
 }
 
-void Panel::Saved::take(const PolicyState& s, const Wakeup& w) {
-    p = s.tasks[w.p.v], curr = s.tasks[w.curr.v];
-    if (!s.buddies.empty()) buddy_p = s.buddies[w.p.v], buddy_curr = s.buddies[w.curr.v];
-    hic = s.hic, cost = s.scan_cost;
-}
-
-void Panel::Saved::put(PolicyState& s, const Wakeup& w) const {
-    s.tasks[w.curr.v] = curr, s.tasks[w.p.v] = p;
-    if (!s.buddies.empty()) s.buddies[w.curr.v] = buddy_curr, s.buddies[w.p.v] = buddy_p;
-    s.hic = hic, s.scan_cost = cost;
-}
-
 /// One answer; `w.prev` stands for the recorded choice, which is none of its business.
 Decision Panel::once(Policy& policy, const View& v, const Wakeup& w) {
     const Decision made = policy.decide(v, w, nullptr, w.prev);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "replay/engine/flips.hpp"
+#include "replay/engine/saved_state.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/policies/policy.hpp"
 
@@ -53,15 +54,6 @@ class Panel {
     bool load_of_prev = false, load_of_waker = false;
 
   private:
-    /// The private state that one decision can change.
-    struct Saved {
-        PolicyState::Task p, curr;
-        PolicyState::Buddy buddy_p, buddy_curr;
-        std::vector<uint8_t> hic;
-        std::vector<int64_t> cost;
-        void take(const PolicyState& s, const Wakeup& w);
-        void put(PolicyState& s, const Wakeup& w) const;
-    };
     Decision once(Policy& policy, const View& v, const Wakeup& w);
     void give_idle_cores(PolicyState& s, uint32_t member);
     void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
@@ -72,7 +64,7 @@ class Panel {
     std::vector<uint32_t> idle_cores_;  ///< by LLC: has_idle_cores, had every search had that nr_idle_scan
     std::array<uint32_t, 2> next_{};  ///< what becomes of it at prev's and the waker's LLC
     uint16_t prev_ = 0, waker_ = 0;  ///< LLCs of the decision
-    Saved before_, after_;
+    SavedState before_, after_;
 };
 
 }  // namespace rewake

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The state at the start of a recording, from what its first events imply.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "replay/model/machine.hpp"
@@ -12,31 +13,45 @@ namespace {
 /// The first part of a recording that tells of the time before it: at least, and at most, when it weighs a sixteenth.
 constexpr Ns kShortest = 50'000'000, kLongest = 128 * kPeltPeriod;
 
-/// What a task did so far. Times weigh the less, the later they are: as averages would weigh them if the time before the
-/// recording were its beginning backwards.
+/// Weight of the time from the beginning of the recording to another: what is later weighs less, as it would in averages if
+/// the time before the recording were its beginning backwards. Straight within a period.
+class Backwards {
+  public:
+    explicit Backwards(Ns begin) : begin_(begin) {
+        for (size_t i = 0; i < to_.size(); ++i) to_[i] = 1 - pelt_decay(static_cast<Ns>(i) * kPeltPeriod);
+    }
+    double to(Ns ts) const {
+        const Ns since = std::clamp<Ns>(ts - begin_, 0, kLongest - 1);
+        const auto i = static_cast<size_t>(since / kPeltPeriod);
+        return to_[i] + (to_[i + 1] - to_[i]) * static_cast<double>(since % kPeltPeriod) / kPeltPeriod;
+    }
+
+  private:
+    Ns begin_;
+    std::array<double, kLongest / kPeltPeriod + 1> to_;
+};
+
+/// What a task did so far, by such weights.
 struct Past {
     bool seen = false, queued = false, runs = false;
-    Ns begin = 0;  ///< of the recording
-    Ns queued_from = 0, runs_from = 0;
+    double queued_from = 0, runs_from = 0, waited = 0;
     int32_t speed = 0;  ///< capacity of the CPU it runs on
-    double waited = 0;  ///< weight of the time in which it was queued,
-    double worked = 0;  ///< and of that in which it ran, times the speed
+    double worked = 0;  ///< while it ran, times that
     Cpu cpu{};
     int16_t prio = 120;
-    double weight(Ns from, Ns to) const { return pelt_decay(from - begin) - pelt_decay(to - begin); }
-    void stop(Ns ts) {
-        if (std::exchange(runs, false)) worked += weight(runs_from, ts) * speed;
+    void stop(double at) {
+        if (std::exchange(runs, false)) worked += (at - runs_from) * speed;
     }
-    void sleep(Ns ts) {
-        stop(ts);
-        if (std::exchange(queued, false)) waited += weight(queued_from, ts);
+    void sleep(double at) {
+        stop(at);
+        if (std::exchange(queued, false)) waited += at - queued_from;
     }
-    void queue(Ns ts) {
-        if (!std::exchange(queued, true)) queued_from = ts;
+    void queue(double at) {
+        if (!std::exchange(queued, true)) queued_from = at;
     }
-    void run(Ns ts, int32_t capacity) {
-        queue(ts);
-        if (!std::exchange(runs, true)) runs_from = ts, speed = capacity;
+    void run(double at, int32_t capacity) {
+        queue(at);
+        if (!std::exchange(runs, true)) runs_from = at, speed = capacity;
     }
 };
 
@@ -50,11 +65,12 @@ void Machine::guess(const Batch& b, const EventOrder& order,
     for (const HeadColumns& h : {HeadColumns(b.sw), HeadColumns(b.waking), HeadColumns(b.wakeup)})
         if (h.n > 0) last = std::max(last, h.ts[h.n - 1]);
     const Ns begin = now_, end = begin + std::min(last - begin, kLongest);
+    const Backwards weight(begin);
     std::vector<Past> pasts;
     auto past = [&](uint32_t id, Cpu c, int prio) -> Past& {
         if (id >= pasts.size()) pasts.resize(id + 1 + id / 2);
         Past& x = pasts[id];
-        if (!std::exchange(x.seen, true)) x.begin = begin, x.cpu = c, x.prio = static_cast<int16_t>(prio);
+        if (!std::exchange(x.seen, true)) x.cpu = c, x.prio = static_cast<int16_t>(prio);
         return x;
     };
     auto met = [&](uint32_t id) { return id < pasts.size() && pasts[id].seen; };
@@ -63,7 +79,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
     std::vector<uint8_t> switched(cpus_.size(), 0);
     auto ran_before = [&](Cpu c, TaskId task, int prio) {  // without a switch, maybe for all that time
         if (std::exchange(switched[c.v], uint8_t{1}) || is_idle_task(task) || met(task.v)) return;
-        past(task.v, c, prio).run(begin, topo_.cap_orig[c.v]);
+        past(task.v, c, prio).run(0, topo_.cap_orig[c.v]);
     };
     auto during = [&](const HeadColumns& h, size_t i) { return h.ts[i] < end; };
     order.walk([&](Event e, size_t i) {
@@ -73,17 +89,17 @@ void Machine::guess(const Batch& b, const EventOrder& order,
                 if (!during(b.sw, i)) break;
                 const uint32_t prev = b.sw.prev_task[i], next = b.sw.next_task[i];
                 const bool waits = still_runnable(b.sw.prev_state[i]);
-                const Ns ts = clocks[b.sw.cpu[i]].at(b.sw.ts[i], preempted(TaskId(prev), waits), TaskId(next),
-                                                     topo_.cap_orig[b.sw.cpu[i]]);
+                const double at = weight.to(clocks[b.sw.cpu[i]].at(b.sw.ts[i], preempted(TaskId(prev), waits),
+                                                                   TaskId(next), topo_.cap_orig[b.sw.cpu[i]]));
                 if (!is_idle_task(TaskId(prev))) {
                     Past& x = past(prev, Cpu(b.sw.cpu[i]), b.sw.prev_prio[i]);
-                    waits ? x.stop(ts) : x.sleep(ts);
+                    waits ? x.stop(at) : x.sleep(at);
                 }
                 if (!is_idle_task(TaskId(next))) {
                     const bool known = met(next);
                     Past& x = past(next, Cpu(b.sw.cpu[i]), b.sw.next_prio[i]);
-                    if (!known) x.queue(begin);
-                    x.run(ts, topo_.cap_orig[b.sw.cpu[i]]);
+                    if (!known) x.queue(0);
+                    x.run(at, topo_.cap_orig[b.sw.cpu[i]]);
                 }
                 break;
             }
@@ -93,7 +109,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
             case Event::wakeup:
                 if (during(b.wakeup, i)) {
                     const Cpu c(b.wakeup.target_cpu[i]);
-                    past(b.wakeup.task[i], c, b.wakeup.prio[i]).queue(b.wakeup.ts[i]);
+                    past(b.wakeup.task[i], c, b.wakeup.prio[i]).queue(weight.to(b.wakeup.ts[i]));
                     clocks[c.v].woke(TaskId(b.wakeup.task[i]), b.wakeup.ts[i]);
                 }
                 break;
@@ -107,18 +123,18 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         if (met(child)) pasts[child].seen = false;
     if (end - begin < kShortest) return;
     guessed_ = true;
-    const double all = 1 - pelt_decay(end - begin);
+    const double whole = weight.to(end);
     for (uint32_t id = 0; id < pasts.size(); ++id) {
         Past& x = pasts[id];
         if (!x.seen || !prio_is_fair(x.prio)) continue;
-        x.sleep(end);
+        x.sleep(whole);
         grow(TaskId(id));
         Task& t = tasks_[id];
         set_prio(t, x.prio);
         t.weight = weight_of_prio(x.prio);
-        t.pelt.load = x.waited / all * t.weight;
-        t.pelt.runnable = x.waited / all * 1024;
-        t.pelt.util = x.worked / all;
+        t.pelt.load = x.waited / whole * t.weight;
+        t.pelt.runnable = x.waited / whole * 1024;
+        t.pelt.util = x.worked / whole;
         t.util_est = static_cast<int32_t>(t.pelt.util);
         attach(t, x.cpu);
     }

@@ -172,6 +172,17 @@ def test_every_column_places_forks_and_execs(policy: str) -> None:
     assert fork["inputs_assumed"] & (1 << INPUTS.index("load"))
 
 
+def recent_of(w: World) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Per decision whether Linux 6.1 comes to the recorded CPU, and recent_used_cpu before it."""
+    decisions = w.decisions()
+    options = {
+        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "log_inputs": True,
+    }  # fmt: skip
+    engine = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, options, [], [], [])
+    engine.run(decisions.batches[0], None, decisions.parts[0])
+    return engine.ledger(0)["known"][0], engine.inputs()["recent_cpu"]
+
+
 def recent_after(*, stays_idle: bool) -> int:
     """recent_used_cpu of task 8 after it was placed on its busy previous CPU 2, which it had come to from CPU 1."""
     w = World(4, 12)
@@ -184,15 +195,9 @@ def recent_after(*, stays_idle: bool) -> int:
     else:
         w.wakeup(40_600, 0, 8, 2).runs(41_000, 2, 10, 8, "R")
     w.runs(50_000, 2, 8, 2).waking(60_000, 0, 8, 2, curr=9).wakeup(60_200, 0, 8, 2)
-    decisions = w.decisions()
-    options = {
-        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "log_inputs": True,
-    }  # fmt: skip
-    engine = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, options, [], [], [])
-    engine.run(decisions.batches[0], None, decisions.parts[0])
-    known, logged = engine.ledger(0)["known"][0], engine.inputs()
+    known, recent = recent_of(w)
     assert not known[1], "the column took an idle CPU"
-    return int(logged["recent_cpu"][2])
+    return int(recent[2])
 
 
 def test_how_a_wakee_starts_tells_whether_its_recent_cpu_was_set() -> None:
@@ -208,3 +213,34 @@ def test_preemption_is_lazy_where_the_snapshot_says_so_else_from_the_kernels_tha
     assert lazily("full (lazy)", (6, 18)) and not lazily("(full) lazy", (7, 2))
     assert not lazily("none (voluntary) full", (6, 12))
     assert lazily(None, (7, 0)) and not lazily(None, (6, 18)) and not lazily(None, (0, 0))
+
+
+def recent_after_the_wakers_cpu(*, wide: bool) -> int:
+    """recent_used_cpu of task 8, CPU 1 before, after an interrupt on idle CPU 0 woke it there, though its previous CPU 2
+    was idle by the events: narrow, CPU 0 was the target; wide, the search found it."""
+    w = World(4, 12)
+    w.runs(1000, 1, 1, 11, "R").runs(1100, 3, 3, 7, "R").runs(1200, 2, 8, 2)
+    w.waking(2000, 0, 8, 1, curr=0, ctx="hardirq").migrate(2100, 0, 8, 1, 2, curr=0).wakeup(2200, 0, 8, 2)
+    w.runs(3000, 2, 2, 8, "R")
+    at = 10_000
+    for waker, n in ((8, 6), (0, 40)) if wide else ():
+        for k in range(n):
+            task, cpu = 9 + k % 2, 0 if waker == 0 else 2
+            w.waking(at, cpu, task, 0, curr=waker, ctx="hardirq" if waker == 0 else "task").wakeup(
+                at + 200, cpu, task, 0
+            )
+            w.runs(at + 1000, 0, 0, task, "R").runs(at + 3000, 0, task, 0)
+            at += 10_000
+    w.runs(at, 2, 8, 2)
+    at += 100_000
+    w.waking(at, 0, 8, 2, curr=0, ctx="hardirq").migrate(at + 100, 0, 8, 2, 0, curr=0).wakeup(at + 200, 0, 8, 0)
+    w.runs(at + 1000, 0, 0, 8, "R").runs(at + 2000, 0, 8, 0)
+    w.waking(at + 10_000, 0, 8, 0, curr=0, ctx="hardirq").wakeup(at + 10_200, 0, 8, 0)
+    known, recent = recent_of(w)
+    assert not known[-2], "the column took its previous CPU"
+    return int(recent[-1])
+
+
+def test_the_column_learns_from_a_miss_what_its_kernel_did_if_one_cpu_looked_otherwise() -> None:
+    assert recent_after_the_wakers_cpu(wide=False) == 1
+    assert recent_after_the_wakers_cpu(wide=True) == 2

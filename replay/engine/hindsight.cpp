@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The recorded kernel's own column learns what its kernel did, where it would have done otherwise itself.
+#include <algorithm>
+#include <array>
+
+#include "replay/engine/open_loop.hpp"
+
+namespace rewake {
+
+/// Looks at one CPU as if it went idle, or busy, a moment earlier or later, so that it comes to the recorded choice: what is
+/// decided then. Leaves the private state as it is.
+std::optional<OpenLoop::Otherwise> OpenLoop::otherwise(Policy& policy, const Wakeup& w, Cpu chosen, Cpu made) {
+    PolicyState& s = policy.memory();
+    SavedState after;
+    after.take(s, w);
+    std::optional<Otherwise> found;
+    const std::array<Cpu, 4> looked{w.prev, chosen, made, w.waker};
+    for (auto c = looked.begin(); c != looked.end() && !found; ++c) {
+        if (std::find(looked.begin(), c, *c) != c) continue;
+        own_before_.put(s, w);
+        machine_.suppose(*c, !machine_.view().avail.test(*c));
+        const Decision other = policy.decide(machine_.view(), w, nullptr, chosen);
+        machine_.look_again(*c);
+        if (other.cpu == chosen) found = {other.branch, s.task(w.p)};
+    }
+    after.put(s, w);
+    return found;
+}
+
+void OpenLoop::follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made) {
+    const bool asks = w.kind == Kind::wake && made.class_called && made.cpu != chosen && policy.wide_factor(w.waker);
+    const std::optional<Otherwise> other = asks ? otherwise(policy, w, chosen, made.cpu) : std::nullopt;
+    const bool guessed = policy.follow(machine_.view(), w, chosen, made, own_before_.p, own_before_.hic);
+    if (other) {
+        PolicyState::Task& p = policy.memory().task(w.p);
+        p.recent = other->p.recent, p.has_recent = other->p.has_recent;
+        if (other->branch != Branch::x1 && other->branch != Branch::x2) return;
+    }
+    if (!guessed) return;
+    const uint16_t llc = topo_.llc[chosen.v].v;
+    const bool cleared = llc < own_before_.hic.size() && own_before_.hic[llc] && !policy.memory().hic[llc];
+    guesses_.push_back({w.p, chosen, w.prev, own_before_.p, false, cleared});
+}
+
+}  // namespace rewake

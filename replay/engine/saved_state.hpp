@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The private state of a policy before or after one decision, so that it can be asked again.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/policies/policy.hpp"
+
+namespace rewake {
+
+/// What one decision can change.
+struct SavedState {
+    PolicyState::Task p, curr;
+    PolicyState::Buddy buddy_p, buddy_curr;
+    std::vector<uint8_t> hic;
+    std::vector<int64_t> cost;
+    /// `s` has the tasks of `w`.
+    void take(const PolicyState& s, const Wakeup& w) {
+        p = s.tasks[w.p.v], curr = s.tasks[w.curr.v];
+        if (!s.buddies.empty()) buddy_p = s.buddies[w.p.v], buddy_curr = s.buddies[w.curr.v];
+        hic = s.hic, cost = s.scan_cost;
+    }
+    void put(PolicyState& s, const Wakeup& w) const {
+        s.tasks[w.curr.v] = curr, s.tasks[w.p.v] = p;
+        if (!s.buddies.empty()) s.buddies[w.curr.v] = buddy_curr, s.buddies[w.p.v] = buddy_p;
+        s.hic = hic, s.scan_cost = cost;
+    }
+};
+
+}  // namespace rewake

@@ -216,7 +216,7 @@ def test_preemption_is_lazy_where_the_snapshot_says_so_else_from_the_kernels_tha
 
 
 def recent_after_the_wakers_cpu(*, wide: bool) -> int:
-    """recent_used_cpu of task 8, CPU 1 before, after an interrupt on idle CPU 0 woke it there, though its previous CPU 2
+    """recent_used_cpu of task 8, before CPU 1, after an interrupt on idle CPU 0 woke it there, though its last CPU 2
     was idle by the events: narrow, CPU 0 was the target; wide, the search found it."""
     w = World(4, 12)
     w.runs(1000, 1, 1, 11, "R").runs(1100, 3, 3, 7, "R").runs(1200, 2, 8, 2)

@@ -10,8 +10,8 @@ namespace rewake {
 
 namespace {
 
-/// The first part of a recording that tells of the time before it: at least, and at most, when it weighs a sixteenth.
-constexpr Ns kShortest = 50'000'000, kLongest = 128 * kPeltPeriod;
+/// The first part of a recording that tells of the time before it: at least, and at most, when it weighs a quarter.
+constexpr Ns kShortest = 50'000'000, kLongest = 64 * kPeltPeriod;
 
 /// Weight of the time from the beginning of the recording to another: what is later weighs less, as it would in averages if
 /// the time before the recording were its beginning backwards. Straight within a period.
@@ -21,8 +21,8 @@ class Backwards {
         for (size_t i = 0; i < to_.size(); ++i) to_[i] = 1 - pelt_decay(static_cast<Ns>(i) * kPeltPeriod);
     }
     double to(Ns ts) const {
-        const Ns since = std::clamp<Ns>(ts - begin_, 0, kLongest - 1);
-        const auto i = static_cast<size_t>(since / kPeltPeriod);
+        const auto since = static_cast<uint64_t>(std::clamp<Ns>(ts - begin_, 0, kLongest - 1));
+        const uint64_t i = since / kPeltPeriod;
         return to_[i] + (to_[i + 1] - to_[i]) * static_cast<double>(since % kPeltPeriod) / kPeltPeriod;
     }
 

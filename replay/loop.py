@@ -50,7 +50,8 @@ others record later (_LEAD_NS)."""
 
 _LEAD_NS = 600
 """How long before its event others see that a CPU of full capacity went idle, or that a task is queued: the run queue
-changes first, then the tracepoint takes the time. In recordings of CPUs of unequal speed as good from 500 to 700."""
+changes first, then the tracepoint takes the time. Recordings of CPUs of unequal speed come out alike from 500 to 700.
+"""
 
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.forms import ENUMS, Columns, Recording
-from rewake.replay.order import WINDOW_NS
 from rewake.replay.recorded import Source, by_capacity, kernel_version, tables, with_null
 
 _IPIS = {
@@ -25,6 +24,10 @@ _WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("
 _CLEARED = 0.4
 """When a wake list is cleared, in parts of the time from its interrupt to the first sched_wakeup. Recordings of 6.1
 come out alike from 0.3 to 0.55."""
+
+_SHORTEST_NS = 1_500
+"""So long it has to be until a task is queued: what is much shorter than events of two CPUs have an order (order.py)
+cannot be told."""
 
 _ENOUGH = 10_000
 """So many measured times are enough for a median."""
@@ -131,8 +134,7 @@ def clearing(source: Recording, n_cpus: int) -> list[int]:
         good = same & ipi["begins"][at] & (ns < _LONGEST_NS)
         took.append(np.stack([wakeup["cpu"].astype(np.int64), ns])[:, good])
     found = by_capacity(source, n_cpus, *np.concatenate(took, axis=1))
-    # What is shorter than events have an order cannot be told.
-    return [int(_CLEARED * ns) if ns * (1 - _CLEARED) >= WINDOW_NS else 0 for ns in found]
+    return [int(_CLEARED * ns) if ns * (1 - _CLEARED) >= _SHORTEST_NS else 0 for ns in found]
 
 
 def _handlers(source: Source, index: int) -> dict[str, npt.NDArray[Any]]:

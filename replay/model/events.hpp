@@ -178,8 +178,9 @@ class EventOrder {
     /// How long before its time stamp others see what the event tells: a switch and a task that is queued by `lead`, ns by
     /// CPU. Not new tasks, as their events open decisions.
     static int64_t lead_of(const Batch& b, Event e, size_t row, const std::vector<int64_t>& lead) {
-        const bool switches = e == Event::sw, queues = e == Event::wakeup && !b.wakeup.is_new[row];
-        if (lead.empty() || (!switches && !queues)) return 0;
+        if (lead.empty()) return 0;
+        const bool switches = e == Event::sw;
+        if (!switches && (e != Event::wakeup || b.wakeup.is_new[row])) return 0;
         const uint16_t cpu = switches ? b.sw.cpu[row] : b.wakeup.cpu[row];
         return cpu < lead.size() ? lead[cpu] : 0;
     }

@@ -221,8 +221,9 @@ class Loop:
         self.away = hotplug.away(recording)
         n_cpus = self.recorded.n_cpus
         placing = _placing(recording, n_cpus)
-        # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
-        lead = _lead(recording, n_cpus) if any(placing) else []
+        # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order. Probes time each
+        # search: with them it gained in no more recordings than it lost.
+        lead = _lead(recording, n_cpus) if any(placing) and self.truth is None else []
         self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")

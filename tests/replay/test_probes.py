@@ -72,6 +72,14 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
     assert {t: v for t, v in after.items() if t != worker} == {t: v for t, v in before.items() if t != worker}
 
 
+def test_events_are_brought_forward_only_where_no_probe_times_the_search(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n: [1] * n)
+    assert not Loop(recording, 0).options["lead"]
+    assert Loop(recording, 0, use_probes=False).options["lead"]
+
+
 def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
     column = PolicySpec("linux-6.12")
     agreed = []

@@ -15,7 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rewake.cli import _examples, cli
+from rewake.cli import _examples, cli, main
+from rewake.errors import EXIT_USAGE
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -42,6 +43,15 @@ def test_help_is_as_it_was(name: str) -> None:
     if os.environ.get("REWAKE_WRITE_GOLDEN"):
         file.write_text(told.output)
     assert told.output == file.read_text()
+
+
+@pytest.mark.parametrize("name", ["", *(n for n, c in ALL.items() if isinstance(c, click.Group))])
+def test_a_group_without_a_command_shows_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(name.split()) == EXIT_USAGE
+    told = capsys.readouterr()
+    assert not told.out
+    assert told.err.splitlines()[0] == f"Usage: {' '.join(['rewake', *name.split()])} [OPTIONS] COMMAND [ARGS]..."
+    assert "\nCommands:\n" in told.err
 
 
 @pytest.mark.parametrize("name", ALL)

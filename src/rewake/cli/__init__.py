@@ -80,6 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("rewake: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:  # the whole help, not one line of complaint
+        print(error.format_message(), file=sys.stderr)
+        return error.exit_code
     except click.UsageError as error:
         hint = f" ({error.ctx.command_path} --help)" if error.ctx is not None else ""
         _complain(error.format_message() + hint)

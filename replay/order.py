@@ -5,8 +5,10 @@ Events of two CPUs less than a few microseconds apart have no known order, and m
 But a load that repeats itself in lockstep, like messages that go round, brings the same two CPUs to the same distance
 in every round, and their clocks' error with them: then an order that comes out wrong does so every time, and the other
 rounds tell. A wakeup whose answer hangs on it votes: for the order of the times where they lead to the recorded choice,
-for the other where that does. An answer is turned where nearly all votes of the same two CPUs around it are for the
-other order, and there are some; where rounds differ, votes do, and the times are left alone.
+for the other where that does. An answer is turned where nearly all votes of the same two CPUs around it, without its
+own, are for the other order, and there are some; where rounds differ, votes do, and the times are left alone. Some
+lockstep lasts for five rounds only, less than a fold's block of time: the nearest rounds are heard, too. They may be,
+since no vote hangs on what an order was taken to be, so that an outcome comes into its own vote and no other.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def turned(
     pair: npt.NDArray[Any], ts: npt.NDArray[np.int64], votes: npt.NDArray[np.int8], *, causal: bool = False
 ) -> Bools:
     """Per wakeup: the other order holds. `pair`: a number of the two CPUs, and of whether the previous one was idle by
-    the times; `votes`: 1 for the other order, -1 for that of the times, 0; `causal`: only those before it count."""
+    the times; `votes`: 1 for the other order, -1 for that of the times, 0; its own does not count. `causal`: only those
+    before it do."""
     out = np.zeros(len(ts), np.bool_)
     if not len(ts):
         return out
@@ -44,7 +47,7 @@ def turned(
 
     def counted(cast: Bools) -> npt.NDArray[np.int64]:
         sums = np.concatenate([[0], np.cumsum(cast[order])])
-        found: npt.NDArray[np.int64] = sums[end] - sums[first]
+        found: npt.NDArray[np.int64] = sums[end] - sums[first] - (0 if causal else cast[order])
         return found
 
     other, all_ = counted(votes > 0), counted(votes != 0)

@@ -7,7 +7,8 @@ depend on what was recorded of any wakeup. A value is then chosen for each wakeu
 the answer is the recorded one. Which others, is the mode:
 
 - `auto`: time is cut into short blocks, and these are dealt to folds. What is inferred for one fold comes from the
-  others, and so does everything that is inferred on the way; nr_idle_scan of a block comes from the other blocks. So no
+  others, and so does everything that is inferred on the way; nr_idle_scan of a block comes from the other blocks, the
+  order of close events from all other wakeups. So no
   outcome comes back to its own wakeup, not even through what was inferred for another one.
 - `causal`: those before it.
 
@@ -460,7 +461,8 @@ class _Told:
         return out
 
     def turned(self, which: npt.NDArray[np.uint8], flags: Bools, *, causal: bool) -> Bools | None:
-        """Where events close to a decision were in the other order, by the votes of all other folds; None: nowhere."""
+        """Where events close to a decision were in the other order, by the votes of all others, which are asked as its
+        fold infers from the other folds; None: nowhere."""
         rows = self._doubts.read(0, len(self._doubts))
         if not len(rows["row"]):
             return None
@@ -474,8 +476,6 @@ class _Told:
                 of = inferred._replace(relation=rows["relation"], may=rows["may"])
                 asking, ours = 2 * _wide(wide, hypothesis) + of.of(f), rows["fold"] == f
             votes = (rows["otherwise"] >> asking & 1).astype(np.int8) - _hit(rows, asking)
-            if f is not None:
-                votes[ours] = 0
             out[rows["row"][ours]] = order.turned(rows["pair"], rows["ts"], votes, causal=causal)[ours]
         return out if out.any() else None
 

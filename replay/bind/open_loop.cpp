@@ -331,12 +331,14 @@ nb::tuple steps(const nb::dict& rules, const nb::dict& votes) {
     r.stays = nb::cast<float>(rules["stays"]);
     r.kept = nb::cast<float>(rules["kept"]);
     r.doubt = nb::cast<float>(rules["doubt"]);
+    r.hint = nb::cast<float>(rules["hint"]);
     r.reach = nb::cast<float>(rules["reach"]);
     r.block = nb::cast<Ns>(rules["block"]);
     r.causal = nb::cast<bool>(rules["causal"]);
     const auto share = [](float x) { return x > 0 && x <= 1; };
-    if (r.block < 1 || !(r.reach > 0) || !share(r.doubt) || !share(r.stays) || !share(r.kept))
-        throw std::invalid_argument("block, reach, doubt, stays and kept must be positive, the last three at most 1");
+    if (r.block < 1 || !(r.reach > 0) || !share(r.doubt) || !share(r.hint) || !share(r.stays) || !share(r.kept))
+        throw std::invalid_argument(
+            "block, reach, doubt, hint, stays and kept must be positive, the last four at most 1");
     StepVotes v;
     v.n = kAnyLength;
     v.n_llcs = nb::cast<int32_t>(votes["n_llcs"]);
@@ -525,7 +527,7 @@ void bind_open_loop(nb::module_& m) {
           nb::sig("def steps_in_time(rules: dict, votes: dict) -> tuple"),
           "nr_idle_scan of the LLCs of prev and of the waker at each wakeup (engine/steps_in_time.hpp). rules: values, "
           "stays, "
-          "kept, doubt, reach, block (ns), causal; votes: n_llcs and the columns of StepVotes.");
+          "kept, doubt, hint, reach, block (ns), causal; votes: n_llcs and the columns of StepVotes.");
     nb::list branches;
     for (int i = 0; i < static_cast<int>(Branch::count_); ++i)
         branches.append(nb::cast(std::string(branch_name(static_cast<Branch>(i)))));

@@ -70,8 +70,11 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
         uint32_t same = left & (idle_cores_[prev_] & member ? idle_cores_[prev_] : ~idle_cores_[prev_]) &
                         (idle_cores_[waker_] & member ? idle_cores_[waker_] : ~idle_cores_[waker_]);
         if (made.looked & kNrIdleScan) {
+            const bool at_prev = topo.share_cache(made.cpu, w.prev);
             if (modelled)
-                searched = topo.share_cache(made.cpu, w.prev) ? PanelAnswers::at_prev : PanelAnswers::at_waker;
+                searched = at_prev ? PanelAnswers::at_prev : PanelAnswers::at_waker;
+            else if (searched == PanelAnswers::nowhere)
+                searched = at_prev ? PanelAnswers::unasked_prev : PanelAnswers::unasked_waker;
             uint32_t within = member;
             for (size_t v = 0; v < scans_.size(); ++v)
                 within |= uint32_t{scans_[v] >= made.same_from && scans_[v] <= made.same_to} << v;

@@ -21,12 +21,14 @@ struct PanelAnswers {
     static constexpr size_t kAskings = 4;
     static constexpr size_t kMostScans = 31;
     static constexpr uint32_t kModelled = 1u << kMostScans;
-    enum Searched : uint8_t { nowhere, at_prev, at_waker };
+    enum Searched : uint8_t { nowhere, at_prev, at_waker, unasked_prev, unasked_waker };
     enum Doubt : uint8_t { no_doubt, busy, idle };  ///< of the order of events: what prev is by their times
 
     std::vector<uint32_t>
         agreed;  ///< kAskings: bit i: as recorded under the i-th nr_idle_scan; kModelled: the modelled one
-    std::vector<uint8_t> searched;  ///< kAskings: whose LLC's nr_idle_scan it looked at; waker and prev in one: at_prev
+    /// kAskings: whose LLC's nr_idle_scan it looked at; waker and prev in one: at_prev. unasked_*: it did not with the
+    /// modelled value, and with another one it did, because of what that has made of has_idle_cores.
+    std::vector<uint8_t> searched;
     std::vector<int16_t>
         scanned;  ///< CPUs that the search examined that came to the recorded answer; negative: none did
     std::vector<uint32_t> wide;  ///< bit h: wake_wide() under the h-th hypothesis

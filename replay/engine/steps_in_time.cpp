@@ -46,9 +46,10 @@ class Chain {
         const uint32_t all = (1u << k_) - 1;
         return (agreed & all) != 0 && (agreed & all) != all;
     }
-    void hear(Weights& w, uint32_t agreed) const {
+    void hear(Weights& w, uint32_t agreed, uint8_t searched) const {
+        const float doubt = searched < PanelAnswers::unasked_prev ? r_.doubt : r_.hint;
         float most = 0;
-        for (size_t i = 0; i < k_; ++i) most = std::max(most, w[i] *= (agreed >> i & 1) ? 1.f : r_.doubt);
+        for (size_t i = 0; i < k_; ++i) most = std::max(most, w[i] *= (agreed >> i & 1) ? 1.f : doubt);
         for (size_t i = 0; i < k_; ++i) w[i] /= most;  // only ratios matter; none becomes 0
         for (size_t i = 0; i < k_; ++i) w[i] = std::max(w[i], 1e-12f);
     }
@@ -115,7 +116,7 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
     int32_t model = 0;
     Runs at;
     auto of = [&](size_t i) {
-        const bool prev = votes.searched[i] == PanelAnswers::at_prev;
+        const bool prev = votes.searched[i] == PanelAnswers::at_prev || votes.searched[i] == PanelAnswers::unasked_prev;
         llc = prev ? votes.llc_prev[i] : votes.llc_waker[i];
         model = prev ? votes.model_prev[i] : votes.model_waker[i];
         at = runs(i, prev);
@@ -128,7 +129,7 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
             s.says.fill(1);
         else
             chain.earlier(s.says, chain.stays(at, s.at), chain.prior(s.model));
-        chain.hear(s.says, votes.agreed[i]);
+        chain.hear(s.says, votes.agreed[i], votes.searched[i]);
         s.heard = true, s.at = at, s.model = model;
         const int64_t block = votes.ts[i] / rules.block;
         if (s.behind.empty() || s.behind.back().block != block) s.behind.emplace_back();
@@ -162,7 +163,7 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
             chain.later(s.says, chain.stays(s.at, at), chain.prior(model));
         else
             s.says = chain.prior(model);
-        chain.hear(s.says, votes.agreed[i]);
+        chain.hear(s.says, votes.agreed[i], votes.searched[i]);
         s.heard = true, s.at = at;
     };
     // What is heard does not change within a block.

@@ -16,6 +16,8 @@ struct StepRules {
     float stays = 0.95f;  ///< that it stays where the balancer may have run, but did not according to the model
     float kept = 0.5f;  ///< and where it did
     float doubt = 0.2f;  ///< weight of a value under which a wakeup does not come out as recorded, against 1
+    float hint = 0.8f;  ///< the same of one that the modelled value did not lead to look (unasked_*): has_idle_cores,
+    ///< which hangs on earlier values, too, kept it from that
     float reach = 2.0f;  ///< a jump lands further from the modelled value with weight exp(-distance / reach)
     Ns block = 1'000'000;  ///< wakeups hear only those of other blocks of time of this length,
     bool causal = false;  ///< or all those before them, and none behind

@@ -137,7 +137,7 @@ def asked(n: int, seed: int) -> Asked:
     return Asked(
         ts=np.arange(n, dtype=np.int64) * 60_000, waker=some(6, np.uint32), wakee=some(6, np.uint32),
         may=some(4, np.bool_), llc_waker=some(2, np.uint16), llc_prev=some(2, np.uint16),
-        agreed=some(16, np.uint32, 4) | some(2, np.uint32, 4) << np.uint32(31), searched=some(3, np.uint8, 4),
+        agreed=some(16, np.uint32, 4) | some(2, np.uint32, 4) << np.uint32(31), searched=some(5, np.uint8, 4),
         wide=some(1 << len(FIRST_FLIPS), np.uint32), doubt=some(3, np.uint8), otherwise=some(16, np.uint8),
         pair=some(2, np.uint32), decided=np.ones(n, np.bool_), scan_prev=some(4),
         scan_waker=some(4), chances_prev=counts[0], chances_waker=counts[1], writes_prev=counts[2],

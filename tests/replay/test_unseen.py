@@ -15,6 +15,7 @@ import pytest
 import tracedat
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from world import World
 
 from rewake.forms import Columns, Recording
 from rewake.importing import import_trace
@@ -42,13 +43,13 @@ Vote = tuple[int, int, int]
 
 
 def steps(rows: list[Vote], *, causal: bool = False, model: int = 2, **rules: Any) -> list[int]:
-    """Rows: us, 0 for no search, else 1 + LLC that is searched, agreement as bits of VALUES. Asked for LLC 0, whose
-    balancer may run each 4 ms, and does each 20."""
+    """Rows: us, 0 for no search, else 1 + LLC that is searched, agreement as bits of VALUES; -1: LLC 0, which is not
+    searched because of has_idle_cores. Asked for LLC 0, whose balancer may run each 4 ms, and does each 20."""
     n = len(rows)
     ticks, writes = (np.array([r[0] // us for r in rows], np.int32) for us in (4_000, 20_000))
     votes = {
         "n_llcs": 2, "ts": np.array([r[0] for r in rows], np.int64) * 1000,
-        "searched": np.array([min(r[1], 1) for r in rows], np.uint8),
+        "searched": np.array([min(r[1], 1) if r[1] >= 0 else 3 for r in rows], np.uint8),
         "agreed": np.array([r[2] for r in rows], np.uint32),
         "llc_prev": np.array([max(r[1] - 1, 0) for r in rows], np.uint16), "llc_waker": np.zeros(n, np.uint16),
         "model_prev": np.full(n, model, np.int32), "model_waker": np.full(n, model, np.int32),
@@ -59,6 +60,7 @@ def steps(rows: list[Vote], *, causal: bool = False, model: int = 2, **rules: An
         "stays": 0.95,
         "kept": 0.1,
         "doubt": 0.05,
+        "hint": 0.8,
         "reach": 1.0,
         "block": MS // 4,
         "causal": causal,
@@ -81,15 +83,54 @@ def test_a_decision_takes_what_those_near_it_say() -> None:
     assert steps([]) == []
 
 
+def test_what_only_the_flag_kept_from_a_search_is_believed_less() -> None:
+    none, four = 0b001, 0b100
+    hints = [(1000 * k, -1, none) for k in range(1, 40)]
+    assert steps([(0, 1, four), *hints[:3]])[1:] == [4] * 3, "one that searched against two of them"
+    assert steps(hints[:15])[-1] == 0, "but nobody else"
+    assert steps([(0, 1, four), *hints])[-1] == 0
+
+
+def flag_or_search() -> World:
+    """The core of CPUs 1 and 3 was idle. Task 10 on CPU 0 wakes 12, which finds none, and 13, by when CPU 2, the
+    sibling of 0, is idle. Both stay."""
+    w = World(4, 14, smt=2)
+    w.runs(1_000, 0, 0, 10).runs(1_100, 2, 2, 7).runs(2_000, 1, 8, 1).runs(2_100, 3, 9, 3)
+    w.runs(3_000, 1, 1, 8).runs(3_100, 3, 3, 9)
+    w.waking(60_000, 0, 12, 0, curr=10).wakeup(64_000, 0, 12, 0)
+    w.runs(70_000, 2, 7, 2)
+    return w.waking(80_000, 0, 13, 0, curr=10).wakeup(84_000, 0, 13, 0)
+
+
+def test_a_value_that_leaves_the_flag_set_is_voted_for_where_the_modelled_one_has_cleared_it() -> None:
+    decisions = flag_or_search().decisions((6, 1))
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0}
+    asked = options | {"panel": True, "panel_scans": [0, 1, 4]}
+    loop = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, asked, [], [], [])
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    told = loop.answers()
+    assert told["agreed"].reshape(2, 4)[:, 0].tolist() == [1 << 31 | 0b111, 0b001]
+    assert told["searched"].reshape(2, 4)[:, 0].tolist() == [1, 3]
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"values": []}, {"values": [*range(32)]}, {"doubt": 0.0}, {"block": 0}, {"stays": 0.0}, {"kept": 1.5}]
+    "wrong",
+    [
+        {"values": []},
+        {"values": [*range(32)]},
+        {"doubt": 0.0},
+        {"hint": 0.0},
+        {"block": 0},
+        {"stays": 0.0},
+        {"kept": 1.5},
+    ],
 )
 def test_rules_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected|positive"):
         steps([(0, 1, 1)], **wrong)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 7)), min_size=1, max_size=30),
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 2), st.integers(0, 7)), min_size=1, max_size=30),
        st.booleans(), st.data())  # fmt: skip
 def test_no_value_depends_on_an_outcome_that_it_must_not_hear(
     given_rows: list[Vote], causal: bool, data: st.DataObject

@@ -21,7 +21,7 @@ std::optional<OpenLoop::Otherwise> OpenLoop::otherwise(Policy& policy, const Wak
         machine_.suppose(*c, !machine_.view().avail.test(*c));
         const Decision other = policy.decide(machine_.view(), w, nullptr, chosen);
         machine_.look_again(*c);
-        if (other.cpu == chosen) found = {other.branch, s.task(w.p)};
+        if (other.cpu == chosen) found = {other.branch, s.task(w.p), s.hic};
     }
     after.put(s, w);
     return found;
@@ -34,7 +34,12 @@ void OpenLoop::follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decisio
     if (other) {
         PolicyState::Task& p = policy.memory().task(w.p);
         p.recent = other->p.recent, p.has_recent = other->p.has_recent;
-        if (other->branch != Branch::x1 && other->branch != Branch::x2) return;
+        // Nor does an early exit hang on has_idle_cores, but then a wrong flag explains the miss as well as a CPU that looked
+        // otherwise, and is more frequent: Policy::follow().
+        if (other->branch != Branch::x1 && other->branch != Branch::x2) {
+            policy.memory().hic = other->hic;
+            return;
+        }
     }
     if (!guessed) return;
     const uint16_t llc = topo_.llc[chosen.v].v;

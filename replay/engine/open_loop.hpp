@@ -207,6 +207,7 @@ class OpenLoop {
     struct Otherwise {
         Branch branch{};
         PolicyState::Task p;  ///< private state of the wakee after it
+        std::vector<uint8_t> hic;  ///< and has_idle_cores
     };
     std::optional<Otherwise> otherwise(Policy& policy, const Wakeup& w, Cpu chosen, Cpu made);
 

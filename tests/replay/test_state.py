@@ -172,15 +172,15 @@ def test_every_column_places_forks_and_execs(policy: str) -> None:
     assert fork["inputs_assumed"] & (1 << INPUTS.index("load"))
 
 
-def recent_of(w: World) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Per decision whether Linux 6.1 comes to the recorded CPU, and recent_used_cpu before it."""
+def learned(w: World, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Per decision whether Linux 6.1 comes to the recorded CPU, and that input before it."""
     decisions = w.decisions()
     options = {
         "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "log_inputs": True,
     }  # fmt: skip
     engine = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, options, [], [], [])
     engine.run(decisions.batches[0], None, decisions.parts[0])
-    return engine.ledger(0)["known"][0], engine.inputs()["recent_cpu"]
+    return engine.ledger(0)["known"][0], engine.inputs()[name]
 
 
 def recent_after(*, stays_idle: bool) -> int:
@@ -195,7 +195,7 @@ def recent_after(*, stays_idle: bool) -> int:
     else:
         w.wakeup(40_600, 0, 8, 2).runs(41_000, 2, 10, 8, "R")
     w.runs(50_000, 2, 8, 2).waking(60_000, 0, 8, 2, curr=9).wakeup(60_200, 0, 8, 2)
-    known, recent = recent_of(w)
+    known, recent = learned(w, "recent_cpu")
     assert not known[1], "the column took an idle CPU"
     return int(recent[2])
 
@@ -236,7 +236,7 @@ def recent_after_the_wakers_cpu(*, wide: bool) -> int:
     w.waking(at, 0, 8, 2, curr=0, ctx="hardirq").migrate(at + 100, 0, 8, 2, 0, curr=0).wakeup(at + 200, 0, 8, 0)
     w.runs(at + 1000, 0, 0, 8, "R").runs(at + 2000, 0, 8, 0)
     w.waking(at + 10_000, 0, 8, 0, curr=0, ctx="hardirq").wakeup(at + 10_200, 0, 8, 0)
-    known, recent = recent_of(w)
+    known, recent = learned(w, "recent_cpu")
     assert not known[-2], "the column took its previous CPU"
     return int(recent[-1])
 
@@ -244,3 +244,35 @@ def recent_after_the_wakers_cpu(*, wide: bool) -> int:
 def test_the_column_learns_from_a_miss_what_its_kernel_did_if_one_cpu_looked_otherwise() -> None:
     assert recent_after_the_wakers_cpu(wide=False) == 1
     assert recent_after_the_wakers_cpu(wide=True) == 2
+
+
+def busy_cores(*idle: int) -> World:
+    """Eight CPUs, siblings 0 and 4 to 3 and 7, with a task on each but these. Task 8 runs on CPU 0."""
+    w = World(8, 20, smt=2)
+    for cpu in range(8):
+        if cpu not in idle:
+            w.runs(1000 + cpu, cpu, cpu, 8 + cpu, "R")
+    return w
+
+
+def flag_after(w: World, chosen: int) -> int:
+    """has_idle_cores after task 8 on CPU 0 woke 18, which had run there, and that went elsewhere than by the column."""
+    w.waking(60_000, 0, 18, 0, curr=8)
+    if chosen:
+        w.migrate(60_100, 0, 18, 0, chosen, curr=8)
+    w.wakeup(60_200, 0, 18, chosen)
+    w.waking(80_000, 0, 19, 0, curr=8).wakeup(80_200, 0, 19, 0)
+    known, flag = learned(w, "has_idle_cores")
+    assert not known[0]
+    return int(flag[1])
+
+
+def test_a_miss_that_one_cpu_explains_tells_what_the_search_left_of_has_idle_cores() -> None:
+    """CPU 2 had just become busy by the events: the kernel found its whole core, the column a thread, CPU 1."""
+    w = busy_cores(1, 2, 6).runs(1500, 2, 16, 2).runs(59_900, 2, 2, 16)
+    assert flag_after(w, 2) == 1
+
+
+def test_an_early_exit_explains_less_than_the_flag() -> None:
+    """CPU 4, the sibling of 0, is idle, and was not taken: because the flag was set, not because CPU 0 was idle."""
+    assert flag_after(busy_cores(4), 0) == 1

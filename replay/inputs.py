@@ -18,7 +18,8 @@ from rewake.replay.unseen import MODES, FirstFlips
 Array = npt.NDArray[Any]
 CARRIED = {"recent_carried": "recent_cpu", "flips_carried": "flips"}
 """Inputs that tasks have from before the recording, as the rules carry them on from the value that was probed last:
-what these miss is the rules' own error, and not that the first value is in no event."""
+what these miss is the rules' own error, and not that the first value is in no event. A task's first probed
+value does not count: nothing was carried on to it."""
 
 
 class Found(NamedTuple):
@@ -68,12 +69,13 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     if truth is None:
         return None
     events = Loop(recording, seed, use_probes=False)
-    model, ours, ts = _logged(events, column, truth)
+    model, ours, ts, task = _logged(events, column, truth)
     carried = _logged(Loop(recording, seed), column, truth)[0]
     recent_known, flips_known, flips = (model.pop(name) for name in ("recent_known", "flips_known", "flips_warm"))
     warm = {"recent_cpu": (model["recent_cpu"][ours], recent_known[ours]), "flips": (flips[ours], flips_known[ours])}
     for name, source in CARRIED.items():
-        model[name], truth[name] = carried[source], truth[source]
+        values, null = truth[source]
+        model[name], truth[name] = carried[source], (values, null | _first_of_each(task, ~null))
     span = int(ts[-1] - ts[0]) if len(ts) else 0
     warm_up = min(2_000_000_000, span // 4)
     flags, null = truth["wake_flags"]
@@ -89,25 +91,38 @@ def inputs(recording: Recording, column: PolicySpec, seed: int = 0) -> Found | N
     )
 
 
-def _logged(loop: Loop, column: PolicySpec, truth: dict[str, probes.Nullable]) -> tuple[dict[str, Array], Array, Array]:
+def _first_of_each(task: Array, there: Array) -> Array:
+    """Per decision: of those that are there, it is the first of its task."""
+    out = np.zeros(len(task), np.bool_)
+    rows = np.flatnonzero(there)
+    out[rows[np.unique(task[rows], return_index=True)[1]]] = True
+    return out
+
+
+def _logged(
+    loop: Loop, column: PolicySpec, truth: dict[str, probes.Nullable]
+) -> tuple[dict[str, Array], Array, Array, Array]:
     """What `column` has at every decision just before it learns what was probed of it, which decisions are the fair
-    class's own, and their times. A loop without probes still takes from `truth` what flips_warm begins with."""
+    class's own, their times and their tasks. A loop without probes still takes from `truth` what flips_warm begins
+    with."""
     unseen = loop.infer(column)
     blind = loop.truth is None
     loop.truth = truth
     engine = loop.engine([column], False, column, unseen.first_flips, log_inputs=True, blind=blind)
     kept: dict[str, list[Array]] = {}
     times: list[Array] = []
+    tasks: list[Array] = []
     population: list[Array] = []
     for _, decisions in loop.run([engine], bool(loop.about(column)["reads_irq"]), unseen):
         logged = engine.inputs()
         decided = logged.pop("decided")
         population.append(fair(decisions) & decided)
         times.append(np.asarray(decisions["ts_ns"]).copy())
+        tasks.append(recorded.with_null(decisions["task"])[0].copy())
         for name, values in logged.items():
             kept.setdefault(name, []).append(values)
     model = {name: np.concatenate(parts) for name, parts in kept.items()}
-    return model, np.concatenate(population), np.concatenate(times)
+    return model, np.concatenate(population), np.concatenate(times), np.concatenate(tasks)
 
 
 def _classes(recording: Recording, called: Array) -> list[tuple[str, int, int]]:

@@ -51,6 +51,16 @@ FlipHypotheses::Row& FlipHypotheses::row(TaskId t) {
     return r;
 }
 
+void FlipHypotheses::know(TaskId t, uint32_t flips) {
+    Row& r = row(t);
+    // Few flips are halved to what a flip more or less could be; and some may have come after.
+    auto halved = [&](uint32_t before) { return before >= 4 && 4 * flips <= 3 * before; };
+    for (size_t h = 0; h < first_.size(); ++h)
+        if (r.recorded && halved(r.flips[h])) r.decay[h] = r.called;
+    r.flips.fill(flips);
+    r.recorded = true;
+}
+
 void FlipHypotheses::fork(TaskId parent, TaskId child) {
     const Row copy = row(parent);
     if (child.v >= rows_.size()) rows_.resize(child.v + 1 + child.v / 2);
@@ -59,6 +69,7 @@ void FlipHypotheses::fork(TaskId parent, TaskId child) {
 
 void FlipHypotheses::count(TaskId curr, uint32_t now, bool switched) {
     Row& r = row(curr);
+    r.called = now;
     for (size_t h = 0; h < first_.size(); ++h) {
         const bool due = static_cast<int32_t>(now - (r.decay[h] + hz_)) > 0;
         r.flips[h] = (due ? r.flips[h] >> 1 : r.flips[h]) + uint32_t{switched};

@@ -45,8 +45,9 @@ class FlipHypotheses {
         state.flips = r.flips[which];
         state.decay_ts = r.decay[which];
     }
-    /// The value is known: it was recorded.
-    void know(TaskId t, uint32_t flips) { row(t).flips.fill(flips); }
+    /// The value is known: it was recorded. Where it is half of what an earlier one has become, the task's last call halved
+    /// it, and so the time of the next halving is known as well.
+    void know(TaskId t, uint32_t flips);
     void fork(TaskId parent, TaskId child);
     /// Does to the waker what record_wakee() did to it between these two states.
     void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
@@ -67,7 +68,9 @@ class FlipHypotheses {
     struct Row {
         std::array<uint32_t, kMost> flips{};
         std::array<uint32_t, kMost> decay{};  ///< jiffies
+        uint32_t called = 0;  ///< jiffy of its last call
         bool known = false;
+        bool recorded = false;  ///< its flips were once, or an ancestor's
     };
     Row& row(TaskId t);
     std::vector<FirstFlips> first_;

@@ -38,7 +38,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.policy = std::move(p);
         in.memory = &in.policy->memory();
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
-        if (!opt_.panel && (opt_.first_flips.size() > 1 || opt_.first_flips.at(0).flips > 0))
+        const bool learns = in.own && opt_.calls_seen && !opt_.blind;  // from probed flips when they are halved
+        if (!opt_.panel && (learns || opt_.first_flips.size() > 1 || opt_.first_flips.at(0).flips > 0))
             in.flips.emplace(opt_.first_flips, opt_.hz);
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);

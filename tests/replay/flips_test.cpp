@@ -162,6 +162,29 @@ TEST(Flips, GrowAtTheRateOfTheBeginningAndAreInherited) {
     EXPECT_EQ(all.wide(kWaker, TaskId{1}, 8), 0u);
 }
 
+TEST(Flips, RecordedValuesTellWhenTheyAreHalved) {
+    FlipHypotheses all({{8, 0, 0}}, kHz);  // due at once, by the hypothesis
+    all.begin(kStart, {});
+    PolicyState s;
+    const auto flips = [&] {
+        PolicyState::Task t;
+        all.give(t, kWaker, 0);
+        return t.flips;
+    };
+    wake(all, s, TaskId{1}, kStart);
+    all.know(kWaker, 100);
+    wake(all, s, TaskId{2}, kStart + 30);
+    EXPECT_EQ(flips(), 101u);
+    all.know(kWaker, 51);  // halved by the last call, and counted
+    wake(all, s, TaskId{2}, kStart + kHz + 1);
+    EXPECT_EQ(flips(), 51u) << "not before a second has passed since then";
+    wake(all, s, TaskId{2}, kStart + kHz + 31);
+    EXPECT_EQ(flips(), 25u);
+    all.know(kWaker, 24);  // one less is no half
+    wake(all, s, TaskId{2}, kStart + 2 * kHz + 32);
+    EXPECT_EQ(flips(), 12u);
+}
+
 TEST(Flips, RefusesTooManyHypotheses) {
     EXPECT_THROW(FlipHypotheses({}, kHz), std::invalid_argument);
     EXPECT_THROW(FlipHypotheses(std::vector<FirstFlips>(33), kHz), std::invalid_argument);

@@ -110,6 +110,11 @@ def test_the_audit_sees_what_the_probes_saw(recording: Recording) -> None:
     assert sum(n for _, n, _ in found.classes) == 22_909
 
 
+def test_nothing_was_carried_on_to_the_first_probed_value_of_a_task() -> None:
+    task, probed = np.array([4, 5, 4, 5, 6, 4]), np.array([False, True, True, True, True, True])
+    assert inputs._first_of_each(task, probed).tolist() == [False, True, True, False, True, False]
+
+
 def test_a_proven_cause_is_one_that_the_probed_value_takes_away(recording: Recording) -> None:
     column = PolicySpec("linux-6.12")
     blind = inputs.account(recording, column, use_probes=False)

@@ -50,8 +50,8 @@ others record later (_LEAD_NS)."""
 
 _LEAD_NS = 600
 """How long before its event others see that a CPU of full capacity went idle, or that a task is queued: the run queue
-changes first, then the tracepoint takes the time. Recordings of CPUs of unequal speed come out alike from 500 to 700.
-"""
+changes first, then the tracepoint takes the time. Recordings of CPUs of unequal speed come out alike from 500 to 700;
+where probes time the searches, with switches only."""
 
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
@@ -180,21 +180,22 @@ def _placing(recording: Recording, n_cpus: int) -> list[int]:
     return by_capacity(recording, n_cpus, on, found)
 
 
-def _settle(placing: list[int], lead: list[int], *, probes: bool) -> list[int]:
+def _settle(placing: list[int], lead: list[tuple[int, int]], *, probes: bool) -> list[int]:
     """From sched_waking to the last event of others, as they are brought forward, that its search sees, ns, by the
     waker's CPU. `placing`: as of _placing(); `probes`: these ran, whether or not they are used."""
     part = _SEARCH_PROBED if probes else _SEARCH
-    early = lead or [0] * len(placing)
-    return [max(1, int(ns * part) - before) if ns else 0 for ns, before in zip(placing, early, strict=True)]
+    early = lead or [(0, 0)] * len(placing)
+    return [max(1, int(ns * part) - before) if ns else 0 for ns, (before, _) in zip(placing, early, strict=True)]
 
 
-def _lead(recording: Recording, n_cpus: int) -> list[int]:
-    """How much longer than on a fast CPU others see a change before its event, ns, by CPU: a slow one takes longer from
-    the one to the other. What it takes on a fast one _SEARCH holds. Empty where all CPUs are as fast."""
+def _lead(recording: Recording, n_cpus: int, *, queued: bool) -> list[tuple[int, int]]:
+    """How much longer than on a fast CPU others see a switch and, if `queued`, a queued task before the event, ns, by
+    CPU: a slow one takes longer from the one to the other. What it takes on a fast one _SEARCH holds. Empty where all
+    CPUs are as fast."""
     known = {row["cpu"]: row["capacity"] or 1024 for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
     fast = max(known.values(), default=1024)
     lead = [_LEAD_NS * fast // known.get(cpu, fast) - _LEAD_NS for cpu in range(n_cpus)]
-    return lead if any(lead) else []
+    return [(ns, ns if queued else 0) for ns in lead] if any(lead) else []
 
 
 class Loop:
@@ -221,9 +222,8 @@ class Loop:
         self.away = hotplug.away(recording)
         n_cpus = self.recorded.n_cpus
         placing = _placing(recording, n_cpus)
-        # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order. Probes time each
-        # search: with them it gained in no more recordings than it lost.
-        lead = _lead(recording, n_cpus) if any(placing) and self.truth is None else []
+        # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
+        lead = _lead(recording, n_cpus, queued=self.truth is None) if any(placing) else []
         self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")

@@ -127,7 +127,10 @@ ReplayOptions read_options(const nb::dict& o) {
         for (Ns& t : ns) t = short_time(t);
         return ns;
     };
-    r.settle = times("settle"), r.clearing = times("clearing"), r.lead = times("lead");
+    r.settle = times("settle"), r.clearing = times("clearing");
+    if (o.contains("lead"))
+        for (const auto& [switched, queued] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["lead"]))
+            r.lead.push_back({short_time(switched), short_time(queued)});
     if (o.contains("listing"))
         for (const auto& [migrate, stay] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["listing"]))
             r.listing.push_back({short_time(migrate), short_time(stay)});
@@ -484,7 +487,8 @@ void bind_open_loop(nb::module_& m) {
              "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, calls_seen, "
              "first_flips "
              "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
-             "(per policy: stands for the recorded kernel), settle, lead, clearing (ns, by CPU), log_inputs, panel "
+             "(per policy: stands for the recorded kernel), settle, clearing (ns, by CPU), lead (ns, of switches and "
+             "of queued tasks, by CPU), log_inputs, panel "
              "(the one policy is "
              "asked "
              "under all "

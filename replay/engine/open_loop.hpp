@@ -96,7 +96,7 @@ struct ReplayOptions {
     std::vector<bool> own;  ///< per policy: stands for the recorded kernel, so its private state follows the record
     std::vector<Ns>
         settle;  ///< from a wakeup's opening event to the end of its placement, as a rule; by the waker's CPU
-    std::vector<Ns> lead;  ///< EventOrder::bring_forward(); empty: nothing is
+    std::vector<Lead> lead;  ///< EventOrder::bring_forward(); empty: nothing is
     std::vector<Machine::ListedAfter> listing;  ///< Machine::set_listing()
     std::vector<Ns> clearing;  ///< Machine::set_clearing()
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then

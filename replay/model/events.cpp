@@ -47,7 +47,7 @@ Place place_of(const Batch& b, Event e, size_t i) {
 
 }  // namespace
 
-void EventOrder::bring_forward(const Batch& b, const std::vector<int64_t>& lead) {
+void EventOrder::bring_forward(const Batch& b, const std::vector<Lead>& lead) {
     std::erase(slots_, 0u);
     const auto event = [](uint32_t slot) { return static_cast<Event>(slot >> kRowBits); };
     const auto row = [](uint32_t slot) { return static_cast<size_t>(slot & kRowMask); };

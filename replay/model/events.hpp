@@ -117,6 +117,11 @@ enum class Event : uint8_t {
     probe
 };
 
+/// How long before their events others see a switch on a CPU, and a task that is queued by it, ns.
+struct Lead {
+    int64_t switched = 0, queued = 0;
+};
+
 /// Merges the tables of a batch by event id. Ids are dense over the recording, so the merge is one scatter: O(events).
 class EventOrder {
   public:
@@ -175,19 +180,20 @@ class EventOrder {
     }
     int64_t skipped() const { return skipped_; }
 
-    /// How long before its time stamp others see what the event tells: a switch and a task that is queued by `lead`, ns by
-    /// CPU. Not new tasks, as their events open decisions.
-    static int64_t lead_of(const Batch& b, Event e, size_t row, const std::vector<int64_t>& lead) {
+    /// How long before its time stamp others see what the event tells. `lead`: by CPU. Not new tasks, as their events open
+    /// decisions.
+    static int64_t lead_of(const Batch& b, Event e, size_t row, const std::vector<Lead>& lead) {
         if (lead.empty()) return 0;
         const bool switches = e == Event::sw;
         if (!switches && (e != Event::wakeup || b.wakeup.is_new[row])) return 0;
         const uint16_t cpu = switches ? b.sw.cpu[row] : b.wakeup.cpu[row];
-        return cpu < lead.size() ? lead[cpu] : 0;
+        if (cpu >= lead.size()) return 0;
+        return switches ? lead[cpu].switched : lead[cpu].queued;
     }
 
     /// After build(): what others see before its time stamp (lead_of) comes before what happens elsewhere in between, but
     /// not before another event of its CPU or of its tasks.
-    void bring_forward(const Batch& b, const std::vector<int64_t>& lead);
+    void bring_forward(const Batch& b, const std::vector<Lead>& lead);
 
     /// Calls f(Event, row) in event order.
     template <class F>

@@ -28,7 +28,7 @@ class Events {
         return *this;
     }
     /// Times of the events in the order of the walk, in ns; `w` and `q` stand before those of sched_waking and sched_wakeup.
-    std::string order(const std::vector<int64_t>& lead) {
+    std::string order(const std::vector<Lead>& lead) {
         Batch b;
         head(b.sw, sw_), head(b.waking, waking_), head(b.wakeup, wakeup_);
         b.sw.prev_task = prev_.data(), b.sw.next_task = next_.data();
@@ -70,7 +70,7 @@ class Events {
     int64_t ids_ = 0;
 };
 
-const std::vector<int64_t> kLead{0, 400};  // CPU 1 is slow
+const std::vector<Lead> kLead{{}, {400, 400}};  // CPU 1 is slow
 
 TEST(EventOrder, WhatASlowCpuChangesIsSeenBeforeItsEvent) {
     EXPECT_EQ(Events().sw(0, 1000, 8, 0).waking(0, 1300, 9).sw(1, 1500, 10, 1).order(kLead), "1000 1500 w1300");
@@ -97,8 +97,14 @@ TEST(EventOrder, EventsOfOneSpeedKeepTheirOrder) {
     e.waking(0, 1100, 9).sw(1, 1400, 10, 1).sw(2, 1400, 12, 2).wakeup(0, 1450, 9).wakeup(2, 1500, 13);
     const std::string as_recorded = "w1100 1400 1400 q1450 q1500";
     EXPECT_EQ(e.order({}), as_recorded);
-    EXPECT_EQ(e.order({0, 0, 0}), as_recorded);
-    EXPECT_EQ(e.order({0, 400, 400}), "1400 1400 w1100 q1500 q1450") << "two as slow keep theirs, too";
+    EXPECT_EQ(e.order({{}, {}, {}}), as_recorded);
+    EXPECT_EQ(e.order({{}, {400, 400}, {400, 400}}), "1400 1400 w1100 q1500 q1450") << "two as slow keep theirs, too";
+}
+
+TEST(EventOrder, SwitchesMayBeSeenEarlierAndQueuedTasksNot) {
+    const std::vector<Lead> lead{{}, {400, 0}};
+    EXPECT_EQ(Events().waking(0, 1300, 9).sw(1, 1500, 10, 1).order(lead), "1500 w1300");
+    EXPECT_EQ(Events().waking(0, 1300, 9).wakeup(1, 1500, 10).order(lead), "w1300 q1500");
 }
 
 }  // namespace

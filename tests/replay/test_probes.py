@@ -72,12 +72,13 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
     assert {t: v for t, v in after.items() if t != worker} == {t: v for t, v in before.items() if t != worker}
 
 
-def test_events_are_brought_forward_only_where_no_probe_times_the_search(
+def test_only_switches_are_brought_forward_where_probes_time_the_search(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n: [1] * n)
-    assert not Loop(recording, 0).options["lead"]
-    assert Loop(recording, 0, use_probes=False).options["lead"]
+    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n, queued: [(1, int(queued))] * n)
+    n = Loop(recording, 0).recorded.n_cpus
+    assert Loop(recording, 0).options["lead"] == [(1, 0)] * n
+    assert Loop(recording, 0, use_probes=False).options["lead"] == [(1, 1)] * n
 
 
 def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:
@@ -261,7 +262,8 @@ def test_that_a_slow_cpu_goes_idle_is_seen_before_its_event(lead: list[int], idl
     w.runs(1000, 1, 8, 11, "S").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 9, "R").runs(1300, 3, 3, 7, "R")
     w.waking(50_000, 0, 8, 1, curr=10).runs(54_350, 1, 11, 1).wakeup(58_000, 1, 8, 1)
     decisions = w.decisions((6, 1))
-    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [4_000] * 4, "lead": lead}
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [4_000] * 4}
+    options |= {"lead": [(ns, 0) for ns in lead]}
     specs = [("oracle-idle", {})]
     loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
     loop.run(decisions.batches[0], None, decisions.parts[0])

@@ -243,15 +243,15 @@ def test_a_placement_takes_as_long_as_the_capacity_of_its_cpu_says_where_too_few
 
 def test_a_cpu_of_half_the_capacity_takes_twice_as_long_from_a_change_to_its_event() -> None:
     machine = Placements({})
-    assert _lead(cast(Recording, machine), 3, queued=True) == [(600, 600), (0, 0), (0, 0)]
-    assert _lead(cast(Recording, machine), 3, queued=False) == [(600, 0), (0, 0), (0, 0)]
+    assert _lead(cast(Recording, machine), 3, 800, 600) == [(800, 600), (0, 0), (0, 0)]
+    assert _lead(cast(Recording, machine), 3, 600, 0) == [(600, 0), (0, 0), (0, 0)]
     for all_of_them in (1024, 512):
         machine.tables["cpu"]["capacity"] = np.array([all_of_them] * 2, np.uint16)
-        assert _lead(cast(Recording, machine), 2, queued=True) == []
+        assert _lead(cast(Recording, machine), 2, 800, 600) == []
 
 
 def test_a_search_on_a_slow_cpu_sees_less_of_what_others_record_later() -> None:
     assert _settle([2_000, 1_000], [], probes=False) == [2_200, 1_100]
     assert _settle([2_000, 1_000], [], probes=True) == [1_800, 900]
-    assert _settle([2_000, 1_000], [(600, 600), (0, 0)], probes=False) == [1_600, 1_100]
-    assert _settle([500, 0], [(600, 600)] * 2, probes=False) == [1, 0], "0: at once"
+    assert _settle([2_000, 1_000], [(800, 600), (0, 0)], probes=False) == [1_600, 1_100]
+    assert _settle([500, 0], [(800, 600)] * 2, probes=False) == [1, 0], "0: at once"

@@ -75,10 +75,10 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
 def test_only_switches_are_brought_forward_where_probes_time_the_search(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n, queued: [(1, int(queued))] * n)
+    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n, switched, queued: [(switched, queued)] * n)
     n = Loop(recording, 0).recorded.n_cpus
-    assert Loop(recording, 0).options["lead"] == [(1, 0)] * n
-    assert Loop(recording, 0, use_probes=False).options["lead"] == [(1, 1)] * n
+    assert Loop(recording, 0).options["lead"] == [(600, 0)] * n
+    assert Loop(recording, 0, use_probes=False).options["lead"] == [(800, 600)] * n
 
 
 def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:

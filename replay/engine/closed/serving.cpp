@@ -27,7 +27,7 @@ void Serving::woken(TaskId t, const TaskId* waker, Ns ts) {
 std::vector<bool> Serving::servers() const {
     std::vector<bool> out;
     for (const Task& t : tasks_)
-        out.push_back(t.several && t.answers >= kFewest && t.alone * 2 > t.answers && t.sleeps >= kFewest &&
+        out.push_back(t.several && t.answers >= kFewest && t.alone * 10 >= t.answers * 9 && t.sleeps >= kFewest &&
                       t.slept_on * 20 <= t.sleeps);
     return out;
 }

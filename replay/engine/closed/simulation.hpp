@@ -99,8 +99,8 @@ struct SimOptions {
 
 /// Who answers requests. A task that waits for a server asked it, whether the server had to be woken for that or not, and a
 /// server does not sleep while somebody waits for it: it answers whoever waits, the longest first. Inferred: hardly any (less
-/// than one in twenty) of its sleeps fell into the sleep of a task that it woke afterwards, and who waits for it waits for few
-/// others.
+/// than one in twenty) of its sleeps fell into the sleep of a task that it woke afterwards, and who waits for it waits for hardly
+/// any other: a sender that needs room is woken by whichever of its readers comes first.
 class Serving {
   public:
     explicit Serving(size_t tasks) : tasks_(tasks) {}

@@ -47,10 +47,11 @@ def simulate(
     kernel: tuple[int, int] = (6, 1),
     costs: dict[str, Any] = COSTS,
     mask_changes: Sequence[tuple[int, int, int]] = (),
+    phases: Sequence[int] = (),
     **arm: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
-    to; `mask_changes`: when, task, number of the mask."""
+    to; `mask_changes`: when, task, number of the mask; `phases`: when periods begin, by group."""
     batches = world.batches()
     arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
             for p in policies]  # fmt: skip
@@ -67,6 +68,9 @@ def simulate(
         world.running(batches),
         threads,
     )
+    if phases:
+        none = np.zeros(0, np.int64)
+        loop.begin_with(none, np.array(phases, np.int64), none)
     loop.keep_scripts()
     loop.change_masks(mask_changes)
     loop.run(batches[0], world.decisions().parts[0])

@@ -283,6 +283,8 @@ class Machine {
         quotas_[limit].begin_at(at, now_);
         next_period_ = std::min(next_period_, quotas_[limit].due());
     }
+    /// After prime() and set_period(). `sw`: the switches with which the recording begins.
+    void begin_throttled(const SwitchColumns& sw);
     bool is_idle_task(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
 
     static constexpr uint32_t kNoTask = 0xffffffff;

@@ -87,6 +87,24 @@ void Machine::periods() {
         while (groups_.limited(g) == g && now_ >= quotas_[g].due()) refill(g, quotas_[g].due());
 }
 
+/// The recording begins within a period: a group for which somebody waits, and nobody runs until the next one, has used up this
+/// one's quota already.
+void Machine::begin_throttled(const SwitchColumns& sw) {
+    const auto of = [&](uint32_t task) { return table_.info(TaskId(task)).group; };
+    for (uint16_t g = 1; g < quotas_.size(); ++g) {
+        if (groups_.limited(g) != g || !quotas_[g].fixed()) continue;
+        bool waits = false, runs = false;
+        for (size_t c = 0; c < cpus_.size(); ++c) {
+            waits = waits || groups_.queued(g, Cpu(static_cast<uint16_t>(c)));
+            runs = runs || (cpus_[c].runs_fair && groups_.within(tasks_[cpus_[c].curr.v].group, g));
+        }
+        size_t i = 0;
+        while (i < sw.n && !groups_.within(of(sw.next_task[i]), g)) ++i;
+        if (!waits || runs || i == sw.n || sw.ts[i] < quotas_[g].due() - kStarts) continue;
+        for (uint16_t c = 0; c < cpus_.size(); ++c) hold(g, Cpu(c), Held::seen);
+    }
+}
+
 /// A throttled task runs: its group got its quota, or was not throttled there.
 void Machine::resume(uint16_t group, Cpu c) {
     for (uint16_t limit = groups_.limited(group); limit != 0; limit = groups_.limited(groups_[limit].parent)) {

@@ -78,6 +78,20 @@ def test_a_wakeup_into_a_throttled_group_waits_for_the_next_period() -> None:
     assert 20 * MS <= latency < 20.1 * MS
 
 
+@pytest.mark.parametrize(("first", "throttled"), [(40, True), (25, False)])
+def test_who_waits_for_a_period_when_the_recording_begins_is_throttled(first: int, throttled: bool) -> None:
+    """Task 2 waits on CPU 0 from the start on, beside task 3 of no group; periods begin at 40 ms, and every 100 ms."""
+    w = Groups(2, 4)
+    w.groups = [(0, 100, 0, 0), (0, 100, 60 * MS, 100 * MS)]
+    w.tasks["group"] = np.array([0, 0, 1, 0], np.uint16)
+    w.runs(0, 0, 0, 3).runs(first * MS, 0, 3, 2, "R").runs(first * MS + 5 * MS, 0, 2, 3)
+    for ts in range(MS, 50 * MS, MS):
+        w.add("idle", ts, 1, state=0, curr_task=1)
+    w.events.sort(key=lambda event: event[1]["ts_ns"])
+    found = window(w, 50 * MS, phases=[-1, 40 * MS])
+    assert found["throttled_ns"] == (pytest.approx(40 * MS, rel=0.03) if throttled else 0)
+
+
 def test_who_has_no_quota_is_not_held() -> None:
     unlimited = window(busy([(0, 100, 0, 0)], {2: 1}, 100 * MS), 100 * MS)
     assert (unlimited["cpu_ns"], unlimited["throttled_ns"]) == (pytest.approx(100 * MS, rel=0.05), 0)

@@ -93,6 +93,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         for (uint16_t g = 0; g < phases_.size() && g < table_.groups.size(); ++g)
             if (phases_[g] >= 0 && table_.groups[g].period > 0) machine_.set_period(g, phases_[g]);
         machine_.watch_limits();
+        machine_.begin_throttled(b.sw);
         refills_.resize(table_.groups.size());
         primed_ = true;
     }

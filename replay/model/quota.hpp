@@ -53,6 +53,8 @@ class Quota {
         refilled_ = begin_near(now);
         if (refilled_ > now) refilled_ -= period_;
     }
+    /// So much is left until the next one.
+    void begin_with(Ns left) { pool_ = left; }
     bool fixed() const { return fixed_; }
     Ns period() const { return period_; }
     /// A CPU that was throttled gets what it overdrew, and a little more, of what is in the pool. Whether that was enough.

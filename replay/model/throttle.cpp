@@ -87,21 +87,33 @@ void Machine::periods() {
         while (groups_.limited(g) == g && now_ >= quotas_[g].due()) refill(g, quotas_[g].due());
 }
 
-/// The recording begins within a period: a group for which somebody waits, and nobody runs until the next one, has used up this
-/// one's quota already.
+/// The recording begins within a period. A group that goes on just when the next one begins was throttled until then: what it
+/// had left of this one's quota is the time that it ran, and if it did not run at all nothing.
 void Machine::begin_throttled(const SwitchColumns& sw) {
-    const auto of = [&](uint32_t task) { return table_.info(TaskId(task)).group; };
+    const auto within = [&](uint32_t task, uint16_t g) { return groups_.within(table_.info(TaskId(task)).group, g); };
+    std::vector<Ns> since(cpus_.size());
     for (uint16_t g = 1; g < quotas_.size(); ++g) {
         if (groups_.limited(g) != g || !quotas_[g].fixed()) continue;
-        bool waits = false, runs = false;
+        const Ns due = quotas_[g].due();
+        Ns ran = 0;
+        size_t running = 0;
         for (size_t c = 0; c < cpus_.size(); ++c) {
-            waits = waits || groups_.queued(g, Cpu(static_cast<uint16_t>(c)));
-            runs = runs || (cpus_[c].runs_fair && groups_.within(tasks_[cpus_[c].curr.v].group, g));
+            const bool runs = cpus_[c].runs_fair && within(cpus_[c].curr.v, g);
+            since[c] = runs ? began_ : -1;
+            running += runs;
         }
         size_t i = 0;
-        while (i < sw.n && !groups_.within(of(sw.next_task[i]), g)) ++i;
-        if (!waits || runs || i == sw.n || sw.ts[i] < quotas_[g].due() - kStarts) continue;
-        for (uint16_t c = 0; c < cpus_.size(); ++c) hold(g, Cpu(c), Held::seen);
+        for (; i < sw.n && sw.ts[i] < due - kStarts; ++i) {
+            Ns& from = since[sw.cpu[i]];
+            const bool runs = within(sw.next_task[i], g);
+            if (from >= 0) ran += sw.ts[i] - from, --running;
+            from = runs ? sw.ts[i] : -1;
+            running += runs;
+        }
+        while (i < sw.n && !within(sw.next_task[i], g)) ++i;
+        if (running > 0 || i == sw.n || sw.ts[i] > due + kStarts) continue;
+        if (ran > 0) quotas_[g].begin_with(ran);
+        for (uint16_t c = 0; ran == 0 && c < cpus_.size(); ++c) hold(g, Cpu(c), Held::seen);
     }
 }
 

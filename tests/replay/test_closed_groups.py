@@ -92,6 +92,21 @@ def test_who_waits_for_a_period_when_the_recording_begins_is_throttled(first: in
     assert found["throttled_ns"] == (pytest.approx(40 * MS, rel=0.03) if throttled else 0)
 
 
+@pytest.mark.parametrize(("again", "throttled"), [(40, True), (35, False)])
+def test_the_first_period_has_left_what_its_group_ran_before_it_was_throttled(again: int, throttled: bool) -> None:
+    """Task 2 runs for 10 ms, and again from 40 ms on, when the next period begins; if from 35 ms on, a quota did not
+    hold it. Two ticks go by until it is seen to have used up its own."""
+    w = Groups(2, 3)
+    w.groups = [(0, 100, 0, 0), (0, 100, 60 * MS, 100 * MS)]
+    w.tasks["group"] = np.array([0, 0, 1], np.uint16)
+    w.runs(0, 0, 0, 2).runs(10 * MS, 0, 2, 0, "R").runs(again * MS, 0, 0, 2)
+    for ts in range(MS, 50 * MS, MS):
+        w.add("idle", ts, 1, state=0, curr_task=1)
+    w.events.sort(key=lambda event: event[1]["ts_ns"])
+    found = window(w, 50 * MS, phases=[-1, 40 * MS])
+    assert found["throttled_ns"] == (pytest.approx(30 * MS, abs=8 * MS) if throttled else 0)
+
+
 def test_who_has_no_quota_is_not_held() -> None:
     unlimited = window(busy([(0, 100, 0, 0)], {2: 1}, 100 * MS), 100 * MS)
     assert (unlimited["cpu_ns"], unlimited["throttled_ns"]) == (pytest.approx(100 * MS, rel=0.05), 0)

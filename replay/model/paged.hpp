@@ -56,16 +56,21 @@ class Paged {
     [[gnu::always_inline]] T& operator[](size_t i) {
         if (whole_) [[likely]]
             return whole_[i];
-        return make(i / kPage)[i % kPage];
+        T* const page = pages_[i / kPage];
+        if (!page) [[unlikely]]
+            return make(i / kPage)[i % kPage];
+        return page[i % kPage];
     }
     [[gnu::always_inline]] const T& operator[](size_t i) const {
         if (whole_) [[likely]]
             return whole_[i];
-        return on_page(i);
+        const T* const page = pages_[i / kPage];
+        return page ? page[i % kPage] : fresh_;
     }
     /// It is looked at soon, `at` bytes from its beginning.
     [[gnu::always_inline]] void expect(size_t i, size_t at = 0) const {
-        if (whole_) __builtin_prefetch(reinterpret_cast<const char*>(whole_ + i) + at);
+        const T* const rows = whole_ ? whole_ + i / kPage * kPage : pages_[i / kPage];
+        if (rows) __builtin_prefetch(reinterpret_cast<const char*>(rows + i % kPage) + at);
     }
     size_t pages() const { return (size_ + kPage - 1) / kPage; }
     bool has_page(size_t k) const { return k < pages() && (whole_ || pages_[k]); }
@@ -98,10 +103,6 @@ class Paged {
             std::uninitialized_fill_n(pages_[k], kPage, fresh_);
         }
         return pages_[k];
-    }
-    [[gnu::noinline]] const T& on_page(size_t i) const {
-        const T* page = pages_[i / kPage];
-        return page ? page[i % kPage] : fresh_;
     }
     static T* copied(const T* from, size_t n) {
         T* rows = std::allocator<T>().allocate(n);

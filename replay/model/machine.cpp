@@ -385,11 +385,9 @@ bool Machine::done_with(TaskId id) const {
     if (id.v >= tasks_.size()) return true;  // never heard of
     const Task& t = tasks_[id.v];
     const auto waits = [&](const auto& x) { return x.p == id; };
-    const auto refers = [&](const CpuState& s) { return s.curr == id || s.switches.last_woke(id); };
     return (t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) && !t.counted &&
            !t.pending && !t.listed && !t.estimated && t.next == kNoTask && t.prev == kNoTask &&
-           std::ranges::none_of(unlisted_, waits) && std::ranges::none_of(pulled_, waits) &&
-           std::ranges::none_of(cpus_, refers);
+           std::ranges::none_of(unlisted_, waits) && std::ranges::none_of(pulled_, waits);
 }
 
 void Machine::on_loss(Cpu c, Ns ts) {

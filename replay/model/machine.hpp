@@ -204,8 +204,13 @@ class Machine {
     void each_known(F f) const {
         tasks_.each(f);
     }
-    /// Nothing here refers to it: if it is never heard of again, forget() changes nothing.
+    /// Nothing here refers to it, but for each_named(): if it is never heard of again, forget() changes nothing.
     bool done_with(TaskId t) const;
+    /// f(task) of those to which a CPU refers; also of numbers that no task has.
+    template <class F>
+    void each_named(F f) const {
+        for (const CpuState& s : cpus_) f(s.curr), f(s.switches.last_woken());
+    }
     bool knows(size_t page) const { return tasks_.has_page(page); }
     /// A page of tasks (paged.hpp).
     void forget(size_t page) { tasks_.drop(page); }

@@ -15,6 +15,7 @@ class SwitchClock {
     /// `p` was woken here, and the clock read for that.
     void woke(TaskId p, Ns ts) { woken_ = p, woken_at_ = ts; }
     bool last_woke(TaskId p) const { return woken_ == p; }
+    TaskId last_woken() const { return woken_; }  ///< nobody: a number that no task has
     /// At the sched_switch at `ts`. `preempted`: by a wakeup, or the idle task was. `capacity`: of the CPU, of 1024.
     Ns at(Ns ts, bool preempted, TaskId next, int32_t capacity) {
         const bool skipped = preempted && last_woke(next) && ts - woken_at_ < kSkip;

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace rewake::closed {
 namespace {
 
@@ -42,6 +45,19 @@ TEST(Cfs, WhatRunsIsToldToGoOnce) {
     q.enqueue(c0, c, 1024, How::wakeup, 6 * kMs);
     EXPECT_FALSE(q.preempts(c0, c, false, false)) << "it goes already";
     EXPECT_EQ(q.pick(c0), b) << "the first to be promised the CPU";
+}
+
+TEST(Cfs, AQueueNamesWhoRanThereLast) {
+    FairQueues q = cfs();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    EXPECT_FALSE(q.done_with(a));
+    run(q, c0, a, 0, kMs);
+    q.dequeue(a, true), q.stop(c0, kMs);
+    EXPECT_TRUE(q.done_with(a)) << "it is not queued";
+    std::vector<TaskId> named;
+    q.each_named([&](TaskId t) { named.push_back(t); });
+    EXPECT_EQ(std::ranges::count(named, a), 1);
+    EXPECT_EQ(std::ranges::count(named, b), 0);
 }
 
 TEST(Cfs, ANewbornWaitsForASliceOfTheQueueWithItInIt) {

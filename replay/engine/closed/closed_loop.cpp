@@ -201,10 +201,18 @@ const SimOptions& ClosedLoop::told() const {
 
 /// Before `event`: lets go of the tasks that neither it nor a later one names.
 void ClosedLoop::forget(int64_t event) {
-    gone_.before(event, [this](size_t page) {
+    std::vector<bool> named;  // by a CPU
+    const auto name = [&](TaskId t) {
+        if (t.v < named.size()) named[t.v] = true;
+    };
+    gone_.before(event, [&](size_t page) {
+        if (named.empty()) {
+            named.resize(table_.tasks.size());
+            machine_.each_named(name), fair_.each_named(name), fifo_.each_named(name);
+        }
         for (size_t i = page * Gone::kPage; i < std::min((page + 1) * Gone::kPage, table_.tasks.size()); ++i)
             if (const TaskId t(static_cast<uint32_t>(i));
-                !machine_.done_with(t) || !fair_.done_with(t) || !fifo_.done_with(t))
+                named[i] || !machine_.done_with(t) || !fair_.done_with(t) || !fifo_.done_with(t))
                 return false;
         machine_.forget(page), fair_.forget(page), fifo_.forget(page), remembered_.forget(page);
         return true;

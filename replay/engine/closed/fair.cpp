@@ -79,13 +79,6 @@ std::vector<int64_t> FairQueues::leads() const {
     return out;
 }
 
-bool FairQueues::done_with(TaskId id) const {
-    const Task& t = tasks_[id.v];
-    return !t.on && !t.delayed && std::ranges::none_of(cpus_, [&](const Queue& q) {
-        return q.curr == id || q.next == id || q.last == id || q.skip == id || q.moved == id;
-    });
-}
-
 TaskId FairQueues::leftmost(const Queue& q, TaskId but) const {
     TaskId best = kNobody;
     int64_t least = 0;

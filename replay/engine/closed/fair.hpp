@@ -120,8 +120,13 @@ class FairQueues {
     void begin_with(std::vector<int64_t> leads) {
         first_ = std::make_shared<const std::vector<int64_t>>(std::move(leads));
     }
-    /// Neither queued nor delayed, and no queue refers to it: if it never comes again, forget() changes nothing.
-    bool done_with(TaskId t) const;
+    /// Neither queued nor delayed: if it never comes again, and none of each_named() is it, forget() changes nothing.
+    bool done_with(TaskId t) const { return !tasks_[t.v].on && !tasks_[t.v].delayed; }
+    /// f(task) of those to which a queue refers, queued or not; also of kNobody.
+    template <class F>
+    void each_named(F f) const {
+        for (const Queue& q : cpus_) f(q.curr), f(q.next), f(q.last), f(q.skip), f(q.moved);
+    }
     /// A page of tasks (paged.hpp).
     void forget(size_t page) { tasks_.drop(page); }
     /// `t` ran on its CPU so short a time ago that balancing leaves it there (task_hot()).

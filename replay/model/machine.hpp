@@ -34,7 +34,8 @@ struct MachineCounts {
 class Machine {
   public:
     enum class State : uint8_t { unknown, sleeping, waking, queued, running, throttled, dead };
-    struct Task {
+    /// In two lines of the cache: where nobody reads averages the first one is enough.
+    struct alignas(64) Task {
         State state = State::unknown;
         bool exiting = false;
         bool counted = false;  ///< in nr, load of `cpu`
@@ -46,16 +47,17 @@ class Machine {
         bool sidle = false;  ///< counted as an idle-policy task
         bool estimated = false;  ///< in util_est of `cpu`: while counted, and while its group is throttled
         bool ever_blocked = false;
-        Ns blocked_at = 0;  ///< last switch-out into sleep
-        Pelt pelt;  ///< as of its last change of state, on the PELT clock of `attached`
-        int32_t util_est = 0;  ///< as of its last sleep
-        Cpu attached{};  ///< CPU whose averages hold it
         bool is_attached = false;
         bool left = false;  ///< they do not any more: it is woken on another CPU, and not queued there yet
         bool born = false;  ///< its fork is in the recording
+        Cpu attached{};  ///< CPU whose averages hold it
         uint16_t group = 0;  ///< its task group; 0: root
+        int32_t util_est = 0;  ///< as of its last sleep
+        Ns blocked_at = 0;  ///< last switch-out into sleep
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
+        alignas(64) Pelt pelt;  ///< as of its last change of state, on the PELT clock of `attached`
     };
+    static_assert(sizeof(Task) == 128);
 
     Machine(const Topology& topo, const TaskTable& tasks);
 
@@ -300,7 +302,7 @@ class Machine {
         Ns at = 0;
         Pelt pelt;
     };
-    struct CpuState {
+    struct alignas(64) CpuState {
         TaskId curr{};
         bool curr_known = false;
         bool has_idle_state = false;
@@ -327,6 +329,7 @@ class Machine {
         uint32_t head = kNoTask;  ///< queued, not running tasks
         uint32_t parked = kNoTask;  ///< throttled ones
     };
+    static_assert(sizeof(CpuState) == 256);
 
     void grow(TaskId t) {
         if (t.v >= tasks_.size()) tasks_.resize(t.v + 1 + t.v / 2);

@@ -78,7 +78,7 @@ void Simulation::begin() {
         if (t.n_ops > 0) t.left = t.ops->work;
         t.waits_for = t.script->first;
         t.asleep_at = now_;
-        if (serves(id)) t.step = t.script->step();
+        if (serves(id)) t.answers_in(t.script->step());
         if (!known || idle(id)) continue;
         switch (known->state) {
             case Machine::State::queued:

@@ -207,7 +207,7 @@ bool Simulation::comes_last(TaskId id) {
     for (TaskId other : g.came) tasks_[other.v].client_of = id.v;
     clients_[id.v] = std::exchange(g.came, {});
     if (clients_[id.v].empty()) return true;
-    t.step = script_.meets.step[group];
+    t.answers_in(script_.meets.step[group]);
     t.more = std::exchange(t.left, 0);
     return true;
 }

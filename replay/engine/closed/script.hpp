@@ -143,7 +143,7 @@ struct Stall {
 /// The median, of at least one.
 int64_t middle(std::vector<int64_t>& of);
 
-struct TaskScript {
+struct alignas(64) TaskScript {
     TaskId id{};
     std::vector<Op> ops;
     Ns exit_at = -1;  ///< when it ended in the recording; negative: it did not
@@ -243,7 +243,7 @@ class ScriptBuilder {
 
   private:
     static constexpr Ns kLongAgo = -1'000'000'000'000;
-    struct CpuState {
+    struct alignas(64) CpuState {
         TaskId curr{};
         bool known = false;
         bool in_timer = false;

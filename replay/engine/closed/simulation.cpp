@@ -244,8 +244,7 @@ void Simulation::act(Cpu c) {
                     enlist(server, c, id);
                 if (!script_.stims[op.arg].hidden) cpu.woke = now_;
                 fire(op.arg, c, id);
-                if (t.step >= 0 && !clients_[id.v].empty() &&
-                    (t.pos >= t.script->ops.size() || t.script->ops[t.pos].kind != Op::Kind::wake)) {
+                if (t.in_steps && !clients_[id.v].empty() && (!t.next() || t.next()->kind != Op::Kind::wake)) {
                     t.more = t.left;
                     t.left = t.step;
                     added_ += t.step;
@@ -376,8 +375,8 @@ void Simulation::resched(Cpu c) {
 
 /// The next thing that `t` does is to sleep, and it is in the kernel for it, which is not preempted there.
 bool Simulation::falls_asleep(const Task& t) const {
-    if (!t.script || t.pos >= t.script->ops.size() || t.left > kLeaves * topo_.cap_orig[t.cpu.v]) return false;
-    const Op::Kind next = t.script->ops[t.pos].kind;
+    if (!t.next() || t.left > kLeaves * topo_.cap_orig[t.cpu.v]) return false;
+    const Op::Kind next = t.next()->kind;
     return next == Op::Kind::block || next == Op::Kind::look || next == Op::Kind::exit;
 }
 
@@ -466,8 +465,8 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
         if (t.pace.first > 0) return message(s, waker, curr);
         if (t.state == Task::State::asleep && takes_any(t, t.waits_for)) {
             if (!leaving(s.p) || t.race == kNone) return wake(stim, waker, curr);
-        } else if (t.state == Task::State::running && t.pos < t.script->ops.size() &&
-                   takes_any(t, t.script->ops[t.pos].arg) && about_to_sleep(t, t.script->ops[t.pos].arg, waker, curr)) {
+        } else if (t.state == Task::State::running && t.next() && takes_any(t, t.next()->arg) &&
+                   about_to_sleep(t, t.next()->arg, waker, curr)) {
             t.race_by = stim;
             return;
         }
@@ -578,7 +577,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     t.woken_at = since;
     t.sample = kNoSample;
     if (s.kind == Kind::wake && s.source != Stim::Source::resume && since >= script_.measured && since < script_.to) {
-        t.sample = out_.woken.size();
+        t.sample = static_cast<uint32_t>(out_.woken.size());
         out_.woken.push_back({s.decision, since, 0, 0, s.p.v, prev.v, chosen.v, idle_target, placed, false});
         ++open_;
     }

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -223,8 +224,9 @@ class Simulation {
         TaskId curr{};
         uint32_t stim = kNone;
     };
-    static constexpr size_t kNoSample = static_cast<size_t>(-1);
-    /// What every action and switch looks at lies together: with many tasks what a wakeup waits for is memory.
+    static constexpr uint32_t kNoSample = kNone;
+    /// What every action and switch looks at lies together, in the first two lines of the cache: with many tasks what a wakeup
+    /// waits for is memory.
     struct alignas(64) Task {
         enum class State : uint8_t { asleep, waking, queued, running, gone, held };
         const Op* ops = nullptr;  ///< of its script
@@ -234,7 +236,7 @@ class Simulation {
         int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         uint32_t waits_for = kNone;
         uint32_t race = kNone;  ///< what its sleep waits for, which came while it was about to sleep
-        uint32_t race_by = kNone;  ///< the wakeup that came: of a shared one any that does
+        uint32_t client_of = kNone;  ///< server that has not answered it yet
         Cpu cpu{};
         int16_t prio = 120;
         State state = State::asleep;
@@ -245,58 +247,62 @@ class Simulation {
         bool by_other = false;  ///< the CPU that it is sent to queues it
         bool by_task = true;
         uint8_t target = 0;
+
         Relation from = Relation::same_llc;
         uint8_t hint = 0;
-        bool misses = false;  ///< it sleeps as what it reads there came in time in the recording, and not here
         bool answered = false;  ///< before it slept
+        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
         // As TaskTable has it, or a change of mask: at hand with the rest. `allowed` is an index into TaskTable::masks.
         uint32_t kthread : 1 = false, one_cpu : 1 = false, idle_policy : 1 = false, allowed : 29 = 0;
-
         Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
-        size_t sample = kNoSample;
         double luck = 0.5, preempt_luck = 0.5;
-        const TaskScript* script = nullptr;
+        uint32_t sample = kNoSample;
+        bool in_steps = false;  ///< `step` is not negative
 
+        int64_t step =
+            -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
+        const TaskScript* script = nullptr;
         Ns race_at = 0;
+        uint32_t race_by = kNone;  ///< the wakeup that came: of a shared one any that does
         TaskId race_curr{};
         Cpu race_waker{};
         bool race_late = false;  ///< it came long before
-        bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
-        uint32_t client_of = kNone;  ///< server that has not answered it yet
+        bool misses = false;  ///< it sleeps as what it reads there came in time in the recording, and not here
         std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
-        int64_t step =
-            -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
         Pace pace;  ///< of a reader
         int64_t ahead = 0;  ///< messages that it has read before they came
         const Op* next() const { return pos < n_ops ? ops + pos : nullptr; }
+        void answers_in(int64_t steps) { step = steps, in_steps = steps >= 0; }
     };
-    static_assert(sizeof(Task) == 256);
+    static_assert(offsetof(Task, step) == 128 && sizeof(Task) == 256);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
     static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
     static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
-    struct CpuState {
+    struct alignas(64) CpuState {
         TaskId curr{};
         bool reserved = false;
-        uint32_t reservation = kNone;
+        bool busy_sibling = false;
+        bool leaving = false;  ///< curr sleeps and is not switched out: a task is being pulled
         Ns since = 0;  ///< work of curr is accounted up to here
-        Ns spent = 0;  ///< time of curr counts against its limits up to here
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
         Ns wakes = -1;  ///< an interrupt on it wakes tasks until then
         Ns takes = 0;  ///< what the switch was to take that was last asked for
         Ns woke = -1;  ///< when what runs here last woke somebody, since it got the CPU
-        Ns coming = -1;  ///< another CPU has it queue a wakee then, the last one
         uint64_t plan = 0;  ///< number of the action event that counts
+
+        Ns coming = -1;  ///< another CPU has it queue a wakee then, the last one
+        Ns spent = 0;  ///< time of curr counts against its limits up to here
         uint64_t slice = 0;  ///< of the event that ends the slice
+        uint64_t leave = 0;  ///< number of the event that goes on with it
+        uint32_t reservation = kNone;
         struct Balancing {
             Ns last = 0, interval = 0;
             int failed = 0;  ///< times that all that could have come was hot, since one came
         };
         std::vector<Balancing> balancing;  ///< by level of its domains
-        bool busy_sibling = false;
-        bool leaving = false;  ///< curr sleeps and is not switched out: a task is being pulled
-        uint64_t leave = 0;  ///< number of the event that goes on with it
     };
+    static_assert(sizeof(CpuState) == 128);
 
     void push(Ns at, What what, uint32_t a) { events_.push({at, Happening::order_of(seq_++, what), a, what}); }
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }

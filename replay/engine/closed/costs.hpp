@@ -60,7 +60,8 @@ class Costs {
     }
     /// That draw comes soon.
     [[gnu::always_inline]] void expect(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
-        __builtin_prefetch(samples_.data() + at(group(path, relation, in_task, target), draw));
+        const Group g = group(path, relation, in_task, target);
+        if (g.n > 0) __builtin_prefetch(samples_.data() + at(g, draw));
     }
 
   private:

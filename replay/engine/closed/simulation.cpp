@@ -200,6 +200,7 @@ void Simulation::act(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     if (cpu.reserved || cpu.leaving || idle(cpu.curr)) return;
     const TaskId id = cpu.curr;
+    fetch(c);
     settle(c);
     Task& t = tasks_[id.v];
     while (t.left <= 0) {
@@ -357,6 +358,7 @@ void Simulation::resched(Cpu c) {
     if (cpu.reserved || cpu.leaving || fair_.size(c) == 0) return;
     if (now_ < cpu.handling) return request(c, cpu.handling);
     if (now_ < cpu.wakes) return request(c, cpu.wakes + cpu.takes);
+    fetch(c);
     const TaskId prev = cpu.curr;
     if (idle(prev)) {
         if (cpu.coming > now_ && cpu.coming <= now_ + opt_.waits) return;  // arrive() asks again
@@ -455,6 +457,7 @@ double Simulation::draw(const Stim& s, float own, uint64_t what) const {
 void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const Stim& s = script_.stims[stim];
     if (!s.ends) return;
+    fetch(s.p);
     if (open(stim, s.p)) return answer(s, waker);
     if (fired_at_[stim] >= 0) return;
     fired_at_[stim] = now_;
@@ -514,6 +517,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets meets, bool stays) {
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
+    fetch(t.cpu);  // it may go where it was
     __builtin_prefetch(t.next());  // for when it runs
     t.prio = s.prio;
     t.hint = s.hint;
@@ -610,6 +614,7 @@ void Simulation::arrive(TaskId id) {
     Task& t = tasks_[id.v];
     if (t.state != Task::State::waking) return;
     const Cpu c = t.cpu;
+    fetch(id), fetch(c);
     if (t.by_other && now_ < cpus_[c.v].handling) return push(cpus_[c.v].handling, What::arrive, id.v);
     settle(c);
     if (!limits_.empty()) starve(id, c);

@@ -306,6 +306,16 @@ class Simulation {
 
     void push(Ns at, What what, uint32_t a) { events_.push({at, Happening::order_of(seq_++, what), a, what}); }
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
+    /// All that an event looks at of a task, or of a CPU, at once: with many of them the waits add up else.
+    [[gnu::always_inline]] void fetch(TaskId t) const {
+        tasks_.expect(t.v), tasks_.expect(t.v, 64);
+        machine_.expect(t), fair_.expect(t);
+    }
+    [[gnu::always_inline]] void fetch(Cpu c) const {
+        const auto* s = reinterpret_cast<const char*>(&cpus_[c.v]);
+        __builtin_prefetch(s), __builtin_prefetch(s + 64);
+        machine_.expect(c), fair_.expect(c);
+    }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
     void plan(Cpu c);

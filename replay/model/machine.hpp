@@ -103,6 +103,7 @@ class Machine {
     /// An event of `t` comes soon.
     void expect(TaskId t) const {
         if (t.v < tasks_.size()) tasks_.expect(t.v), tasks_.expect(t.v, 64);
+        __builtin_prefetch(&table_.info(t));
     }
     /// And of what runs there.
     void expect(Cpu c) const {
@@ -298,7 +299,7 @@ class Machine {
 
   private:
     /// What a task that is woken elsewhere takes off its old CPU's averages, with the first update from `at` on.
-    struct Leaving {
+    struct alignas(64) Leaving {
         Ns at = 0;
         Pelt pelt;
     };

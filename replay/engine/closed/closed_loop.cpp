@@ -38,9 +38,9 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       remembered_(tasks.tasks.size(), recorded.first_flips.front(), recorded.hz,
                   !arms_.empty() && arms_.front().options.at_least(5, 14)),
       last_seen_(arms_.empty() ? tasks.tasks.size() : 0),
-      serving_(tasks.tasks.size()),
-      reading_(tasks.tasks.size()),
-      meeting_(tasks.tasks.size()),
+      serving_(arms_.empty() ? tasks.tasks.size() : 0),
+      reading_(arms_.empty() ? tasks.tasks.size() : 0),
+      meeting_(arms_.empty() ? tasks.tasks.size() : 0),
       yielding_(tasks.tasks.size(), static_cast<size_t>(topo.n_cpus)),
       lockstep_(arms_.empty() ? tasks.tasks.size() : 0),
       sees_yields_(arms_.empty() || !told().yields.empty()),
@@ -109,6 +109,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         const Cpu c(cpu);
         machine_.expect(c);
         fair_.expect(c);
+        __builtin_prefetch(&rivals_[cpu]);
         for (auto& w : open_) w->builder.expect(c);
     };
     const auto soon = [&](Event e, size_t i) {
@@ -150,11 +151,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             }
             if (!arms_.empty()) remembered_.decided(o, ts, busy);
             if (sees_yields_ && o.chosen_known && o.kind != Kind::exec) yielding_.sent(o.chosen, ts);
-            if (o.kind == Kind::wake) {
+            if (o.kind == Kind::wake && arms_.empty()) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
-                if (by_task && arms_.empty())
-                    reading_.woken(o.p, o.curr), meeting_.woken(o.p, o.curr), lockstep_.woken(o.p, o.curr, ts);
+                if (by_task) reading_.woken(o.p, o.curr), meeting_.woken(o.p, o.curr), lockstep_.woken(o.p, o.curr, ts);
             }
             ++row;
         }
@@ -414,7 +414,7 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
                 const int64_t behind = fair_.behind(*curr, p);
                 const bool yes = fair_.preempts(c, p, table_.info(p).idle_policy, table_.info(*curr).idle_policy);
                 if (!rivals_[c.v].known && fair_.queued(*curr))
-                    rivals_[c.v] = {true, *curr, p, b.wakeup.ts[i], behind, yes};
+                    rivals_[c.v] = {*curr, p, b.wakeup.ts[i], behind, yes, true};
             }
             break;
         }

@@ -118,11 +118,11 @@ class ClosedLoop {
 
     /// The first wakeup onto a busy CPU since it last switched.
     struct Rival {
-        bool known = false;
         TaskId curr{}, woken{};
         Ns ts = 0;
         int64_t behind = 0;
         bool expected = false;
+        bool known = false;
     };
     static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that,
     static constexpr Ns kTakes = 8'000;  ///< and as a rule within this
@@ -148,11 +148,11 @@ class ClosedLoop {
     Remembered remembered_;
     LastSeen last_seen_;  ///< without arms only
     Gone gone_;
-    Serving serving_;
+    Serving serving_;  ///< as the next two
     Reading reading_;
     Meeting meeting_;
     Yielding yielding_;
-    Lockstep lockstep_;
+    Lockstep lockstep_;  ///< without arms only
     bool sees_yields_;  ///< somebody yields, or that is to be found out
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;

@@ -32,6 +32,8 @@ class Agenda {
         later_[at] = e;
     }
     bool empty() const { return next_ == planned_.size() && later_.size() == size_t{hole_}; }
+    /// Of what is known beforehand the k-th that is still to come; nullptr: there are not so many.
+    const Event* ahead(size_t k) const { return k < planned_.size() - next_ ? planned_.data() + next_ + k : nullptr; }
     /// The next one, which is taken off. Not of an empty one.
     Event pop() {
         if (hole_) close();

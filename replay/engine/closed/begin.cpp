@@ -75,10 +75,10 @@ void Simulation::begin() {
         if (!t.script) continue;
         out_.ends += has_end(*t.script);
         t.ops = t.script->ops.data(), t.n_ops = static_cast<uint32_t>(t.script->ops.size());
-        if (t.n_ops > 0) t.left = t.ops->work;
+        t.come_to(0);
         t.waits_for = t.script->first;
         t.asleep_at = now_;
-        if (serves(id)) t.answers_in(t.script->step());
+        if (serves(id)) t.step = t.script->step(), t.in_steps = true;
         if (!known || idle(id)) continue;
         switch (known->state) {
             case Machine::State::queued:

@@ -123,12 +123,12 @@ Ns Simulation::left_until(const Tie& tie, TaskId wakee) {
     const Task& t = tasks_[wakee.v];
     if (t.state == Task::State::gone || t.pos >= t.n_ops || !t.script) return 0;
     if (tie.slept) {
-        if (t.passed < tie.work) return kNever;
+        if (t.passed - t.ops[t.pos].work < tie.work) return kNever;
         return t.state == Task::State::asleep ? std::max<Ns>(0, t.asleep_at + tie.gap - now_) : 0;
     }
     const bool running = t.state == Task::State::running;
     if (running) settle(t.cpu);
-    const int64_t all = t.passed + t.ops[t.pos].work, done = all - t.left;
+    const int64_t all = t.passed, done = all - t.left;
     if (done >= tie.work) return 0;
     return running && all >= tie.work ? std::max<Ns>(1, time_for(tie.work - done, speed(t.cpu))) : kNever;
 }
@@ -136,7 +136,7 @@ Ns Simulation::left_until(const Tie& tie, TaskId wakee) {
 /// What runs on `c` is to give a wakeup that waits for its wakee: whether it does not give it yet.
 bool Simulation::spins(Cpu c) {
     const TaskId id = cpus_[c.v].curr;
-    const Op& op = *tasks_[id.v].next();
+    const Op& op = tasks_[id.v].ops[tasks_[id.v].pos];
     if (op.kind != Op::Kind::wake || !script_.stims[op.arg].tied) return false;
     const TaskId wakee = script_.stims[op.arg].p;
     const auto tie = std::ranges::lower_bound(script_.ties, op.arg, {}, &Tie::stim);

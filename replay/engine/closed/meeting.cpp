@@ -207,7 +207,8 @@ bool Simulation::comes_last(TaskId id) {
     for (TaskId other : g.came) tasks_[other.v].client_of = id.v;
     clients_[id.v] = std::exchange(g.came, {});
     if (clients_[id.v].empty()) return true;
-    t.answers_in(script_.meets.step[group]);
+    t.step = script_.meets.step[group];
+    t.in_steps = true;
     t.more = std::exchange(t.left, 0);
     return true;
 }

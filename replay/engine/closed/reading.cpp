@@ -183,8 +183,7 @@ bool Simulation::finds(Task& t, bool recorded) {
 /// A message comes to a reader.
 void Simulation::message(const Stim& s, Cpu waker, TaskId curr) {
     Task& t = tasks_[s.p.v];
-    const bool sleeps =
-        t.state == Task::State::asleep && takes_any(t, t.waits_for) && !(leaving(s.p) && t.race != kNone);
+    const bool sleeps = t.state == Task::State::asleep && takes_any(t, t.waits_for) && !(t.leaving && t.race != kNone);
     if (t.ahead > 0 && (s.hidden || !sleeps)) {
         --t.ahead;
         owed_ += !s.hidden;

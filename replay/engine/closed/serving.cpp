@@ -169,7 +169,7 @@ uint32_t Simulation::any_request(const TaskScript& server) const {
 /// The wakee runs and is so close to its sleep that it is still on its CPU when the waker looks: it sleeps, and is woken.
 bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) {
     if (t.state != Task::State::running || !t.next() || t.race != kNone) return false;
-    const Op& next = *t.next();
+    const Task::Action next = *t.next();
     settle(t.cpu);
     if (next.kind != Op::Kind::block || t.left > kOnCpu * topo_.cap_orig[t.cpu.v]) return false;
     if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))

@@ -57,6 +57,7 @@ WindowResult Simulation::run() {
     while (!events_.empty()) {
         const Happening e = events_.pop();
         const uint64_t number = e.seq();
+        if (number >= Happening::kPlanned && number < after_planned_) look_ahead();
         if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) break;
         if (e.at < now_) ++out_.broken;
         now_ = e.at;
@@ -139,8 +140,7 @@ over:
     tasks_.each([&](uint32_t, const Task& t) {
         if (!t.script) return;
         // Behind its last action a task has only what was added to it.
-        const int64_t work = t.pos < t.script->ops.size() ? t.script->ops[t.pos].work : 0;
-        lost += t.passed + work - std::max<int64_t>(t.more, 0) - t.left;
+        lost += t.passed - std::max<int64_t>(t.more, 0) - t.left;
     });
     if (lost + added_ != out_.work) ++out_.broken;
     out_.broken += machine_.counts().resync - resync_before_;
@@ -172,12 +172,11 @@ void Simulation::plan(Cpu c) {
     push(std::max(now_, cpu.since) + time_for(t.left, speed(c)), What::action, c.v);
     if (has_ties_) tell_spinners(cpu.curr);
     // What act() will look at by then.
-    const Op* op = t.next();
-    if (!op) return;
-    __builtin_prefetch(op + 1);
-    if (op->arg >= script_.stims.size()) return;
-    __builtin_prefetch(&script_.stims[op->arg]);
-    __builtin_prefetch(&fired_at_[op->arg]);
+    if (!t.next()) return;
+    __builtin_prefetch(t.ops + t.pos + 1);
+    if (t.coming.arg >= script_.stims.size()) return;
+    __builtin_prefetch(&script_.stims[t.coming.arg]);
+    __builtin_prefetch(&fired_at_[t.coming.arg]);
 }
 
 /// `c` became idle or busy: its siblings run at another speed from now on.
@@ -204,7 +203,7 @@ void Simulation::act(Cpu c) {
     settle(c);
     Task& t = tasks_[id.v];
     while (t.left <= 0) {
-        if (t.more >= 0) {  // one more answer of the batch
+        if (t.in_steps && t.more >= 0) {  // one more answer of the batch
             if (!clients_[id.v].empty()) give(clients_[id.v].front(), c, id);
             t.left += clients_[id.v].empty() ? std::exchange(t.more, -1) : t.step;  // beside what giving it was charged
             if (t.more >= 0) added_ += t.step;
@@ -212,13 +211,12 @@ void Simulation::act(Cpu c) {
         }
         if (t.pos >= t.n_ops) return sleep(c, kNone, kSleeps);
         if (has_ties_ && spins(c)) return;
-        const Op op = t.ops[t.pos++];
-        t.passed += op.work;
-        t.left = t.pos < t.n_ops ? t.ops[t.pos].work : 0;
+        const Task::Action op = t.coming;
+        t.come_to(t.pos + 1);
         const bool over = op.kind == Op::Kind::end || (op.kind == Op::Kind::block && op.arg == kNone);
         if (over && serves(id) && t.script->work() > 0) {  // its cycles are all alike: from the beginning
-            t.pos = 0;
-            t.left = t.script->ops.front().work;
+            t.passed -= t.left;
+            t.come_to(0);
             if (op.kind == Op::Kind::block && clients_[id.v].empty())
                 if (const uint32_t stim = any_request(*t.script); stim != kNone) return sleep(c, stim, kSleeps);
             continue;
@@ -245,7 +243,8 @@ void Simulation::act(Cpu c) {
                     enlist(server, c, id);
                 if (!script_.stims[op.arg].hidden) cpu.woke = now_;
                 fire(op.arg, c, id);
-                if (t.in_steps && !clients_[id.v].empty() && (!t.next() || t.next()->kind != Op::Kind::wake)) {
+                if (t.in_steps && t.step >= 0 && !clients_[id.v].empty() &&
+                    (!t.next() || t.next()->kind != Op::Kind::wake)) {
                     t.more = t.left;
                     t.left = t.step;
                     added_ += t.step;
@@ -310,7 +309,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
     // Who was woken already is as good as there: nobody is pulled.
     if (!raced && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
-        cpus_[c.v].leaving = true;
+        cpus_[c.v].leaving = t.leaving = true;
         cpus_[c.v].plan = 0;
         cpus_[c.v].resched = -1;
         cpus_[c.v].leave = seq_;
@@ -340,7 +339,7 @@ void Simulation::slept(TaskId id) {
 void Simulation::leave(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const TaskId prev = cpu.curr;
-    cpu.leaving = false;
+    cpu.leaving = tasks_[prev.v].leaving = false;
     switch_to(c, prev, kSleeps, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
     slept(prev);
 }
@@ -386,7 +385,7 @@ bool Simulation::falls_asleep(const Task& t) const {
 /// wait for one thing, and is not preempted while it does.
 bool Simulation::wakes_on(Cpu c) const {
     const CpuState& cpu = cpus_[c.v];
-    const Op* next = tasks_[cpu.curr.v].next();
+    const Task::Action* next = tasks_[cpu.curr.v].next();
     if (cpu.woke < 0 || cpu.plan == 0 || !next || next->kind != Op::Kind::wake || script_.stims[next->arg].hidden)
         return false;
     return now_ + time_for(tasks_[cpu.curr.v].left, speed(c)) - cpu.woke < leaves_kernel_;
@@ -467,7 +466,7 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     if (takes_any(t, stim)) {
         if (t.pace.first > 0) return message(s, waker, curr);
         if (t.state == Task::State::asleep && takes_any(t, t.waits_for)) {
-            if (!leaving(s.p) || t.race == kNone) return wake(stim, waker, curr);
+            if (!t.leaving || t.race == kNone) return wake(stim, waker, curr);
         } else if (t.state == Task::State::running && t.next() && takes_any(t, t.next()->arg) &&
                    about_to_sleep(t, t.next()->arg, waker, curr)) {
             t.race_by = stim;
@@ -502,7 +501,7 @@ bool Simulation::stays(Cpu waker, Cpu prev) const {
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
     const TaskId p = script_.stims[stim].p;
     Task& t = tasks_[p.v];
-    if (leaving(p)) {
+    if (t.leaving) {
         if (t.race != kNone) return;
         if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], p);
         t.race = t.waits_for, t.race_by = stim, t.race_late = false;
@@ -518,7 +517,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const Stim& s = script_.stims[stim];
     Task& t = tasks_[s.p.v];
     fetch(t.cpu);  // it may go where it was
-    __builtin_prefetch(t.next());  // for when it runs
+    __builtin_prefetch(t.ops + t.pos + 1);  // for when it runs
     t.prio = s.prio;
     t.hint = s.hint;
     t.waits_for = kNone;

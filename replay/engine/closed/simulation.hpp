@@ -232,8 +232,11 @@ class Simulation {
         const Op* ops = nullptr;  ///< of its script
         uint32_t n_ops = 0, pos = 0;
         int64_t left = 0;  ///< work until the next action
-        int64_t passed = 0;  ///< work of the actions that it has come to
-        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
+        int64_t passed = 0;  ///< work of the actions that it has come to, and until the next
+        struct Action {
+            Op::Kind kind = Op::Kind::end;
+            uint32_t arg = kNone;
+        } coming;  ///< the next one, where there is one
         uint32_t waits_for = kNone;
         uint32_t race = kNone;  ///< what its sleep waits for, which came while it was about to sleep
         uint32_t client_of = kNone;  ///< server that has not answered it yet
@@ -257,10 +260,12 @@ class Simulation {
         Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
         double luck = 0.5, preempt_luck = 0.5;
         uint32_t sample = kNoSample;
-        bool in_steps = false;  ///< `step` is not negative
+        bool in_steps = false;  ///< `step` and `more` mean something
+        bool leaving = false;  ///< it sleeps and is not switched out, see CpuState
 
         int64_t step =
             -1;  ///< of a server: work from one answer of a batch to the next; negative: it gives one at a time
+        int64_t more = -1;  ///< it gives more answers than its script has here: the work after them
         const TaskScript* script = nullptr;
         Ns race_at = 0;
         uint32_t race_by = kNone;  ///< the wakeup that came: of a shared one any that does
@@ -271,8 +276,16 @@ class Simulation {
         std::vector<Token> tokens;  ///< of these: wakeups that came while it was awake, the oldest first
         Pace pace;  ///< of a reader
         int64_t ahead = 0;  ///< messages that it has read before they came
-        const Op* next() const { return pos < n_ops ? ops + pos : nullptr; }
-        void answers_in(int64_t steps) { step = steps, in_steps = steps >= 0; }
+        const Action* next() const { return pos < n_ops ? &coming : nullptr; }
+        /// That action is the next one.
+        void come_to(uint32_t at) {
+            pos = at;
+            left = 0;
+            if (at >= n_ops) return;
+            coming = {ops[at].kind, ops[at].arg};
+            left = ops[at].work;
+            passed += left;
+        }
     };
     static_assert(offsetof(Task, step) == 128 && sizeof(Task) == 256);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
@@ -316,6 +329,22 @@ class Simulation {
         __builtin_prefetch(s), __builtin_prefetch(s + 64);
         machine_.expect(c), fair_.expect(c);
     }
+    /// What the next planned happenings will look at. Most of what happens comes in between.
+    [[gnu::always_inline]] void look_ahead() const {
+        constexpr size_t kFar = 6, kNear = 3;
+        if (const Happening* h = events_.ahead(kFar)) {
+            if (h->what == What::irq)
+                __builtin_prefetch(&cpus_[script_.interrupts[h->a].cpu.v]);
+            else if (h->what == What::outside)
+                __builtin_prefetch(&script_.stims[h->a]), __builtin_prefetch(&fired_at_[h->a]);
+        }
+        if (const Happening* h = events_.ahead(kNear)) {
+            if (h->what == What::irq)
+                tasks_.expect(cpus_[script_.interrupts[h->a].cpu.v].curr.v);
+            else if (h->what == What::outside)
+                tasks_.expect(script_.stims[h->a].p.v);
+        }
+    }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
     void plan(Cpu c);
@@ -326,7 +355,6 @@ class Simulation {
     void sleep(Cpu c, uint32_t stim, uint8_t prev_state);
     void slept(TaskId t);
     void leave(Cpu c);
-    bool leaving(TaskId t) const { return cpus_[tasks_[t.v].cpu.v].leaving && cpus_[tasks_[t.v].cpu.v].curr == t; }
     void request(Cpu c, Ns at);
     void time_slice(Cpu c) {
         if (fair_.times_slices()) plan_slice(c);

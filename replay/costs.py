@@ -146,10 +146,23 @@ ORDER BY after, waits
 """
 """A second wakee is queued on an idle CPU after the first would have run there: whether the CPU waited for it."""
 
+_LOOKS = """
+SELECT count(*), median(s.ts_ns - d.ts_ns)
+FROM (
+    SELECT ts_ns, chosen_cpu FROM decision
+    WHERE kind = 0 AND prio >= 100 AND class = {moved} AND NOT chosen_idle AND chosen_cpu <> waker_cpu
+) AS d ASOF JOIN switch AS s ON s.cpu = d.chosen_cpu AND s.ts_ns >= d.ts_ns
+WHERE s.next_task < {cpus}
+"""
+"""A task is sent to a CPU that somebody runs on, and that goes idle next: the search looked when it had."""
+
 PULLED = 20_000
 """A task that runs so soon after it was pulled was waited for, ns."""
 
 FEWEST_RACES = 20
+
+FEWEST_LOOKS = 5
+"""Half of the median of so few is near enough: what it is lies between 1 and 3 us where it is known better."""
 
 FEWEST_SEARCHES = 20
 """Wakeups of which the median is taken."""
@@ -449,6 +462,19 @@ def races(recording: Recording) -> tuple[int, dict[str, int]]:
         "unseen_ns": round(2 * after) if early >= FEWEST_RACES else 0,
         "hole_ns": round(before) if late >= FEWEST_RACES else 0,
     }
+
+
+def looks(recording: Recording) -> int:
+    """So long after its wakeup began a search sees who left a CPU, ns: where it sent a task to a CPU that was
+    left only then, that was so much later at most, half of that in the median."""
+    con = recording.connect(("decision", "switch"))
+    try:
+        query = _LOOKS.format(moved=ENUMS["decision_class"].index("moved"), cpus=_n_cpus(recording))
+        row = con.execute(query).fetchone()
+    finally:
+        con.close()
+    assert row is not None
+    return round(2 * row[1]) if row[0] >= FEWEST_LOOKS else 0
 
 
 def waits(recording: Recording) -> int:

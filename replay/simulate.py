@@ -212,6 +212,7 @@ class Simulator:
         self.hidden = 1.0
         self.pull_ns = sparingly(lambda: costs.pull(recording))
         self.waits_ns = sparingly(lambda: costs.waits(recording))
+        self.looks_ns = sparingly(lambda: costs.looks(recording))
         self.asks = sparingly(lambda: askers(recording))
         self.survey = self._survey()
         _engine.give_back()
@@ -305,7 +306,7 @@ class Simulator:
             "minor": self.options["minor"], "queues_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1],
-            "waits_ns": self.waits_ns,
+            "waits_ns": self.waits_ns, "looks_ns": self.looks_ns,
             "pulls": _pull_rates(found["pulled"], found["left"]), "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip

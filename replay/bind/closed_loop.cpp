@@ -55,6 +55,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "unseen_ns", o.unseen);
     take(d, "hole_ns", o.hole);
     take(d, "waits_ns", o.waits);
+    take(d, "looks_ns", o.looks);
     take(d, "hidden", o.hidden);
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);

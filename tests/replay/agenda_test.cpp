@@ -34,6 +34,12 @@ TEST(Agenda, TakesTheLeastOfWhatIsThere) {
             const int popped = agenda.pop().v;
             EXPECT_EQ(popped, *std::ranges::min_element(there));
             std::erase(there, popped);
+            std::vector<int> soon, expected;
+            agenda.each_planned([&](const Number& n) { return n.v < popped + 30; },
+                                [&](const Number& n) { soon.push_back(n.v); });
+            for (const Number& n : planned)
+                if (n.v < popped + 30 && std::ranges::count(there, n.v)) expected.push_back(n.v);
+            EXPECT_EQ(soon, expected);
         }
         EXPECT_TRUE(there.empty());
     }

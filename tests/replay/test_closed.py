@@ -488,7 +488,8 @@ def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: W
     if switch is None or not len(switch["ts_ns"]):
         return
     last = int(max(switch["ts_ns"])) + 1_000
-    pulls = {"balance": "recorded-rate", "pull_ns": 6000, "pulled_ns": 3000, "unseen_ns": 2000, "hole_ns": 1000}
+    pulls = {"balance": "recorded-rate", "pull_ns": 6000, "pulled_ns": 3000, "unseen_ns": 2000, "hole_ns": 1000,
+             "looks_ns": 2000}  # fmt: skip
     pulled, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", **pulls)
     assert sum(r["broken"] for r in pulled) == 0
     results, script = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1")

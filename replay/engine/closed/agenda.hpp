@@ -43,6 +43,12 @@ class Agenda {
         return later_.front();
     }
 
+    /// Calls `f` with the first of those known beforehand, while `soon` is true of them.
+    template <class Soon, class F>
+    void each_planned(Soon soon, F f) const {
+        for (size_t i = next_; i < planned_.size() && soon(planned_[i]); ++i) f(planned_[i]);
+    }
+
   private:
     static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
     void close() {

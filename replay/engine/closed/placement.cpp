@@ -14,6 +14,21 @@ bool Simulation::overlooked(const Fresh& f, Cpu waker) const {
     return opt_.hidden >= 1 || uniform(opt_.seed, f.p.v, static_cast<uint64_t>(now_)) < opt_.hidden;
 }
 
+/// A search looks some time after its wakeup began: CPUs that a task of a higher class has left by then are idle for it.
+void Simulation::foresee() {
+    freed_.clear();
+    const Ns by = now_ + opt_.looks;
+    events_.each_planned([by](const Happening& e) { return e.at < by; },
+                         [this](const Happening& e) {
+                             if (e.what != What::release) return;
+                             const Cpu c = script_.reservations[e.a].cpu;
+                             const CpuState& cpu = cpus_[c.v];
+                             if (!cpu.reserved || cpu.reservation != e.a) return;
+                             if (fair_.size(c) == 0 && !machine_.expects(c)) freed_.push_back(c);
+                         });
+    for (Cpu c : freed_) machine_.suppose(c, true);
+}
+
 /// The CPU for a wakee.
 Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays) {
     const Cpu prev = t.cpu;
@@ -76,7 +91,9 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     for (const Fresh& f : fresh_)
         if (f.p != s.p && overlooked(f, waker)) overlooked_.push_back(f.chosen);
     for (Cpu c : overlooked_) machine_.overlook(c, 1);
+    foresee();
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);
+    for (Cpu c : freed_) machine_.look_again(c);
     for (Cpu c : overlooked_) machine_.overlook(c, -1);
     if (d.undecided) return {prev};
     if (d.cpu != prev && counted())

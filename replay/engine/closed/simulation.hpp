@@ -85,6 +85,7 @@ struct SimOptions {
     Ns pulled = 0;  ///< of which after the task has changed queues
     Ns unseen = 0;  ///< so long after a decision other CPUs may not know of it
     Ns hole = 0;  ///< nor does any so long before the wakee is on its run queue
+    Ns looks = 0;  ///< so long after its wakeup began a search sees who left a CPU
     Ns waits = 0;  ///< a CPU that leaves idle waits for a wakee that will be queued there so soon
     double hidden = 1;  ///< how often that is so
     uint64_t seed = 0;
@@ -518,6 +519,8 @@ class Simulation {
     };
     bool overlooked(const Fresh& f, Cpu waker) const;
     std::vector<Fresh> fresh_;
+    void foresee();
+    std::vector<Cpu> freed_;  ///< that will be idle when the search at hand looks
     std::vector<Cpu> overlooked_;  ///< CPUs to which those sent that the waker at hand has not heard of
     int64_t resync_before_ = 0;
     void wait_begins(const Task& t);

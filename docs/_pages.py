@@ -33,11 +33,13 @@ class Refused(Missing):
 
 
 def rewake(*words: str | Path) -> Any:
-    """What a rewake command prints as JSON; Refused when it fails."""
+    """What a rewake command prints as JSON; Refused when it fails, Missing when that is a bug."""
     command = [sys.executable, "-m", "rewake.cli", *map(str, words)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         message = f"{shlex.join(['rewake', *map(str, words[:2])])}: {result.stderr.strip()}"
+        if "(a bug in rewake" in message or "Traceback" in message:  # no property of the recording: there is no page
+            raise Missing(message)
         raise Refused(message, result.returncode)
     return json.loads(result.stdout)
 

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import generator
+import pytest
 
 SIMULATE = Path(__file__).parents[2] / "docs/simulate"
 make = generator.load(SIMULATE)
@@ -67,3 +70,22 @@ def test_the_page_is_what_the_prose_says() -> None:
     page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
     for part in (prose["intro"], *(prose[name]["text"] for name in ("checks", "repeats", "misses"))):
         assert part.strip() in page
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "answer"),
+    [
+        (4, "rewake: error: the quality card refuses this recording", "the quality card refuses this recording"),
+        (1, "rewake: error: KeyError: 7 (a bug in rewake: rewake --debug shows where)", None),
+    ],
+)
+def test_a_recording_is_refused_and_a_bug_ends_the_page(
+    code: int, said: str, answer: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = sys.modules["_pages"]
+    monkeypatch.setattr(pages.subprocess, "run", lambda *a, **k: subprocess.CompletedProcess([], code, "", said + "\n"))
+    if answer is None:
+        with pytest.raises(pages.Missing, match="a bug in rewake"):
+            make.simulated(Path("trace.dat"))
+    else:
+        assert make.simulated(Path("trace.dat")) == answer

@@ -162,7 +162,7 @@ PULLED = 20_000
 FEWEST_RACES = 20
 
 FEWEST_LOOKS = 5
-"""Half of the median of so few is near enough: what it is lies between 1 and 3 us where it is known better."""
+"""The median of so few is near enough: twice that is 1 to 3 us where it is known better (with probes 5 to 6)."""
 
 FEWEST_SEARCHES = 20
 """Wakeups of which the median is taken."""
@@ -465,8 +465,9 @@ def races(recording: Recording) -> tuple[int, dict[str, int]]:
 
 
 def looks(recording: Recording) -> int:
-    """So long after its wakeup began a search sees who left a CPU, ns: where it sent a task to a CPU that was
-    left only then, that was so much later at most, half of that in the median."""
+    """How long after its wakeup began a search sees who has left a CPU, ns; 0: it cannot be told. CPUs that a task was
+    sent to and that were left only after that were left at any time until the search looked: in the median at half of
+    it."""
     con = recording.connect(("decision", "switch"))
     try:
         query = _LOOKS.format(moved=ENUMS["decision_class"].index("moved"), cpus=_n_cpus(recording))

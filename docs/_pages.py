@@ -62,6 +62,10 @@ def meta_of(place: Path) -> dict[str, Any]:
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
+UNSEEN = "recordings that this version had not seen"
+"""Of --unseen: a section of their own, judged as the others are and counted in none of their tables."""
+
+
 def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -91,18 +95,17 @@ def head(name: str, title: str, intro: str) -> list[str]:
     ]  # fmt: skip
 
 
-def main(name: str, about: str | None, make: Callable[..., str], *, repeats: bool = False) -> int:
-    """The command line of a generator: directories of recordings, and where the page goes. `repeats`: and directories
-    of more recordings, given to `make` behind the others."""
+def main(name: str, about: str | None, make: Callable[..., str], **more: str) -> int:
+    """The command line of a generator: directories of recordings, and where the page goes. `more`: options, each with
+    its help, for directories of other recordings, which `make` gets by the option's name."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="RECORDINGS")
     parser.add_argument("-o", "--output", type=Path, help="default: standard output")
-    if repeats:
-        parser.add_argument("--repeats", action="append", type=Path, default=[], metavar="DIR",
-                            help="more recordings, for the pairs only")  # fmt: skip
+    for option, text in more.items():
+        parser.add_argument(f"--{option}", action="append", type=Path, default=[], metavar="DIR", help=text)
     given = parser.parse_args()
     try:
-        text = make(given.folders, given.repeats) if repeats else make(given.folders)
+        text = make(given.folders, **{option: getattr(given, option) for option in more})
     except Missing as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

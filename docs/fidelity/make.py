@@ -328,4 +328,4 @@ def make(folders: list[Path], repeats: Sequence[Path] = ()) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main("fidelity", __doc__, make, repeats=True))
+    sys.exit(main("fidelity", __doc__, make, repeats="more recordings, for the pairs only"))

@@ -1,24 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes docs/simulate.md: how well the closed loop reproduces every recording.
 
-    python docs/simulate/make.py -o docs/simulate.md RECORDINGS...
+    python docs/simulate/make.py -o docs/simulate.md RECORDINGS... [--unseen DIR]
 
 RECORDINGS are directories of recordings: NAME/trace.dat with its snapshot. What rewake refuses of them is listed, and
-why. How well it predicts one recording from another stands in docs/fidelity.md.
+why. Those of --unseen, which the code has not met before, have a section of their own. How well it predicts one
+recording from another stands in docs/fidelity.md.
 """
 
 from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 
-from _pages import NOTHING, SIMULATED, Missing, Refused, head, latency_or_rate, main, rewake, table  # noqa: E402
+from _pages import (  # noqa: E402
+    NOTHING,
+    SIMULATED,
+    UNSEEN,
+    Missing,
+    Refused,
+    head,
+    latency_or_rate,
+    main,
+    rewake,
+    table,
+)
 
 AT_ONCE = 2
 REPLICAS = 5
@@ -26,10 +39,14 @@ REPLICAS = 5
 PAIRS = HERE.parent / "fidelity/pairs.toml"
 
 
-def traces(folders: list[Path]) -> dict[str, Path]:
+Answers = dict[str, dict[str, Any]]
+"""What simulate says, by recording."""
+
+
+def traces(folders: Sequence[Path]) -> dict[str, Path]:
     """Traces by the name of their directory."""
     found = {file.parent.name: file for folder in folders for file in sorted(folder.glob("*/trace.dat"))}
-    if not found:
+    if folders and not found:
         raise Missing("no NAME/trace.dat in " + ", ".join(map(str, folders)))
     return found
 
@@ -76,29 +93,57 @@ def check_row(name: str, check: dict[str, Any], diverged: float | None) -> list[
     ]  # fmt: skip
 
 
-def checks(found: dict[str, dict[str, Any]]) -> list[str]:
+class Tally(NamedTuple):
+    """How many recordings hold the checks."""
+
+    recordings: int
+    pinned: int
+    better: int
+    """Nearer to the recording than the null model is, in latency."""
+    waits: int
+    """In queue waits."""
+    compared: int
+    """That have enough of these."""
+    factual: int
+    factuals: int
+    """That have a factual run."""
+
+    @classmethod
+    def of(cls, found: Answers) -> Tally:
+        held = {kind: sum(c["holds"] for a in found.values() for c in a["checks"] if c["kind"] == kind)
+                for kind in ("pinned", "factual")}  # fmt: skip
+        both = [({c["kind"]: c for c in a["checks"]}) for a in found.values()]
+        waits = [m for m in both if enough_waits(m["pinned"]) and enough_waits(m["null"])]
+        nearer = [sum(m["pinned"]["figures"][ks] < m["null"]["figures"][ks] for m in some)
+                  for some, ks in ((both, "ks"), (waits, "wait_ks"))]  # fmt: skip
+        factuals = sum(factual_check(a) is not None for a in found.values())
+        return cls(len(found), held["pinned"], nearer[0], nearer[1], len(waits), held["factual"], factuals)
+
+    def __str__(self) -> str:
+        return (
+            f"V3 holds on {self.pinned} of {self.recordings} recordings and beats the null model (KS) on "
+            f"{self.better}, by queue waits alone on {self.waits} of the {self.compared} with at least {FEWEST_WAITS} "
+            f"of them, recorded and simulated; V4 holds on {self.factual} of {self.factuals}."
+        )
+
+
+def checks(found: Answers) -> list[str]:
     rows = []
-    held = {"pinned": 0, "factual": 0}
-    better = 0
-    waits: list[bool] = []
     for name, answer in found.items():
         factual = next((p for p in answer["policies"] if p["kind"] == "factual"), None)
-        by_kind = {c["kind"]: c for c in answer["checks"]}
-        for kind, check in by_kind.items():
-            rows.append(check_row(name, check, factual["diverged_pct"] if factual and kind == "factual" else None))
-            held[kind] = held.get(kind, 0) + check["holds"]
-        pinned, null = by_kind["pinned"], by_kind["null"]
-        better += pinned["figures"]["ks"] < null["figures"]["ks"]
-        if enough_waits(pinned) and enough_waits(null):
-            waits.append(pinned["figures"]["wait_ks"] < null["figures"]["wait_ks"])
-    factuals = sum(factual_check(a) is not None for a in found.values())
+        for check in answer["checks"]:
+            of_factual = factual and check["kind"] == "factual"
+            rows.append(check_row(name, check, factual["diverged_pct"] if of_factual else None))
     columns = ["recording", "arm", "p50", "p90", "p99", "KS", "queue wait p90", "KS", "moves/s", "windows diverged"]
-    line = (
-        f"V3 holds on {held['pinned']} of {len(found)} recordings and beats the null model (KS) on {better}, "
-        f"by queue waits alone on {sum(waits)} of the {len(waits)} with at least {FEWEST_WAITS} of them, recorded and "
-        f"simulated; V4 holds on {held['factual']} of {factuals}. V5 was never violated: a violation is an error."
-    )
-    return [line, "", *table(columns, rows)]
+    return [f"{Tally.of(found)} V5 was never violated: a violation is an error.", "", *table(columns, rows)]
+
+
+def not_seen(prose: dict[str, Any], found: Answers, others: Answers) -> list[str]:
+    """The section of recordings that this version had not seen; `others`: those that it had."""
+    if not found:
+        return []
+    beside = f"Of the others above, {Tally.of(others)}"
+    return [f"## {prose['title']}", "", prose["text"].strip(), "", *checks(found), beside, ""]
 
 
 def stands_for(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -111,7 +156,7 @@ def stands_for(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return True
 
 
-def repeats(found: dict[str, dict[str, Any]], groups: list[tuple[str, ...]]) -> list[str]:
+def repeats(found: Answers, groups: list[tuple[str, ...]]) -> list[str]:
     """How often a repeat of a recording is within V4's bounds of it, beside how often the model is."""
     rows = []
     for names in groups:
@@ -127,23 +172,29 @@ def repeats(found: dict[str, dict[str, Any]], groups: list[tuple[str, ...]]) -> 
     return table(["recordings of one job", "one repeat for another", "the model for the recording"], rows)
 
 
-def make(folders: list[Path]) -> str:
-    prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
-    found = traces(folders)
+def asked(found: dict[str, Path]) -> tuple[Answers, list[list[str]]]:
+    """What simulate says of the recordings, and those that it refuses, with why."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = dict(zip(found, pool.map(simulated, found.values()), strict=True))
     good = {name: a for name, a in answers.items() if not isinstance(a, str)}
+    return good, [[f"`{name}`", a] for name, a in answers.items() if isinstance(a, str)]
+
+
+def make(folders: list[Path], unseen: Sequence[Path] = ()) -> str:
+    prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
+    good, refused = asked(traces(folders))
+    fresh, refused_too = asked(traces(unseen))
     wanted = tomllib.loads(PAIRS.read_text(encoding="utf-8"))["pair"]
     groups = list(dict.fromkeys(tuple(pair[side]) for pair in wanted for side in ("a", "b")))
     lines = head("simulate", prose["title"], prose["intro"])
     lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]
-    refused = [[f"`{name}`", a] for name, a in answers.items() if isinstance(a, str)]
-    if refused:
-        lines += ["Refused:", "", *table(["recording", "why"], refused)]
+    if refused or refused_too:
+        lines += ["Refused:", "", *table(["recording", "why"], refused + refused_too)]
+    lines += not_seen(prose["unseen"], fresh, good)
     lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), "", *repeats(good, groups)]
     lines += [f"## {prose['misses']['title']}", "", prose["misses"]["text"].strip(), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":
-    sys.exit(main("simulate", __doc__, make))
+    sys.exit(main("simulate", __doc__, make, unseen=UNSEEN))

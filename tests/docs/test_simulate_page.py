@@ -40,6 +40,22 @@ def test_checks_are_counted_and_misses_marked() -> None:
     assert "| 2.0 / 1.0 ! | 0.100 |" in lines[6] and lines[6].endswith("| 25 % |")
 
 
+def test_recordings_that_were_not_seen_stand_apart_beside_the_count_of_the_others() -> None:
+    good = {"policies": [], "checks": [check("pinned", [], 0.01), check("null", [], 0.2), check("factual", [], 0.1)]}
+    bad = {
+        "policies": [],
+        "checks": [check("pinned", ["ks"], 0.3), check("null", [], 0.2), check("factual", ["p50"], 0.1)],
+    }
+    lines = make.not_seen({"title": "unseen", "text": "T"}, {"new": bad}, {"one": good, "two": good, "three": bad})
+    assert lines[:3] == ["## unseen", "", "T"]
+    assert lines[4].startswith("V3 holds on 0 of 1 recordings and beats the null model (KS) on 0,")
+    assert [line.split(" | ")[0] for line in lines if "V4 factual" in line] == ["| `new`"]
+    assert (
+        lines[-2].startswith("Of the others above, V3 holds on 2 of 3 recordings") and "V4 holds on 2 of 3" in lines[-2]
+    )
+    assert make.not_seen({}, {}, {"one": good}) == []
+
+
 def test_a_handful_of_queue_waits_is_counted_and_not_compared() -> None:
     few = {"policies": [], "checks": [check("pinned", [], 0.4, (19, 1_000)), check("null", [], 0.2)]}
     none = {"policies": [], "checks": [check("pinned", [], 0.4, (0, 5)), check("null", [], 0.2, (0, 5))]}
@@ -68,8 +84,17 @@ def test_repeats_stand_for_each_other_within_the_bounds_of_the_first() -> None:
 def test_the_page_is_what_the_prose_says() -> None:
     prose = tomllib.loads((SIMULATE / "page.toml").read_text(encoding="utf-8"))
     page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
-    for part in (prose["intro"], *(prose[name]["text"] for name in ("checks", "repeats", "misses"))):
+    for part in (prose["intro"], *(prose[name]["text"] for name in ("checks", "unseen", "repeats", "misses"))):
         assert part.strip() in page
+
+
+def test_recordings_that_were_not_seen_are_all_on_the_page() -> None:
+    page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
+    before, after = page.split("\n## Recordings that this version had not seen\n")
+    section = after.split("\n## ", 1)[0]
+    for name in sys.modules["_pages"].jobs(SIMULATE.parent / "fidelity/jobs.unseen"):
+        assert (f"| `{name}` | V3 pinned |" in section) != (f"| `{name}` |" in before.split("\nRefused:\n")[-1])
+        assert f"| `{name}` | V" not in before
 
 
 @pytest.mark.parametrize(

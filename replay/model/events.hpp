@@ -20,6 +20,17 @@ enum class Cause : uint8_t { wake, fork, exec, newidle, periodic, active, numa, 
 inline constexpr uint8_t kLocalTimer = 1;  ///< of irq_kind
 
 inline bool still_runnable(uint8_t prev_state) { return prev_state <= static_cast<uint8_t>(PrevState::R_plus); }
+/// It blocked in a way that no wakeup but the one meant for it may end (is_special_task_state()).
+inline bool blocks_for_good(uint8_t s) {
+    switch (static_cast<PrevState>(s)) {
+        case PrevState::T:
+        case PrevState::t:
+        case PrevState::X:
+        case PrevState::Z:
+        case PrevState::P: return true;
+        default: return false;
+    }
+}
 inline bool is_dead(uint8_t s) {
     return s == static_cast<uint8_t>(PrevState::X) || s == static_cast<uint8_t>(PrevState::Z);
 }

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
+
+#include "replay/model/events.hpp"
 
 namespace rewake::closed {
 namespace {
@@ -222,6 +225,85 @@ TEST(Eevdf, WhoSleepsBeforeItsTurnStaysACompetitorUntilItIsPicked) {
     ASSERT_TRUE(q.delayed(a));
     q.drain(c0);
     EXPECT_FALSE(q.delayed(a)) << "nobody is left: it goes";
+}
+
+TEST(Eevdf, OfEqualClaimsWhatRunsComesLast) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 3 * kMs);  // its slice is over, and with it the protection of it
+    q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
+    EXPECT_EQ(q.behind(a, b), 0);
+    EXPECT_TRUE(q.preempts(c0, b, false, false)) << "it is in no queue, where the other stands";
+}
+
+/// b tells a at 3 ms to go, which it does at 4: what a is charged of the ms between, and b until 5.
+std::pair<int64_t, int64_t> told_and_gone(FairSettings settings) {
+    FairQueues q(2, 20, settings);
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 3 * kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
+    EXPECT_TRUE(q.preempts(c0, b, false, false));
+    q.stop(c0, 4 * kMs);
+    const int64_t before = q.behind(a, b);
+    q.start(c0, b, 4 * kMs);
+    q.charge(c0, 5 * kMs);
+    return {before, before - q.behind(a, b)};
+}
+
+TEST(Eevdf, WhatRunsUntilItGoesIsTheTimeOfWhoComesNext) {
+    EXPECT_EQ(told_and_gone(FairSettings::of(6, 12, 16, 4 * kMs)), std::pair(0 * kMs, 2 * kMs));
+    EXPECT_EQ(told_and_gone(FairSettings::of(7, 2, 16, 4 * kMs)), std::pair(1 * kMs, 1 * kMs))
+        << "told lazily: schedule() reads the clock";
+}
+
+TEST(Eevdf, TheWayOutOfIdleIsTheTimeOfWhoWokeTheCpu) {
+    for (const bool told : {true, false}) {
+        FairQueues q = eevdf();
+        q.enqueue(c0, a, 1024, How::wakeup, 0);
+        if (told) q.told_idle(c0);
+        q.start(c0, a, kMs);
+        q.charge(c0, 2 * kMs);
+        EXPECT_EQ(q.behind(a, b), told ? 2 * kMs : kMs);
+    }
+}
+
+TEST(Eevdf, WhoIsToldAndNeverthelessStaysIsChargedAllOfItsTime) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 3 * kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
+    ASSERT_TRUE(q.preempts(c0, b, false, false));
+    q.scheduled(c0);
+    q.stop(c0, 4 * kMs);
+    EXPECT_EQ(q.behind(a, b), kMs);
+}
+
+TEST(Eevdf, BalancingTakesACompetitorThatSleepsWithItsLag) {
+    FairQueues q = eevdf();
+    q.enqueue(c0, a, 1024, How::wakeup, 0);
+    q.enqueue(c0, b, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, kMs);
+    q.stop(c0, kMs);
+    q.dequeue(a, true);
+    ASSERT_TRUE(q.delayed(a));
+    q.enqueue(c1, c, 1024, How::wakeup, kMs);
+    q.carry(c1, a, kMs);
+    EXPECT_TRUE(q.delayed(a));
+    EXPECT_EQ(q.cpu(a), c1);
+    EXPECT_EQ(q.behind(a, c), kMs) << "half a ms ahead of the average, on both queues";
+    EXPECT_EQ(q.pick(c0), b);
+    EXPECT_EQ(q.pick(c1), c);
+    q.start(c1, c, kMs);
+    q.enqueue(c1, a, 1024, How::wakeup, kMs);
+    EXPECT_EQ(q.size(c1), 2u) << "it wakes where it was taken";
+    EXPECT_EQ(q.behind(a, c), kMs);
+}
+
+TEST(States, WhoIsStoppedOrDeadDoesNotStayACompetitor) {
+    for (const PrevState s : {PrevState::T, PrevState::t, PrevState::X, PrevState::Z, PrevState::P})
+        EXPECT_TRUE(blocks_for_good(static_cast<uint8_t>(s)));
+    for (const PrevState s : {PrevState::R, PrevState::S, PrevState::D, PrevState::I})
+        EXPECT_FALSE(blocks_for_good(static_cast<uint8_t>(s)));
 }
 
 TEST(Eevdf, ATimedSliceEndsWhenItIsOver) {

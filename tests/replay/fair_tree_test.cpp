@@ -144,12 +144,30 @@ TEST_P(Trees, AWakeeIsWeighedAgainstWhatRunsOnTheLevelThatTheyShare) {
     tree_->drain(c0);
     wakes(b, 0);
     tree_->start(c0, b, 0);
-    tree_->charge(c0, 60 * kMs);
-    wakes(a, 60 * kMs);
+    const Ns until = GetParam() < 6 ? 60 * kMs : kMs;  // EEVDF: of equals, who has had its slice makes way
+    tree_->charge(c0, until);
+    wakes(a, until);
     if (GetParam() < 6)
         EXPECT_TRUE(tree_->preempts(c0, a, false, false)) << "its group is half a latency behind";
     else
         EXPECT_FALSE(tree_->preempts(c0, a, false, false)) << "nobody is owed anything";
+}
+
+TEST_P(Trees, WhatRunsUntilItGoesIsTheTimeOfWhoComesNextAndOfItsGroup) {
+    build({{}, {.parent = 0}}, {1, 1, 1});
+    wakes(b, 0);
+    tree_->dequeue(b, true);
+    tree_->drain(c0);
+    wakes(a, 0);
+    tree_->start(c0, a, 0);
+    tree_->charge(c0, 60 * kMs);
+    wakes(b, 60 * kMs);
+    ASSERT_TRUE(tree_->preempts(c0, b, false, false));
+    tree_->stop(c0, 61 * kMs);
+    const int64_t before = tree_->behind(a, b);
+    tree_->start(c0, b, 61 * kMs);
+    tree_->charge(c0, 62 * kMs);
+    EXPECT_EQ(before - tree_->behind(a, b), 2 * kMs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Trees, testing::Values(1, 6, 12, 18));

@@ -384,10 +384,10 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const bool yielded = by_itself && prev.v < yields.size() && yields[prev.v];
             both([&](FairTree& q) {
                 q.stop(c, ts);
-                if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, true);
+                if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, !blocks_for_good(b.sw.prev_state[i]));
                 if (yielded && q.queued(prev)) q.yield(prev);
-                if (idle(next.v)) return q.drain(c);
-                if (!prio_is_fair(b.sw.next_prio[i])) return;
+                if (idle(next.v)) q.drain(c);
+                if (idle(next.v) || !prio_is_fair(b.sw.next_prio[i])) return q.scheduled(c);
                 const bool several = q.size(c) > 1;
                 if (q.size(c) > 0 && q.queued(next) && q.cpu(next) == c) {
                     const bool right = q.pick(c) == next;  // lets go of the late ones that it meets
@@ -415,6 +415,8 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
                 const bool yes = fair_.preempts(c, p, table_.info(p).idle_policy, table_.info(*curr).idle_policy);
                 if (!rivals_[c.v].known && fair_.queued(*curr))
                     rivals_[c.v] = {*curr, p, b.wakeup.ts[i], behind, yes, true};
+            } else if (curr) {
+                both([&](FairTree& q) { q.told_idle(c); });
             }
             break;
         }
@@ -425,13 +427,14 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const bool newidle = b.migrate.cause && b.migrate.cause[i] == static_cast<uint8_t>(Cause::newidle);
             const std::optional<TaskId> curr = machine_.curr(c);
             both([&](FairTree& q) {
-                if (!q.queued(p) || q.cpu(p) == c) return;
+                if (q.cpu(p) == c || !(q.queued(p) || q.delayed(p))) return;
                 if (newidle && curr && q.queued(*curr) &&
                     q.cpu(*curr) == c) {  // it has left, though it is not switched out
                     q.stop(c, b.migrate.ts[i]);
                     q.dequeue(*curr, true);
-                    q.drain(c);
                 }
+                if (newidle && q.size(c) == 0) q.drain(c);
+                if (q.delayed(p)) return q.carry(c, p, b.migrate.ts[i]);
                 q.charge(q.cpu(p), b.migrate.ts[i]);
                 q.leave(p);
                 q.enqueue(c, p, weight_of_prio(b.migrate.prio[i]), FairQueues::How::moved, b.migrate.ts[i]);
@@ -457,10 +460,12 @@ void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
     const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
     const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > kTakes);
     if (taken || kept) ++survey_.preempts[r.expected][taken];
-    if (kept && r.expected)
+    if (kept && r.expected) {
+        fair_.scheduled(c);  // nobody told it to go
         fair_.learn_kept(r.curr, r.woken, r.behind);
-    else if (taken)
+    } else if (taken) {
         fair_.learn_preempted(r.curr, r.woken, r.behind);
+    }
 }
 
 /// `to` goes idle, and somebody waits whom it may pull from another group of that level.

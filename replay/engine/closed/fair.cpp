@@ -19,6 +19,7 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.forfeits = at_least(6, 12);
     s.tick = tick;
     s.lag_by_tick = at_least(6, 18);
+    s.lazy = at_least(7, 0);  // from there on kernels are preemptible, lazily
     s.late_clock = !at_least(6, 18);  // as measured: 6.12 does not, 7.2 does
     return s;
 }
@@ -180,6 +181,23 @@ void FairQueues::let_go(TaskId id) {
     update_min(q);
 }
 
+void FairQueues::carry(Rq c, TaskId id, Ns now) {
+    Task& t = tasks_[id.v];
+    Queue& from = cpus_[t.cpu.v];
+    charge(t.cpu, now), charge(c, now);
+    t.lag = lag_of(from, t);
+    t.deadline -= t.v;
+    t.relative = true;
+    from.late.erase(std::find(from.late.begin(), from.late.end(), id));
+    from.weight -= t.weight;
+    update_min(from);
+    Queue& to = cpus_[c.v];
+    place_eevdf(to, t, How::moved);
+    t.cpu = c;
+    to.late.push_back(id);
+    to.weight += t.weight;
+}
+
 void FairQueues::leave(TaskId id) {
     Task& t = tasks_[id.v];
     if (t.delayed) let_go(id);
@@ -276,6 +294,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
 
 void FairQueues::charge(Rq c, Ns now) {
     Queue& q = cpus_[c.v];
+    q.clock = std::max(q.clock, now);
     if (!q.running) return;
     Task& t = tasks_[q.curr.v];
     const Ns ran = now - t.exec_start;
@@ -300,7 +319,8 @@ void FairQueues::ticked(Rq c, Ns now) {
 
 void FairQueues::start(Rq c, TaskId id, Ns now) {
     Queue& q = cpus_[c.v];
-    q.due = false;
+    const Ns at = clock(c, now);
+    q.due = q.skips = false;
     Task& t = tasks_[id.v];
     if (!t.on || t.cpu != c) return;
     q.curr = id;
@@ -309,13 +329,13 @@ void FairQueues::start(Rq c, TaskId id, Ns now) {
     look(c);
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
-    t.exec_start = now;
+    t.exec_start = at;
     t.ran = 0;
     t.protect = t.deadline;
 }
 
 void FairQueues::stop(Rq c, Ns now) {
-    charge(c, now);
+    charge_by_schedule(c, now);
     cpus_[c.v].running = false;
     look(c);
 }
@@ -347,7 +367,11 @@ TaskId FairQueues::earliest(Queue& q, bool keep) {
     for (const TaskList* some : {&q.queue, &q.late})
         for (TaskId id : *some) {
             const Task& t = tasks_[id.v];
-            if (best != kNobody && t.deadline >= tasks_[best.v].deadline) continue;
+            if (best != kNobody) {
+                const int64_t than = tasks_[best.v].deadline;
+                // Of equals what runs is the last, as it stands in no queue.
+                if (t.deadline > than || (t.deadline == than && (!q.running || best != q.curr))) continue;
+            }
             if (eligible(q, t)) best = id;
         }
     return best != kNobody ? best : leftmost(q, kNobody);
@@ -391,14 +415,17 @@ void FairQueues::yield(TaskId id) {
 bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
     Queue& q = cpus_[c.v];
     if (!q.running || q.curr == woken || set_.kind == FairSettings::Kind::fifo) return false;
-    if (q.due) return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
+    if (q.due) {
+        q.skips = !set_.lazy;
+        return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
+    }
     const bool yes = [&] {
         if (curr_idle_policy && !woken_idle_policy) return true;
         if (woken_idle_policy) return false;
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();
-    if (yes) tell(q);
+    if (yes) tell(q), q.skips = !set_.lazy;
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
     q.next = woken;
     if (q.queue.size() >= 8) q.last = q.curr;

@@ -30,6 +30,7 @@ struct FairSettings {
     bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
     bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
+    bool lazy = false;  ///< 7.0+: what runs is told to go lazily, and schedule() reads the clock
     bool hrtick = false;  ///< slices end when they end, not at the next tick
     /// Of a kernel version on a machine with that many CPUs (the tunables grow with them).
     static FairSettings of(int major, int minor, int cpus, Ns tick);
@@ -58,6 +59,8 @@ class FairQueues {
     /// The newborn takes its place beside its parent, who runs on `c`.
     void fork(Rq c, TaskId parent, TaskId child);
     void dequeue(TaskId t, bool sleeps);
+    /// `t`, which is delayed(), still is on `c`: balancing took it there.
+    void carry(Rq c, TaskId t, Ns now);
     /// `t`, which sleeps or waits, will be queued on another CPU.
     void leave(TaskId t);
     bool queued(TaskId t) const { return tasks_[t.v].on; }
@@ -78,6 +81,13 @@ class FairQueues {
     }
     /// Brings what runs on `c` up to `now`.
     void charge(Rq c, Ns now);
+    /// As charge(), by schedule() there: where a wakeup told what runs to go it does not read the clock again, so what is left
+    /// of its time is the next task's (rq_clock_skip_update() in wakeup_preempt(); check_preempt_curr() of 6.1).
+    void charge_by_schedule(Rq c, Ns now) { charge(c, clock(c, now)); }
+    /// The idle task, which runs on `c`, was told to go by a wakeup; charge() first.
+    void told_idle(Rq c) { cpus_[c.v].skips = true; }
+    /// schedule() there is over, and nobody of this class started.
+    void scheduled(Rq c) { cpus_[c.v].skips = false; }
     /// As charge(), up to the last tick before `now`: what the kernel knows of a CPU that just runs on.
     void ticked(Rq c, Ns now);
     /// `t`, which is queued on `c`, gets the CPU / loses it.
@@ -97,7 +107,10 @@ class FairQueues {
         return q.running && q.due ? std::optional(q.told_at) : std::nullopt;
     }
     /// What runs on `c` was told to go and went on: CFS had not told it. (EEVDF: its slice may be over, until the next tick.)
-    void goes_on(Rq c) { cpus_[c.v].due = cpus_[c.v].due && set_.kind != FairSettings::Kind::cfs; }
+    void goes_on(Rq c) {
+        cpus_[c.v].due = cpus_[c.v].due && set_.kind != FairSettings::Kind::cfs;
+        scheduled(c);
+    }
     /// Whether a tick takes the CPU away from what runs on `c`.
     bool tick(Rq c);
     bool times_slices() const { return set_.hrtick; }
@@ -173,6 +186,8 @@ class FairQueues {
         Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
         bool running = false;
         bool due = false;  ///< what runs has been told to go,
+        bool skips = false;  ///< by a wakeup: schedule() will not read the clock
+        Ns clock = 0;  ///< as last read
         Ns told_at = 0;  ///< then
         TaskList late;  ///< delayed()
         Ns moved_at = kUnknown;
@@ -181,6 +196,7 @@ class FairQueues {
     };
     static constexpr TaskId kNobody{0xffffffff};
     void line_up(Queue& q, TaskId t, bool moved, Rq from, Ns now);
+    Ns clock(Rq c, Ns now) const { return cpus_[c.v].skips ? cpus_[c.v].clock : now; }
     void tell(Queue& q) { q.due = true, q.told_at = tasks_[q.curr.v].exec_start; }  // who asks has charged it
     void look(Rq c) {
         Queue& q = cpus_[c.v];

@@ -177,6 +177,7 @@ void FairTree::charge_all(Cpu c, Ns now) {
 void FairTree::run(Cpu c, TaskId id, Ns now) {
     Tree& tree = trees_[c.v];
     const uint16_t own_group = group(id);
+    const Ns at = clock(c, now);
     for (uint16_t g = std::exchange(tree.ran, own_group); !within(own_group, g); g = parent(g))
         cpus_[rq(g, c).v].running = false;
     TaskId e = id;
@@ -184,23 +185,24 @@ void FairTree::run(Cpu c, TaskId id, Ns now) {
         Queue& q = cpus_[rq(g, c).v];
         Task& t = tasks_[e.v];
         if (is_group(e) && t.on && q.curr == e && (q.running || tree.paused == now)) {
-            FairQueues::charge(rq(g, c), now);
+            FairQueues::charge(rq(g, c), at);
             q.running = true;
             q.due = false;
             if (q.next == e) q.next = kNobody;
             if (q.last == e) q.last = kNobody;
-            t.exec_start = now;
+            t.exec_start = at;
         } else {
-            FairQueues::start(rq(g, c), e, now);
+            FairQueues::start(rq(g, c), e, at);
         }
         if (g == 0) break;
         e = entity(g, c);
     }
+    scheduled(c);
     crowd(c);
 }
 
 void FairTree::pause(Cpu c, Ns now) {
-    charge_all(c, now);
+    charge_by_schedule(c, now);
     Tree& tree = trees_[c.v];
     for (uint16_t g = tree.ran;; g = parent(g)) {
         cpus_[rq(g, c).v].running = false;
@@ -251,7 +253,10 @@ void FairTree::drain(uint16_t g, Cpu c) {
 bool FairTree::overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
     const Queue* mine = running(c);
     if (!mine || mine->curr == woken || set_.kind == FairSettings::Kind::fifo || held(woken)) return false;
-    if (told_any(c)) return set_.kind == FairSettings::Kind::eevdf;
+    if (told_any(c)) {
+        cpus_[c.v].skips = !set_.lazy;
+        return set_.kind == FairSettings::Kind::eevdf;
+    }
     // find_matching_se()
     TaskId curr = mine->curr, e = woken;
     while (level(curr) != level(e)) {
@@ -266,7 +271,7 @@ bool FairTree::overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == e;
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();
-    if (yes) tell(q);
+    if (yes) tell(q), cpus_[c.v].skips = !set_.lazy;
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
     favour(e, c);
     if (mine->queue.size() >= 8 && curr == mine->curr)

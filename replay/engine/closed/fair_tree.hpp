@@ -48,6 +48,9 @@ class FairTree : public FairQueues {
     void release(uint16_t group, Cpu c, Ns now, std::vector<TaskId>* turned = nullptr);
 
     void charge(Cpu c, Ns now) { any_ ? charge_all(c, now) : FairQueues::charge(c, now); }
+    void charge_by_schedule(Cpu c, Ns now) {
+        any_ ? charge_all(c, clock(c, now)) : FairQueues::charge_by_schedule(c, now);
+    }
     void ticked(Cpu c, Ns now) { any_ ? charge_all(c, last_tick(now)) : FairQueues::ticked(c, now); }
     void start(Cpu c, TaskId t, Ns now) { any_ ? run(c, t, now) : FairQueues::start(c, t, now); }
     void stop(Cpu c, Ns now) { any_ ? pause(c, now) : FairQueues::stop(c, now); }

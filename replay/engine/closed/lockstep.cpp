@@ -182,9 +182,9 @@ void Simulation::looks(TaskId waker) {
 bool Simulation::comes_to_schedule(Cpu c) {
     if (fair_.size(c) < 2) return false;
     const TaskId id = cpus_[c.v].curr;
-    fair_.charge(c, now_);
+    fair_.charge_by_schedule(c, now_);
     const TaskId next = fair_.pick(c);
-    if (next == id) return false;
+    if (next == id) return fair_.scheduled(c), false;
     run_instead(c, next);
     return true;
 }

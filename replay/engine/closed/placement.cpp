@@ -157,7 +157,10 @@ void Simulation::forced_move(uint32_t index) {
 void Simulation::came(TaskId id, Cpu to) {
     if (cpus_[to.v].reserved) return;
     const bool was_idle = idle(cpus_[to.v].curr);
-    if (!was_idle && !fair_.preempts(to, id, false, false)) return;
+    if (was_idle)
+        fair_.told_idle(to);
+    else if (!fair_.preempts(to, id, false, false))
+        return;
     const Path path = was_idle ? Path::idle : Path::preempt;
     request(to, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
 }

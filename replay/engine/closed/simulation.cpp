@@ -297,7 +297,7 @@ void Simulation::act(Cpu c) {
 void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     const TaskId id = cpus_[c.v].curr;
     Task& t = tasks_[id.v];
-    fair_.charge(c, now_);
+    fair_.charge_by_schedule(c, now_);
     fair_.dequeue(id, prev_state == kSleeps);
     if (!limits_.empty()) exhaust(c, id);
     t.state = prev_state == kDead ? Task::State::gone : Task::State::asleep;
@@ -366,10 +366,10 @@ void Simulation::resched(Cpu c) {
     settle(c);
     if (const Task& t = tasks_[prev.v]; falls_asleep(t)) return request(c, now_ + time_for(t.left, speed(c)) + 1);
     if (wakes_on(c)) return request(c, now_ + time_for(tasks_[prev.v].left, speed(c)) + cpu.takes);
-    fair_.charge(c, now_);
+    fair_.charge_by_schedule(c, now_);
     if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
-    if (next == prev) return time_slice(c);
+    if (next == prev) return fair_.scheduled(c), time_slice(c);
     if (counted()) ++out_.preemptions;
     run_instead(c, next);
 }
@@ -422,6 +422,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
         fair_.drain(c);
+        fair_.scheduled(c);
         machine_.on_idle_state(c, opt_.idle_state);
         if (policy_ && policy_->keeps_idle_cores()) {
             const bool whole = machine_.core_idle_but(c);
@@ -632,6 +633,7 @@ void Simulation::arrive(TaskId id) {
     if (cpu.reserved || cpu.leaving) return;
     const Ns free = std::max(now_, cpu.handling);
     if (idle(cpu.curr)) {
+        fair_.told_idle(c);
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
     } else if ((!limits_.empty() && spent_up(c)) ||

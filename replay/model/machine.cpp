@@ -102,9 +102,9 @@ void Machine::estimate(Task& t, bool counts) {
     if (std::exchange(t.estimated, counts) != counts) cpus_[t.cpu.v].util_est += counts ? t.util_est : -t.util_est;
 }
 
-void Machine::uncount(Task& t, bool moves) {
+bool Machine::uncount_unseen(Task& t, bool moves) {
     estimate(t, false);
-    if (!t.counted) return;
+    if (!t.counted) return false;
     const Cpu c = t.cpu;
     t.counted = false;
     view_.nr[c.v] -= 1;
@@ -124,7 +124,7 @@ void Machine::uncount(Task& t, bool moves) {
     }
     cpus_[c.v].idle_h -= t.sidle;
     cpus_[c.v].fair -= t.weight != 0;
-    refresh(c);
+    return true;
 }
 
 /// The averages of a throttled group's tasks stand still.
@@ -139,7 +139,9 @@ void Machine::thaw(Task& t) {
 void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     if (t.state == State::queued || t.state == State::throttled) unlink(id, t);
     thaw(t);
-    drop_pending(t);
+    t.pending = false;
+    const Cpu was = t.cpu;
+    const bool listed = unlist_unseen(t);
     moved_queued_ = t.counted && t.cpu != c;
     uncount(t, moved_queued_);
     if (t.group) joins(t.group, c);
@@ -153,6 +155,7 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
         count(id, t, c);
         if (groups_.limited(t.group) && is_idle_task(cpus_[c.v].curr)) waits_.emplace_back(c, now_);
     }
+    if (listed && (throttled || was != c)) refresh(was);  // else count() has
     t.state = throttled ? State::throttled : State::queued;
     moved_queued_ = false;
     link(id, t);
@@ -472,7 +475,10 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             t.state = State::queued;
             link(prev, t);
         } else {
-            uncount(t);
+            if (t.cpu == c)
+                uncount_unseen(t);
+            else
+                uncount(t);
             if (t.weight && std::exchange(t.pelt.fresh, false))
                 t.util_est = util_est_after_sleep(t.util_est, t.pelt.util_avg,
                                                   table_.estimates_ignore_waits ? t.pelt.util_avg : t.pelt.runnable_avg,

@@ -333,12 +333,17 @@ class Machine {
     static_assert(sizeof(CpuState) == 256);
 
     void grow(TaskId t) {
-        if (t.v >= tasks_.size()) tasks_.resize(t.v + 1 + t.v / 2);
+        if (t.v >= tasks_.size()) [[unlikely]]
+            tasks_.resize(t.v + 1 + t.v / 2);
     }
     void set_prio(Task& t, int prio);
     void count(TaskId id, Task& t, Cpu c);
     /// `moves`: and leaves at once for the run queue of another CPU.
-    void uncount(Task& t, bool moves = false);
+    void uncount(Task& t, bool moves = false) {
+        if (uncount_unseen(t, moves)) refresh(t.cpu);
+    }
+    /// The same, where refresh() of its CPU follows; whether it has to.
+    bool uncount_unseen(Task& t, bool moves = false);
     void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
@@ -347,6 +352,7 @@ class Machine {
     void list_due();
     void moved(TaskId id, Task& t, Cpu by, Ns ts);
     void unlist(Task& t);
+    bool unlist_unseen(Task& t);
     void look_at_cleared();
     void show_list(Cpu c, Ns at);
     void drop_pending(Task& t);

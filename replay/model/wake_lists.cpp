@@ -47,9 +47,14 @@ void Machine::list_due() {
 }
 
 void Machine::unlist(Task& t) {
-    if (!std::exchange(t.listed, false)) return;
+    if (unlist_unseen(t)) refresh(t.cpu);
+}
+
+/// Where refresh() of its CPU follows; whether it has to.
+bool Machine::unlist_unseen(Task& t) {
+    if (!std::exchange(t.listed, false)) return false;
     cpus_[t.cpu.v].pending -= 1;
-    refresh(t.cpu);
+    return true;
 }
 
 void Machine::drop_pending(Task& t) {

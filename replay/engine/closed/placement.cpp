@@ -41,8 +41,8 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     if (stays && s.kind == Kind::wake) return {prev};
     const TaskTable::Allowed& mine = allowed(t);
     const Task& waking = tasks_[curr.v];
-    machine_.task(curr);  // there from now on: the reference stays
-    const Machine::Task& p = machine_.task(s.p);
+    machine_.task(std::max(curr, s.p, [](TaskId a, TaskId b) { return a.v < b.v; }));  // no reference moves from now on
+    const Machine::Task &p = machine_.task(s.p), &by = machine_.task(curr);
     machine_.advance(now_, prev, waker);
     if (irq_) irq_->advance(now_);
     Wakeup w;
@@ -64,7 +64,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     w.curr_is_idle = idle(curr);
     w.curr_kthread = waking.kthread || w.curr_is_idle;
     w.curr_one_cpu = waking.one_cpu;
-    w.curr_exiting = machine_.task(curr).exiting;
+    w.curr_exiting = by.exiting;
     w.hint = s.hint;
     w.p_idle_policy = t.idle_policy;
     w.hz = opt_.hz;
@@ -82,7 +82,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
         machine_.select_load(kind);
         w.p_load_avg = p.pelt.load_avg;
         w.p_load = machine_.task_load(p, prev, kind);
-        w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(curr), waker, kind);
+        w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(by, waker, kind);
     }
     std::erase_if(fresh_, [&](const Fresh& f) {
         return tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;
@@ -100,7 +100,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
         out_.collided += std::ranges::any_of(fresh_, [&](const Fresh& f) { return f.to_idle && f.chosen == d.cpu; });
     if (d.looked & kLoad) {
         machine_.asked_load(p, prev);
-        if (w.sync) machine_.asked_load(machine_.task(curr), waker);
+        if (w.sync) machine_.asked_load(by, waker);
     }
     if (opt_.scan_ns > 0 && s.in_task && !idle(curr) && cpus_[waker.v].curr == curr && tasks_[curr.v].script) {
         const int64_t more = opt_.scan_ns * d.scanned * topo_.cap_orig[waker.v];

@@ -618,9 +618,10 @@ void Simulation::arrive(TaskId id) {
     if (t.by_other && now_ < cpus_[c.v].handling) return push(cpus_[c.v].handling, What::arrive, id.v);
     settle(c);
     if (!limits_.empty()) starve(id, c);
-    const bool born = machine_.task(id).born && !machine_.task(id).is_attached;
+    const Machine::Task& there = machine_.task(id);
+    const bool born = there.born && !there.is_attached;
     machine_.on_wakeup(id, t.prio, c, now_);
-    fair_.enqueue(c, id, machine_.task(id).weight, born ? FairQueues::How::fork : FairQueues::How::wakeup, now_);
+    fair_.enqueue(c, id, there.weight, born ? FairQueues::How::fork : FairQueues::How::wakeup, now_);
     t.state = Task::State::queued;
     t.queued_at = now_;
     if (fair_.held(id)) {

@@ -23,10 +23,11 @@ CHUNK = 1 << 17
 
 
 class Growing:
-    """Columns of one length that arrive in pieces; of more than SEGMENT rows they lie in files without a name, until
-    the context ends or nobody has them any more."""
+    """Columns of one length that arrive in pieces; of more than `held` rows (SEGMENT) they lie in files without a
+    name, until the context ends or nobody has them any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: int | None = None) -> None:
+        self._held = SEGMENT if held is None else held
         self._files: dict[str, tempfile.SpooledTemporaryFile[bytes]] = {}
         self._types: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._rows = 0
@@ -46,7 +47,7 @@ class Growing:
         for name, values in columns.items():
             if name not in self._files:
                 self._types[name] = values.dtype, values.shape[1:]
-                file = tempfile.SpooledTemporaryFile(max_size=SEGMENT * self._width(name))  # noqa: SIM115
+                file = tempfile.SpooledTemporaryFile(max_size=max(1, self._held * self._width(name)))  # noqa: SIM115
                 self._files[name] = file
             self._files[name].write(np.ascontiguousarray(values).data)
         self._rows += len(next(iter(columns.values())))

@@ -203,7 +203,7 @@ class Simulator:
         self.handlers = Handlers(recording)
         searched = None if unseen is None else unseen.searched
         found = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
-        self.drawn_from = self._of_windows(found.samples)
+        self._samples = _kept_samples(found.samples)
         self.told = _told(recording.rows("decision"), None if unseen is None else unseen.sync, found.scanned)
         self.costs = found._replace(samples={}, scanned=None)
         del unseen, searched, found
@@ -228,13 +228,16 @@ class Simulator:
             raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
         return int(row[0]), int(row[1])
 
-    @staticmethod
-    def _of_windows(samples: Mapping[str, npt.NDArray[Any]]) -> list[_engine.Costs]:
-        """Costs of all anchored windows, of those that are not odd(), and of those that are (Window.costs)."""
-        of_odd = samples["odd"]
+    def _drawn_from(self, windows: Sequence[Window]) -> list[_engine.Costs]:
+        """Costs of all anchored windows, of those that are not odd(), and of those that are (Window.costs): those that
+        these windows draw from, of others none."""
+        samples = self._samples.read(0, len(self._samples))
+        of_odd = samples.pop("odd")
+        wanted = {w.costs for w in windows}
+        kept = (slice(None), ~of_odd, of_odd)
         return [
-            _engine.Costs({name: of[kept] for name, of in samples.items() if name != "odd"})
-            for kept in (slice(None), ~of_odd, of_odd)
+            _engine.Costs({name: of[kept[k] if k in wanted else slice(0)] for name, of in samples.items()})
+            for k in range(len(kept))
         ]
 
     def _recorded_wakeups(self, first: int, end: int) -> int:
@@ -277,7 +280,7 @@ class Simulator:
         try:
             return _engine.ClosedLoop(
                 self.loop.recorded, specs, self.settings.seed, self.options, [dict(a.settings) for a in arms], given,
-                self.drawn_from, self.handlers.during(0, 0), self.loop.running, threads,
+                self._drawn_from(windows), self.handlers.during(0, 0), self.loop.running, threads,
             )  # fmt: skip
         except ValueError as error:
             raise UsageError(str(error)) from error
@@ -417,6 +420,13 @@ def _told(n: int, sync: npt.NDArray[np.bool_] | None, scanned: npt.NDArray[np.ui
     for first in range(0, n if columns else 0, CHUNK):
         told.append({name: of[first : first + CHUNK] for name, of in columns.items()})
     return told
+
+
+def _kept_samples(samples: Mapping[str, npt.NDArray[Any]]) -> Growing:
+    """Recorded costs, in files: for as long as a simulation runs, they are only needed as _engine.Costs."""
+    kept = Growing(0)
+    kept.append(dict(samples))
+    return kept
 
 
 def _times(events: Mapping[str, Mapping[str, Any]]) -> Iterator[npt.NDArray[np.int64]]:

@@ -86,9 +86,21 @@ uint32_t FlipHypotheses::wide(TaskId curr, TaskId p, int factor) {
     return bits;
 }
 
+void FlipCourse::add(const Step& s) {
+    if (full()) return;
+    if (steps_.size() == kHeld) {
+        if (!file_) file_.reset(std::tmpfile());
+        if (file_) std::fseek(file_.get(), 0, SEEK_END);  // wide() has read
+        // Where there is no room for a file they stay here.
+        if (file_ && std::fwrite(steps_.data(), sizeof(Step), kHeld, file_.get()) == kHeld)
+            written_ += kHeld, steps_.clear();
+    }
+    steps_.push_back(s);
+}
+
 void FlipCourse::woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row,
                       int factor) {
-    if (steps_.size() == kMost) return;
+    if (full()) return;
     const bool called = FlipHypotheses::called(w, after);
     if (called || factor)
         add({w.curr.v, w.p.v, static_cast<uint32_t>(w.jiffies), static_cast<uint32_t>(row),
@@ -99,17 +111,22 @@ std::vector<uint32_t> FlipCourse::wide(const std::vector<FirstFlips>& first, uin
     FlipHypotheses flips(first, hz);
     flips.begin(start_, rates_);
     std::vector<uint32_t> out;
-    for (const Step& s : steps_) {
+    const auto take = [&](const Step& s) {
         const TaskId curr(s.curr), p(s.p);
-        if (s.fork) {
-            flips.fork(curr, p);
-            continue;
-        }
+        if (s.fork) return flips.fork(curr, p);
         if (s.called) flips.count(curr, s.jiffies, s.switched);
-        if (!s.factor) continue;
+        if (!s.factor) return;
         out.resize(std::max<size_t>(out.size(), s.row + size_t{1}));
         out[s.row] = flips.wide(curr, p, s.factor);
+    };
+    std::vector<Step> before(std::min(written_, kHeld));
+    if (file_) std::rewind(file_.get());
+    for (size_t n = 0; n < written_; n += kHeld) {
+        if (std::fread(before.data(), sizeof(Step), kHeld, file_.get()) != kHeld)
+            throw std::runtime_error("the course of wakee_flips cannot be read back");
+        std::for_each(before.begin(), before.end(), take);
     }
+    std::for_each(steps_.begin(), steps_.end(), take);
     return out;
 }
 

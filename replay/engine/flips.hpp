@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -81,7 +83,8 @@ class FlipHypotheses {
 };
 
 /// What changes wakee_flips in a recording and who asks for them, so that more hypotheses can be tried than were at first.
-/// It ends after kMost steps: by then the flips that tasks began with have been halved often enough.
+/// It ends after kMost steps: by then the flips that tasks began with have been halved often enough. Of many steps all
+/// but the last lie in a file without a name.
 class FlipCourse {
   public:
     void begin(uint64_t jiffies, const std::vector<float>& rates) { start_ = jiffies, rates_ = rates; }
@@ -89,7 +92,8 @@ class FlipCourse {
     /// The decision in `row` of the recording; `factor` of wake_wide(), 0 where it is not asked for.
     void woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row,
               int factor);
-    /// Per row: bit h: wake_wide() under the h-th hypothesis.
+    /// Per row: bit h: wake_wide() under the h-th hypothesis. Throws std::runtime_error where steps cannot be read
+    /// back.
     std::vector<uint32_t> wide(const std::vector<FirstFlips>& first, uint32_t hz) const;
 
   private:
@@ -99,11 +103,15 @@ class FlipCourse {
         uint8_t factor;
         bool called, switched, fork;
     };
-    static constexpr size_t kMost = size_t{1} << 20;
-    void add(const Step& s) {
-        if (steps_.size() < kMost) steps_.push_back(s);
-    }
+    static constexpr size_t kMost = size_t{1} << 20, kHeld = size_t{1} << 15;
+    struct Close {
+        void operator()(std::FILE* file) const { std::fclose(file); }
+    };
+    bool full() const { return written_ + steps_.size() == kMost; }
+    void add(const Step& s);
     std::vector<Step> steps_;
+    std::unique_ptr<std::FILE, Close> file_;  ///< those before, `written_`
+    size_t written_ = 0;
     uint64_t start_ = 0;
     std::vector<float> rates_;
 };

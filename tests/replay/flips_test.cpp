@@ -81,6 +81,27 @@ TEST(Flips, TheirCourseAnswersForHypothesesThatNobodyFollowed) {
     for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i], expected[i] >> 2 & 1) << i;
 }
 
+TEST(Flips, OfALongCourseNoStepIsLostOnTheWayThroughAFile) {
+    FlipHypotheses all({{8, 0, 0}}, kHz);
+    FlipCourse course;
+    all.begin(kStart, {}), course.begin(kStart, {});
+    PolicyState s;
+    std::vector<uint32_t> expected;
+    for (uint32_t i = 0; i < 150'000; ++i) {
+        Wakeup w;
+        w.curr = kWaker, w.p = TaskId{1 + i * i % 7}, w.jiffies = kStart + i / 100;
+        const PolicyState::Task before = s.task(kWaker);
+        record_wakee(s, kWaker, w.p, w.jiffies, kHz);
+        all.follow(w, before, s.task(kWaker));
+        expected.push_back(all.wide(kWaker, w.p, 1 + i % 40));
+        course.woke(w, before, s.task(kWaker), i, static_cast<int>(1 + i % 40));
+        if (i == 100'000) {
+            EXPECT_EQ(course.wide({{8, 0, 0}}, kHz), expected) << "and more may come";
+        }
+    }
+    EXPECT_EQ(course.wide({{8, 0, 0}}, kHz), expected);
+}
+
 TEST(Flips, AreCertainFromOneRecordedValueOn) {
     KnownFlips certain;
     certain.begin(kStart, kHz);

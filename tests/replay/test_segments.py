@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewake.replay import segments, sync, unseen
+from rewake.replay import _engine, segments, sync, unseen
 from rewake.replay.ranks import Ranks
 from rewake.replay.segments import CHUNK, Growing, Thinned
-from rewake.replay.simulate import _told
+from rewake.replay.simulate import Simulator, Window, _kept_samples, _told
 from rewake.replay.sync import Before, Sites, by_fold, causal, counted, evidence, flags_of
 from rewake.replay.unseen import FIRST_FLIPS, Asked, infer
 
@@ -32,6 +32,13 @@ def test_columns_come_back_from_disk_as_they_went(in_memory: int, monkeypatch: p
         chunks = list(kept.chunks("one"))
         assert [len(chunk["one"]) for chunk in chunks] == [4, 4, 2]
         np.testing.assert_array_equal(np.concatenate([chunk["one"] for chunk in chunks]), one)
+
+
+def test_columns_that_are_not_held_lie_in_a_file_however_few() -> None:
+    kept = Growing(0)
+    kept.append({"one": np.arange(3, dtype=np.uint16)})
+    assert kept._files["one"]._rolled, "in no memory of this process"
+    np.testing.assert_array_equal(kept.read(1, 3)["one"], [1, 2])
 
 
 @pytest.mark.parametrize("in_memory", [4, 100])
@@ -183,3 +190,14 @@ def test_what_is_inferred_of_a_decision_is_read_back_by_part() -> None:
     np.testing.assert_array_equal(part["scanned"], scanned[CHUNK - 2 :])
     assert list(_told(n, None, scanned).read(0, 3)) == ["scanned"]
     assert _told(n, None, None).read(0, 3) == {}
+
+
+def test_costs_are_made_for_the_windows_that_draw_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = np.arange(40) % 4 == 0
+    costs = {"queue_ns": np.arange(40), "odd": odd}
+    simulator = object.__new__(Simulator)
+    simulator._samples = _kept_samples(costs)
+    monkeypatch.setattr(_engine, "Costs", lambda samples: samples["queue_ns"].tolist())
+    all_, even, odds = list(range(40)), np.flatnonzero(~odd).tolist(), np.flatnonzero(odd).tolist()
+    for wanted, expected in (([0], [all_, [], []]), ([1, 2], [[], even, odds])):
+        assert simulator._drawn_from([Window(0, 0, 0, 1, 1, costs=k) for k in wanted]) == expected

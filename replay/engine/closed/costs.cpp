@@ -11,39 +11,39 @@ Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
     constexpr std::array<size_t, 5> kJoined = {1, kTargets / 2, kTargets, kTargets * kContexts,
                                                kTargets * kContexts * kRelations};
     std::array<std::vector<size_t>, kJoined.size()> counts, place;
-    std::vector<std::vector<Cost>> groups;
+    std::vector<Group> groups;
+    std::vector<uint32_t> filled;
     std::array<size_t, std::tuple_size_v<decltype(of_)>> of;
     for (size_t level = 0; level < kJoined.size(); ++level)
         counts[level].resize(of_.size() / kJoined[level]), place[level].resize(counts[level].size(), kNowhere);
     for (const CostSample& s : samples)
         for (size_t level = 0; level < kJoined.size(); ++level)
             ++counts[level][index(s.path, s.relation, s.in_task, s.target) / kJoined[level]];
+    size_t all = 0;
     for (size_t i = 0; i < of_.size(); ++i) {
         size_t level = 0;
         while (level + 1 < kJoined.size() && counts[level][i / kJoined[level]] < fewest) ++level;
         const size_t group = i / kJoined[level];
         if (place[level][group] == kNowhere) {
             place[level][group] = groups.size();
-            groups.emplace_back().reserve(counts[level][group]);
+            groups.push_back({static_cast<uint32_t>(all), static_cast<uint32_t>(counts[level][group])});
+            all += counts[level][group];
         }
         of[i] = place[level][group];
     }
+    // Each goes to its place at once: beside what stays nothing is held.
+    samples_.resize(all), filled.resize(groups.size());
     for (const CostSample& s : samples)
         for (size_t level = 0; level < kJoined.size(); ++level) {
             const size_t at = place[level][index(s.path, s.relation, s.in_task, s.target) / kJoined[level]];
-            if (at != kNowhere) groups[at].push_back(s.cost);
+            if (at != kNowhere) samples_[groups[at].first + filled[at]++] = keep(s.cost);
         }
-    std::vector<Group> kept;
-    for (std::vector<Cost>& group : groups) {
-        std::sort(group.begin(), group.end(), [](const Cost& a, const Cost& b) {
+    for (const Group& g : groups)
+        std::sort(samples_.begin() + g.first, samples_.begin() + g.first + g.n, [&](const Kept& x, const Kept& y) {
+            const Cost a = cost(x), b = cost(y);
             return a.queue + a.run != b.queue + b.run ? a.queue + a.run < b.queue + b.run : a.queue < b.queue;
         });
-        kept.push_back({static_cast<uint32_t>(samples_.size()), static_cast<uint32_t>(group.size())});
-        for (const Cost& c : group) samples_.push_back(keep(c));
-        std::vector<Cost>().swap(group);
-    }
-    samples_.shrink_to_fit();
-    for (size_t i = 0; i < of_.size(); ++i) of_[i] = kept[of[i]];
+    for (size_t i = 0; i < of_.size(); ++i) of_[i] = groups[of[i]];
 }
 
 Costs::Kept Costs::keep(const Cost& c) {

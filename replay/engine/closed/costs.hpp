@@ -53,10 +53,7 @@ class Costs {
     Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
         const Group g = group(path, relation, in_task, target);
         if (g.n == 0) return {};
-        const Kept& s = samples_[at(g, draw)];
-        if (s.queue == kLong) [[unlikely]]
-            return long_[s.run];
-        return {s.queue, s.run, s.leave};
+        return cost(samples_[at(g, draw)]);
     }
     /// That draw comes soon.
     [[gnu::always_inline]] void expect(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
@@ -78,6 +75,11 @@ class Costs {
                target;
     }
     Kept keep(const Cost& c);
+    Cost cost(const Kept& s) const {
+        if (s.queue == kLong) [[unlikely]]
+            return long_[s.run];
+        return {s.queue, s.run, s.leave};
+    }
     Group group(Path path, Relation relation, bool in_task, uint8_t target) const {
         return of_[index(path, relation, in_task, std::min<uint8_t>(target, kTargets - 1))];
     }

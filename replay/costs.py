@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+import rewake.replay._engine as _engine
 from rewake.forms import ENUMS, Recording, sparingly
 from rewake.replay.handlers import Handlers
 from rewake.replay.ranks import Ranks
-from rewake.replay.segments import CHUNK, SEGMENT, Growing, Thinned
+from rewake.replay.segments import CHUNK, SEGMENT, Growing, Thinned, pieces_of
+
+if TYPE_CHECKING:
+    import duckdb
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Array]
@@ -97,6 +102,8 @@ FROM slept WHERE ts_ns >= ? AND ts_ns < ? ORDER BY ts_ns, queue_ns, run_ns
 had not quite left its CPU, the state says whether it was woken before its switch-out (`leave_ns` before it, part of the
 queue time: the waker prepares the wakeup meanwhile), plus one where the CPU runs another already."""
 
+
+_SORTED = "CREATE OR REPLACE TEMP TABLE wakeup_costs AS " + _COSTS.format(limit=PREEMPT_LIMIT)
 
 _RACES = """
 WITH pairs AS (
@@ -361,48 +368,47 @@ def _groups(columns: Columns) -> Array:
 
 
 class _Wakeups:
-    """Rows of _COSTS, by time, a chunk at a time; `number` counts them. A single chunk is asked for once."""
+    """Rows of _COSTS, by time, a chunk at a time; `number` counts them. They lie in files: asked for again and again,
+    the database would hold them beside what is made of them. A single chunk is made ready once."""
 
     def __init__(self, recording: Recording, handlers: Handlers) -> None:
-        self._handlers = handlers
-        self._con = recording.connect(("decision", "switch", "cpu"))
+        self._handlers, self._kept = handlers, Growing(0)
+        self.close = self._kept.close
         values = {"cpus": _n_cpus(recording), "on_cpu": ON_CPU, "placed": ", ".join(map(str, _PLACED))}
-        sparingly(lambda: self._ask(values))
-        self.n = self._rows("wakeup_costs")
-        self._only = self._chunk(0) if self.n <= CHUNK else None
+        with closing(recording.connect(("decision", "switch", "cpu"))) as con:
+            for edges in sparingly(lambda: self._asked(con, values)):
+                self._keep(con, edges)
+            con.execute("DROP TABLE wakeup_costs").fetchall()
+            con.execute("DROP TABLE slept").fetchall()
+        _engine.give_back()
+        self.n = len(self._kept)
+        self._only = self._chunk(0) if 0 < self.n <= CHUNK else None
 
-    def _rows(self, table: str) -> int:
-        return int(self._con.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
-
-    def _ask(self, values: Mapping[str, Any]) -> None:
-        """Step by step, and sorted a stretch of time after the other: each holds little, and what it made may spill."""
-        self._con.execute(f"CREATE OR REPLACE TEMP TABLE far AS {_FAR.format(**values)}").fetchall()
-        self._con.execute(f"CREATE OR REPLACE TEMP TABLE slept AS {_SLEPT.format(**values)}").fetchall()
-        self._con.execute("DROP TABLE far").fetchall()
-        begin, end = self._con.execute(
-            "SELECT coalesce(min(ts_ns), 0), coalesce(max(ts_ns) + 1, 0) FROM slept"
+    @staticmethod
+    def _asked(con: duckdb.DuckDBPyConnection, values: Mapping[str, Any]) -> list[tuple[int, int]]:
+        """Stretches of time that have few rows each, to be sorted one after the other. All is asked for step by step:
+        each holds little, and what it made may spill."""
+        con.execute(f"CREATE OR REPLACE TEMP TABLE far AS {_FAR.format(**values)}").fetchall()
+        con.execute(f"CREATE OR REPLACE TEMP TABLE slept AS {_SLEPT.format(**values)}").fetchall()
+        con.execute("DROP TABLE far").fetchall()
+        begin, end, n = con.execute(
+            "SELECT coalesce(min(ts_ns), 0), coalesce(max(ts_ns) + 1, 0), count(*) FROM slept"
         ).fetchall()[0]
-        asked = _COSTS.format(limit=PREEMPT_LIMIT)
-        pieces = self._rows("slept") // CHUNK + 1
-        into = "CREATE OR REPLACE TEMP TABLE wakeup_costs AS"
-        for k in range(pieces):
-            edges = [begin + (end - begin) * i // pieces for i in (k, k + 1)]
-            self._con.execute(f"{into} {asked}", edges).fetchall()
-            into = "INSERT INTO wakeup_costs"
-        self._con.execute("DROP TABLE slept").fetchall()
+        pieces = n // CHUNK + 1
+        edges = [begin + (end - begin) * i // pieces for i in range(pieces + 1)]
+        return list(pairwise(edges))
 
-    def close(self) -> None:
-        self._con.execute("DROP TABLE wakeup_costs").fetchall()
-        self._con.close()
+    def _keep(self, con: duckdb.DuckDBPyConnection, edges: tuple[int, int]) -> None:
+        sparingly(lambda: con.execute(_SORTED, edges).fetchall())
+        for piece in pieces_of(con, "wakeup_costs"):
+            self._kept.append(piece)
 
     def __iter__(self) -> Iterator[Columns]:
         for first in range(0, self.n, CHUNK):
             yield self._chunk(first) if self._only is None else dict(self._only)
 
     def _chunk(self, first: int) -> Columns:
-        rows = "SELECT * FROM wakeup_costs WHERE rowid >= ? AND rowid < ?"
-        found = sparingly(lambda: self._con.execute(rows, [first, first + CHUNK]).fetchnumpy())
-        columns = {k: np.ma.getdata(v) for k, v in found.items()}
+        columns = self._kept.read(first, min(first + CHUNK, self.n))
         columns["number"] = np.arange(first, first + len(columns["ts_ns"]))
         _without_handlers(columns, self._handlers)
         return columns

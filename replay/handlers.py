@@ -10,7 +10,7 @@ import numpy as np
 
 import rewake.replay._engine as _engine
 from rewake.forms import ENUMS, Recording, sparingly
-from rewake.replay.segments import CHUNK, Growing
+from rewake.replay.segments import Growing, pieces_of
 
 LONG_HANDLER = 20_000
 """No scheduler tick, timer or reschedule interrupt takes so long, ns: one that does has other work to do."""
@@ -52,12 +52,9 @@ class Handlers:
         marks = [np.empty(0, np.int64)]
         device, timer = (ENUMS["irq_kind"].index(kind) for kind in ("device", "local_timer"))
         asked = _INTERRUPTS.format(device=device, timer=timer, long=LONG_HANDLER)
-        rows = "SELECT * FROM handlers WHERE rowid >= ? AND rowid < ?"
         with closing(recording.connect(("irq", "loss"))) as con:
             sparingly(lambda: con.execute(f"CREATE OR REPLACE TEMP TABLE handlers AS {asked}").fetchall())
-            for first in range(0, con.execute("SELECT count(*) FROM handlers").fetchall()[0][0], CHUNK):
-                found = con.execute(rows, [first, first + CHUNK]).fetchnumpy()
-                columns = {name: np.ma.getdata(values) for name, values in found.items()}
+            for columns in pieces_of(con, "handlers"):
                 self._kept.append(columns)
                 self._longest = max(self._longest, int((columns["to_ns"] - columns["from_ns"]).max()))
                 marks.append(columns["from_ns"][::_MARKED].copy())

@@ -8,10 +8,13 @@ import weakref
 from collections.abc import Iterator
 from itertools import pairwise
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import duckdb
 
 Array = npt.NDArray[Any]
 
@@ -20,6 +23,15 @@ SEGMENT = 1 << 18
 
 CHUNK = 1 << 17
 """Rows that are looked at at a time."""
+
+
+def pieces_of(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[dict[str, Array]]:
+    """All rows of a table of a database, in order, CHUNK at a time."""
+    n = con.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+    for first in range(0, n, CHUNK):
+        asked = f"SELECT * FROM {table} WHERE rowid >= ? AND rowid < ?"
+        found = con.execute(asked, [first, first + CHUNK]).fetchnumpy()
+        yield {name: np.ma.getdata(values) for name, values in found.items()}
 
 
 class Growing:

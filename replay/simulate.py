@@ -503,6 +503,7 @@ def simulate(
     rows = _Windows()
     for group, windows in plans:
         about = given if group[0].kind != "pinned" else None
+        _engine.give_back()
         for result in simulator.run(group, windows, threads, progress, about):
             arm = result["arm"] + len(arms)
             writer.append("woken", _woken(result, arm))

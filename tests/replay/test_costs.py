@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rewake.forms import ENUMS
-from rewake.replay import handlers
+from rewake.replay import handlers, segments
 from rewake.replay.costs import FEWEST_SEARCHES, _search_ns, _Searches
 from rewake.replay.handlers import LONG_HANDLER, Handlers
 from rewake.replay.segments import Thinned
@@ -60,7 +60,7 @@ def test_devices_and_what_lasts(recording: Interrupted, handled: int) -> None:
 @pytest.mark.parametrize("at_a_time", [1, 3, 1000])
 def test_of_a_stretch_of_time_all_handlers_are_there(at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also such as began long before, however few are looked at at a time."""
-    monkeypatch.setattr(handlers, "CHUNK", 2 * at_a_time)
+    monkeypatch.setattr(segments, "CHUNK", 2 * at_a_time)
     monkeypatch.setattr(handlers, "_MARKED", at_a_time)
     told = [(0, DEVICE, 100 * k, 100 * k + 30) for k in range(1, 20)] + [(1, DEVICE, 350, 1_450), (1, TIMER, 5, 6)]
     all_of_them = Handlers(Interrupted(*told))  # type: ignore[arg-type]

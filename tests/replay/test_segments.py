@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,6 +33,17 @@ def test_columns_come_back_from_disk_as_they_went(in_memory: int, monkeypatch: p
         chunks = list(kept.chunks("one"))
         assert [len(chunk["one"]) for chunk in chunks] == [4, 4, 2]
         np.testing.assert_array_equal(np.concatenate([chunk["one"] for chunk in chunks]), one)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 10, 100])
+def test_rows_of_a_table_come_in_order_piece_by_piece(at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "CHUNK", at_a_time)
+    with duckdb.connect() as con:
+        con.execute("CREATE TEMP TABLE t AS SELECT 10 - range AS a, range % 2 = 0 AS even FROM range(10)")
+        pieces = list(segments.pieces_of(con, "t"))
+    assert max(len(piece["a"]) for piece in pieces) == min(at_a_time, 10)
+    assert np.concatenate([piece["a"] for piece in pieces]).tolist() == list(range(10, 0, -1))
+    assert np.concatenate([piece["even"] for piece in pieces]).tolist() == [True, False] * 5
 
 
 def test_columns_that_are_not_held_lie_in_a_file_however_few() -> None:

@@ -23,7 +23,6 @@ from rewake.replay.recorded import (
     rows_of,
     running,
     tables,
-    with_next,
     with_null,
 )
 from rewake.replay.spec import PolicySpec
@@ -308,10 +307,9 @@ class Loop:
         tasks."""
         recording = self._recording
         first = 0
-        parts = with_next(self._part(k, irq) for k in range(recording.n_parts))
         for k in range(recording.n_parts):
-            (events, decisions), ahead = next(parts)
-            following = None if ahead is None else ahead[0]
+            following = self._first_switches(k + 1)
+            events, decisions = self._part(k, irq)
             n = len(decisions["event_id"])
             here = slice(first, first + n)
             passed: dict[str, Any] = {**decisions}
@@ -336,7 +334,16 @@ class Loop:
                 except ValueError as error:
                     raise TraceError(f"{recording.path}: part {k}: {error}; import the trace again") from error
             yield k, decisions
-            del events, decisions, passed, ahead, following  # two parts are in memory, not a third one
+            del events, decisions, passed  # one part is in memory, not a second one
+
+    def _first_switches(self, k: int) -> dict[str, Columns] | None:
+        """Of each CPU in that part: what ran there as the part before it ended did so until then. None behind the last
+        part."""
+        if k == self._recording.n_parts:
+            return None
+        switch: dict[str, Any] = dict(self._recording.read_part("switch", k, ("id", "ts_ns", "cpu")))
+        first = np.sort(np.unique(switch["cpu"], return_index=True)[1])
+        return {"switch": {name: values[first] for name, values in switch.items()}}
 
     def _part(self, k: int, irq: bool) -> tuple[dict[str, Columns], Columns]:
         """A part's events and decisions."""

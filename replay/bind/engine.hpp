@@ -15,7 +15,8 @@ namespace rewake::bind {
 
 /// Reads the tables of a batch that the model needs; tables may be missing. Pointers live as long as `batch`.
 Batch read_batch(const nb::dict& batch);
-SwitchColumns read_switch(const nb::dict& batch);
+/// Of the switches when they were and where; of the tasks nothing.
+SwitchColumns read_switch_times(const nb::dict& batch);
 
 /// A recorded machine: topology and tasks, shared by the builder and the replay.
 struct Recorded {

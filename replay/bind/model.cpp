@@ -200,15 +200,6 @@ class PyBuilder {
     int64_t next_id_ = 0;
 };
 
-}  // namespace
-
-Running known(const Recorded& r, const Running& running) {
-    Running out;
-    for (auto [cpu, task] : running)
-        if (cpu < r.topo.n_cpus && task < r.tasks.tasks.size()) out.emplace_back(cpu, task);
-    return out;
-}
-
 SwitchColumns read_switch(const nb::dict& batch) {
     SwitchColumns c;
     if (nb::dict t = open_table(batch, "switch", c); c.n) {
@@ -218,6 +209,21 @@ SwitchColumns read_switch(const nb::dict& batch) {
         c.next_task = column<uint32_t>(t, "next_task", c.n);
         c.next_prio = column<int16_t>(t, "next_prio", c.n);
     }
+    return c;
+}
+
+}  // namespace
+
+Running known(const Recorded& r, const Running& running) {
+    Running out;
+    for (auto [cpu, task] : running)
+        if (cpu < r.topo.n_cpus && task < r.tasks.tasks.size()) out.emplace_back(cpu, task);
+    return out;
+}
+
+SwitchColumns read_switch_times(const nb::dict& batch) {
+    SwitchColumns c;
+    open_table(batch, "switch", c);
     return c;
 }
 

@@ -186,7 +186,7 @@ class PyOpenLoop {
         if (next.is_none()) {
             loop_.run(b, nullptr, d);
         } else {
-            const SwitchColumns ahead = read_switch(nb::cast<nb::dict>(next));
+            const SwitchColumns ahead = read_switch_times(nb::cast<nb::dict>(next));
             loop_.run(b, &ahead, d);
         }
     }
@@ -496,7 +496,9 @@ void bind_open_loop(nb::module_& m) {
              "of recorded wakeups on idle targets by "
              "idle state, the last entry for an unknown state.")
         .def("run", &PyOpenLoop::run, nb::arg("batch"), nb::arg("next").none(), nb::arg("decisions"),
-             "Replays one part; `next` is the following batch (its switches end the running segments) or None.")
+             "Replays one part; `next` holds the first switches of the following one (they end the running segments), "
+             "or "
+             "is None.")
         .def("ledger", &PyOpenLoop::ledger, nb::arg("k"), nb::sig("def ledger(self, k: int) -> dict"),
              "Ledger columns of policy k for the part just run; the arrays are overwritten by the next run().")
         .def("watch", &PyOpenLoop::watch, nb::arg("event_ids"),

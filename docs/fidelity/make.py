@@ -195,7 +195,8 @@ def probed_targets(recordings: list[Measured]) -> Tables:
                 cells += [NOTHING] * 3 + [pct(targets.misses_of_prev(f))]
             else:
                 cells += [num(f["skill"]), pct(f["moved_agreement"]), pct(f["moved_precision"]), NOTHING]
-            rows.append([f"`{found.name}`", *cells, f"{NO}: {', '.join(failed)}" if failed else YES])
+            holds = targets.probed_target(f)
+            rows.append([f"`{found.name}`", *cells, verdict(holds) if holds else f"{NO}: {', '.join(failed)}"])
     limits = f"≥ {targets.MOVED:.0%}".replace("%", " %")
     names = ["recording", f"agreement ≥ {100 * targets.AGREEMENT:.0f} %", "A_prev", f"skill ≥ {targets.SKILL}"]
     return table([*names, f"recall {limits}", f"precision {limits}", "misses ≤ 50 % of prev's", "holds"], rows)
@@ -206,8 +207,7 @@ def blind_targets(recordings: list[Measured]) -> Tables:
     for found in recordings:
         mine, others = found.blind, peers.peers(found, recordings)
         aim = targets.AIMS.get(targets.workload(found))
-        reached = aim is not None and mine["skill"] is not None and mine["skill"] >= aim
-        aimed = NOTHING if aim is None else f"{'≥' if reached else '<'} {aim:.2f}"
+        aimed = NOTHING if aim is None or mine["skill"] is None else aim_cell(mine, aim)
         best = num(peers.skill(others, AUTO)) if others else NOTHING
         span = targets.skill_interval(mine)
         known = [num(mine["skill"]), f"{mine['moved']:,}", f"{span[0]:.2f} to {span[1]:.2f}" if span else NOTHING]
@@ -219,6 +219,11 @@ def blind_targets(recordings: list[Measured]) -> Tables:
         rows.append([f"`{found.name}`", *known, *named(found, others), best, *compared[:2], aimed, compared[2]])
     names = ["recording", "skill from events", "moved wakeups", "95 % interval", "probed", "differs in", "its skill"]
     return table([*names, "share", "≥ 90 % holds", "aim", "misses that the probed input turns"], rows)
+
+
+def aim_cell(fidelity: dict[str, Any], aim: float) -> str:
+    reached = targets.aimed(fidelity, aim)
+    return reached if isinstance(reached, str) else f"{'≥' if reached else '<'} {aim:.2f}"
 
 
 def named(found: Measured, others: list[Measured]) -> list[str]:
@@ -252,12 +257,12 @@ def summary(recordings: list[Measured]) -> Tables:
     probed = [m for m in recordings if m.probed]
     aimed = [m for m in recordings if targets.workload(m) in targets.AIMS and m.blind["skill"] is not None]
     rows = [
-        ("with probes: agreement, and skill and moved wakeups or misses", [not targets.with_probes(m.fidelity[AUTO])
+        ("with probes: agreement, and skill and moved wakeups or misses", [targets.probed_target(m.fidelity[AUTO])
          for m in probed]),
         ("from events: ≥ 90 % of the probed skill of the same workload",
          [holds for m in recordings if (holds := from_events(m, recordings)) is not None]),
         ("from events: the skill aimed at for schbench, hackbench, messaging",
-         [m.blind["skill"] >= targets.AIMS[targets.workload(m)] for m in aimed]),
+         [targets.aimed(m.blind, targets.AIMS[targets.workload(m)]) for m in aimed]),
         ("from events, where A_prev is above 0.9: misses at most half of prev's",
          [peers.quiet_holds(m, peers.peers(m, recordings)) for m in recordings
           if m.blind["moved"] and targets.quiet(m.blind)]),

@@ -136,7 +136,8 @@ def failed(found: Measured, others: Sequence[Measured]) -> list[str] | None:
     if mine is None or best is None:
         return None
     words = ["share"] if mine < targets.OF_PROBED * best else []
-    return words + (["the probed one fails"] if any(targets.with_probes(m.fidelity[AUTO]) for m in others) else [])
+    fails = any(targets.probed_target(m.fidelity[AUTO]) is False for m in others)
+    return words + (["the probed one fails"] if fails else [])
 
 
 def excuse(found: Measured, others: Sequence[Measured]) -> Proof | None:
@@ -164,17 +165,30 @@ def ordered(found: Measured, others: Sequence[Measured], with_finer: Sequence[Me
     return mine if best is not None and mine is not None and mine >= targets.OF_PROBED * best else None
 
 
+def _told(found: Measured, others: Sequence[Measured]) -> bool:
+    """Whether enough wakeups moved for a share: here, and in the probed recordings, whose skill tells nothing either if
+    the verdict is another one somewhere in the interval of so few."""
+    best = skill(others, AUTO)
+    missed, moved = misses(others, AUTO), sum(m.fidelity[AUTO]["moved"] for m in others)
+    assert best is not None  # else there is nothing to compare
+    if not targets.tells(found.blind, targets.OF_PROBED * best):
+        return False
+    if others == [found] or moved >= targets.FEW:
+        return True
+    span = targets.interval(missed, moved)
+    sides = {found.blind["skill"] >= targets.OF_PROBED * x for x in span or ()}
+    return len(sides) == 1
+
+
 def holds(found: Measured, others: Sequence[Measured]) -> bool | str | None:
     """Whether a recording without its probes has its share of the probed skill, INPUT, or TOO_SHORT; None: there is no
     skill to compare."""
     wanting = failed(found, others)
     if wanting is None:
         return None
-    best = skill(others, AUTO)
-    assert best is not None  # else there is nothing to compare
     if excuse(found, others):
         return targets.INPUT
-    if wanting in ([], ["share"]) and not targets.tells(found.blind, targets.OF_PROBED * best):
+    if wanting in ([], ["share"]) and not _told(found, others):
         return targets.TOO_SHORT
     return not wanting
 

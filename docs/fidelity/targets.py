@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -56,21 +57,53 @@ def with_probes(fidelity: dict[str, Any]) -> list[str]:
     return failed + [word for key, word, limit in limits if fidelity[key] is None or fidelity[key] < limit]
 
 
-def skill_interval(fidelity: dict[str, Any]) -> tuple[float, float] | None:
-    """95 % interval of the skill, which is 1 - misses / moved wakeups. None without moved wakeups.
+def probed_target(fidelity: dict[str, Any]) -> bool | str:
+    """Whether a probed recording with its probes holds the target, or TOO_SHORT."""
+    failed = with_probes(fidelity)
+    limit = 1 - QUIET_MISSES if quiet(fidelity) else SKILL
+    return not failed if "agreement" in failed or tells(fidelity, limit) else TOO_SHORT
 
-    Wilson's, for the share of the misses in both counts together, as if wakeups missed independently of each other.
+
+def aimed(fidelity: dict[str, Any], aim: float) -> bool | str:
+    """Whether a skill reaches what it aims at, or TOO_SHORT."""
+    return bool(fidelity["skill"] >= aim) if tells(fidelity, aim) else TOO_SHORT
+
+
+def missed(fidelity: dict[str, Any]) -> int:
+    """How many wakeups."""
+    return round((1 - fidelity["agreement"]) * fidelity["decisions"])
+
+
+def _share(k: int, n: int, tail: float) -> float:
+    """With which share of misses at most k of n binomial draws miss in a `tail` of all cases."""
+    ways = [math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(k + 1)]
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        yes, no = math.log(middle), math.log1p(-middle)
+        if sum(math.exp(w + i * yes + (n - i) * no) for i, w in enumerate(ways)) > tail:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@functools.cache
+def interval(misses: int, moved: int) -> tuple[float, float] | None:
+    """95 % interval of the skill 1 - misses / moved wakeups. None without moved wakeups.
+
+    The exact one (Clopper and Pearson's), for the share of the misses in both counts together, as if wakeups missed
+    independently of each other.
     """
-    moved: int = fidelity["moved"]
     if not moved:
         return None
-    misses: int = round((1 - fidelity["agreement"]) * fidelity["decisions"])
-    n = misses + moved
-    share, z = misses / n, 1.96
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = (1 - s / (1 - s) for s in (middle + half, middle - half))
+    shares = _share(misses, misses + moved, 0.025), _share(misses - 1, misses + moved, 0.975) if misses else 0.0
+    low, high = (1 - s / (1 - s) for s in shares)
     return low, high
+
+
+def skill_interval(fidelity: dict[str, Any]) -> tuple[float, float] | None:
+    return interval(missed(fidelity), fidelity["moved"])
 
 
 def tells(fidelity: dict[str, Any], limit: float) -> bool:

@@ -128,7 +128,7 @@ def test_verdicts_of_the_page_are_those_of_its_figures() -> None:
         if any(x is not None and sign * (x - limit) < -0.001 for x, limit, sign in clear):
             assert r["holds"].startswith(make.NO)
         elif all(x is None or sign * (x - limit) > 0.001 for x, limit, sign in clear):
-            assert r["holds"] == make.YES
+            assert r["holds"] in (make.YES, targets.TOO_SHORT)
 
 
 # The generator
@@ -258,9 +258,9 @@ def test_targets_with_probes(
 def test_interval_of_a_skill(misses: int, moved: int) -> None:
     stats = pytest.importorskip("scipy.stats")
     fidelity = {"decisions": 20_606, "agreement": 1 - misses / 20_606, "moved": moved}
-    share = stats.binomtest(misses, misses + moved).proportion_ci(0.95, "wilson")
+    share = stats.binomtest(misses, misses + moved).proportion_ci(0.95, "exact")
     low, high = targets.skill_interval(fidelity)
-    assert (low, high) == tuple(pytest.approx(1 - s / (1 - s), abs=1e-3) for s in (share.high, share.low))
+    assert (low, high) == tuple(pytest.approx(1 - s / (1 - s), abs=1e-6) for s in (share.high, share.low))
     assert low < 1 - misses / moved <= high
     assert targets.skill_interval(fidelity | {"moved": 0}) is None
 
@@ -278,6 +278,7 @@ GOOD = {
         (0, 8, 0.9, False),
         (7, 8, 0.9, True),
         (7, 8, 0.5, False),
+        (1, 1, 0.9, False),
         (9, 10, 0.9, True),
         (0, 0, 0.9, False),
     ],
@@ -286,6 +287,34 @@ def test_a_handful_of_moved_wakeups_tells_only_what_is_clear(
     misses: int, moved: int, limit: float, tells: bool
 ) -> None:
     assert targets.tells({"decisions": 1000, "agreement": 1 - misses / 1000, "moved": moved}, limit) == tells
+
+
+def test_a_handful_of_moved_wakeups_is_too_short_for_every_target() -> None:
+    few = GOOD | {"prev_agreement": 0.994, "agreement": 1.0, "moved": 6, "skill": 1.0}
+    assert targets.probed_target(few) == targets.TOO_SHORT
+    assert targets.probed_target(few | {"prev_agreement": 0.985, "moved": 15}) is True
+    assert targets.probed_target(few | {"agreement": 0.95}) is False, "agreement is of all wakeups"
+    assert targets.aimed(few, 0.8) == make.aim_cell(few, 0.8) == targets.TOO_SHORT
+    many = few | {"moved": 10}
+    assert targets.aimed(many, 0.8) is True and make.aim_cell(many, 0.8) == "≥ 0.80"
+
+
+def test_probed_recordings_of_a_handful_of_moved_wakeups_tell_no_share() -> None:
+    mine = recording(
+        "m", "barrier", "t", "6.1", False, fidelity=GOOD | {"agreement": 0.98, "moved": 30, "skill": 1 / 3}
+    )
+    idle = GOOD | {"prev_agreement": 0.997, "agreement": 1.0, "moved": 3, "skill": 1.0}
+    probed = [recording(name, "barrier", "t", "6.1", True, fidelity=idle) for name in ("x", "y")]
+    more = [recording(name, "barrier", "t", "6.1", True, fidelity=idle | {"moved": 30}) for name in ("x", "y")]
+    for found in probed + more:
+        found.budget["auto"] = {"misses": 0, "listed": []}
+        found.budget["blind"] = {"misses": 0, "listed": []}
+    assert peers.holds(mine, probed) == targets.TOO_SHORT, "none of six missed, which may well be by chance"
+    assert peers.holds(mine, more) is False
+    mine.fidelity["auto"] |= {"agreement": 1.0, "skill": 1.0}
+    assert peers.holds(mine, probed) is True, "wherever their skill is"
+    mine.fidelity["auto"] |= {"agreement": 0.9, "skill": -2.0}
+    assert peers.holds(mine, probed) is False
 
 
 def test_a_quiet_recording_has_half_of_prevs_misses_or_says_why_not() -> None:

@@ -95,6 +95,11 @@ def head(name: str, title: str, intro: str) -> list[str]:
     ]  # fmt: skip
 
 
+def section(about: dict[str, str], lines: Iterable[str]) -> list[str]:
+    """A section of a page: title and text as its page.toml has them, and what was measured."""
+    return [f"## {about['title']}", "", about["text"].strip(), "", *lines]
+
+
 def main(name: str, about: str | None, make: Callable[..., str], **more: str) -> int:
     """The command line of a generator: directories of recordings, and where the page goes. `more`: options, each with
     its help, for directories of other recordings, which `make` gets by the option's name."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes docs/fidelity.md: how well the recorded kernel's own column reproduces every recording, and what it misses.
 
-    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS... [--repeats DIR]
+    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS... [--repeats DIR] [--unseen DIR]
 
 RECORDINGS are directories of recordings: NAME/trace.dat (or perf.data, a .pftrace) with its snapshot and meta.json.
 All that they hold is measured; what rewake refuses is listed with the reason. measure.py asks, targets.py judges.
-pairs.py has B predicted from A (the closed loop), for which --repeats gives more recordings.
+pairs.py has B predicted from A (the closed loop), for which --repeats gives more recordings. Those of --unseen, which
+the code has not met before, have a section of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import peers  # noqa: E402
 import targets  # noqa: E402
-from _pages import NOTHING, Missing, head, jobs, main, table  # noqa: E402
+from _pages import NOTHING, UNSEEN, Missing, head, jobs, main, section, table  # noqa: E402
 from measure import AUTO, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
 from pairs import pairs  # noqa: E402
 
@@ -93,10 +94,11 @@ def agreement(recordings: list[Measured]) -> Tables:
     return table([*names, "sync=0: agreement", "sync=0: skill"], rows)
 
 
-def audits(recordings: list[Measured]) -> Tables:
+def audits(recordings: list[Measured], aimed: bool = False) -> Tables:
+    """`aimed`: only of inputs that have a target."""
     rows = []
     for found in recordings:
-        for i in found.inputs:
+        for i in (i for i in found.inputs if not aimed or targets.input_target(i) is not None):
             errors = [amount(i[f"error_{q}"]) for q in ("p50", "p90", "p99")]
             cells = [i["input"], i["origin"], f"{i['decisions']:,}", pct(i["exact"]), pct(i["close"]), *errors]
             cells += [num(i["r2"]), amount(i["probed_mean"]), amount(i["mean"])]
@@ -202,17 +204,18 @@ def probed_targets(recordings: list[Measured]) -> Tables:
     return table([*names, f"recall {limits}", f"precision {limits}", "misses ≤ 50 % of prev's", "holds"], rows)
 
 
-def blind_targets(recordings: list[Measured]) -> Tables:
-    rows = []
+def blind_targets(recordings: list[Measured], among: Sequence[Measured] = ()) -> Tables:
+    """`among`: others that they are compared with, too."""
+    rows, known_ = [], [*recordings, *among]
     for found in recordings:
-        mine, others = found.blind, peers.peers(found, recordings)
+        mine, others = found.blind, peers.peers(found, known_)
         aim = targets.AIMS.get(targets.workload(found))
         aimed = NOTHING if aim is None or mine["skill"] is None else aim_cell(mine, aim)
         best = num(peers.skill(others, AUTO)) if others else NOTHING
         span = targets.skill_interval(mine)
         known = [num(mine["skill"]), f"{mine['moved']:,}", f"{span[0]:.2f} to {span[1]:.2f}" if span else NOTHING]
         compared = (
-            [pct(peers.share(found, others)), *held(found, others, peers.finer(found, recordings))]
+            [pct(peers.share(found, others)), *held(found, others, peers.finer(found, known_))]
             if others
             else [NOTHING, NOTHING, ""]
         )
@@ -252,28 +255,54 @@ def held(found: Measured, others: list[Measured], finer: Sequence[Measured] = ()
     return [word, proven]
 
 
-def summary(recordings: list[Measured]) -> Tables:
-    """How many recordings hold each target."""
+def verdicts(recordings: list[Measured], among: Sequence[Measured] = ()) -> dict[str, list[bool | str | None]]:
+    """By target, whether each recording that it is for holds it. `among`: as for blind_targets."""
     probed = [m for m in recordings if m.probed]
     aimed = [m for m in recordings if targets.workload(m) in targets.AIMS and m.blind["skill"] is not None]
+    known = [*recordings, *among]
+    return {
+        "with probes: agreement, and skill and moved wakeups or misses":
+            [targets.probed_target(m.fidelity[AUTO]) for m in probed],
+        "from events: ≥ 90 % of the probed skill of the same workload":
+            [holds for m in recordings if (holds := from_events(m, known)) is not None],
+        "from events: the skill aimed at for schbench, hackbench, messaging":
+            [targets.aimed(m.blind, targets.AIMS[targets.workload(m)]) for m in aimed],
+        "from events, where A_prev is above 0.9: misses at most half of prev's":
+            [peers.quiet_holds(m, peers.peers(m, known)) for m in recordings
+             if m.blind["moved"] and targets.quiet(m.blind)],
+        **{f"input audit: {name}":
+            [targets.input_target(i) for m in probed for i in m.inputs if i["input"] == name]
+           for name in (*targets.INPUT_EXACT, "util")},
+        "idle share of throttled recordings against /proc/stat":
+            [targets.idle_target(m.idle) for m in recordings if m.idle],
+    }  # fmt: skip
+
+
+def _counted(found: list[bool | str | None]) -> list[str]:
+    return [str(n) for n in (len(found), *map(found.count, (True, targets.INPUT, targets.TOO_SHORT)))]
+
+
+COUNTED = ["recordings", "hold", "fail, for an input that no event tells", "too short to tell"]
+
+
+def summary(recordings: list[Measured]) -> Tables:
+    """How many recordings hold each target."""
+    return table(["target", *COUNTED], [[name, *_counted(found)] for name, found in verdicts(recordings).items()])
+
+
+def side_by_side(unseen: list[Measured], others: list[Measured]) -> Tables:
+    """How many unseen recordings hold each target, and what share, beside that share of the others."""
+
+    def held_of(found: list[bool | str | None]) -> str:
+        return pct(share(found.count(True), len(found) - found.count(targets.TOO_SHORT)), 0)
+
+    seen = verdicts(others)
     rows = [
-        ("with probes: agreement, and skill and moved wakeups or misses", [targets.probed_target(m.fidelity[AUTO])
-         for m in probed]),
-        ("from events: ≥ 90 % of the probed skill of the same workload",
-         [holds for m in recordings if (holds := from_events(m, recordings)) is not None]),
-        ("from events: the skill aimed at for schbench, hackbench, messaging",
-         [targets.aimed(m.blind, targets.AIMS[targets.workload(m)]) for m in aimed]),
-        ("from events, where A_prev is above 0.9: misses at most half of prev's",
-         [peers.quiet_holds(m, peers.peers(m, recordings)) for m in recordings
-          if m.blind["moved"] and targets.quiet(m.blind)]),
-        *((f"input audit: {name}", [targets.input_target(i) for m in probed for i in m.inputs
-           if i["input"] == name]) for name in (*targets.INPUT_EXACT, "util")),
-        ("idle share of throttled recordings against /proc/stat",
-         [targets.idle_target(m.idle) for m in recordings if m.idle]),
-    ]  # fmt: skip
-    counted = [(name, len(r), *(r.count(y) for y in (True, targets.INPUT, targets.TOO_SHORT))) for name, r in rows]
-    names = ["target", "recordings", "hold", "fail, for an input that no event tells", "too short to tell"]
-    return table(names, [[name, *map(str, numbers)] for name, *numbers in counted])
+        [name, *_counted(found), held_of(found), held_of(seen[name])]
+        for name, found in verdicts(unseen, others).items()
+        if found
+    ]
+    return table(["target", *COUNTED, "share that holds", "of the others"], rows)
 
 
 def from_events(found: Measured, recordings: list[Measured]) -> bool | str | None:
@@ -301,16 +330,34 @@ SECTIONS: dict[str, Callable[[list[Measured]], Tables]] = {
 """What writes the table of each section of page.toml."""
 
 
-def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str]) -> str:
+def not_seen(about: dict[str, str], unseen: list[Measured], others: list[Measured]) -> list[str]:
+    """The section of recordings that this version had not seen; `others`: those that it had."""
+    if not unseen:
+        return []
+    found = [m for m in unseen if not m.refused]
+    told = f"rewake measures {len(found)} of the {len(unseen)}, and [refuses](#not-measured) the others."
+    out = section(about, [told, "", *side_by_side(found, others)])
+    for title, lines in (
+        ("The recordings", overview(found)),
+        ("With probes", probed_targets(found)),
+        ("From events alone", blind_targets(found, others)),
+        ("Agreement and skill", agreement(found)),
+        ("Input audit", audits(found, aimed=True)),
+    ):
+        out += [f"### {title}", "", *lines]
+    return out
+
+
+def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str], unseen: list[Measured]) -> str:
     """`predicted`: the section of pairs."""
     measured = [m for m in recordings if not m.refused]
     out = head("fidelity", prose["title"], prose["intro"])
     for key, write in SECTIONS.items():
-        out += [f"## {prose[key]['title']}", "", prose[key]["text"].strip(), "", *write(measured)]
-    out += predicted
+        out += section(prose[key], write(measured))
+    out += not_seen(prose["unseen"], unseen, measured) + predicted
     made = [line for name, line in jobs(HERE / "jobs").items() if any(m.name == name for m in recordings)]
-    out += [f"## {prose['made']['title']}", "", prose["made"]["text"].strip(), "", "```", *made, "```", ""]
-    out += [f"## {prose['refused']['title']}", "", prose["refused"]["text"].strip(), "", *refusals(recordings)]
+    out += section(prose["made"], ["```", *made, "```", ""])
+    out += section(prose["refused"], refusals([*recordings, *unseen]))
     return "\n".join(out).rstrip("\n") + "\n"
 
 
@@ -319,18 +366,18 @@ def predictions(folders: list[Path]) -> list[str]:
     about = tomllib.loads((HERE / "pairs.toml").read_text(encoding="utf-8"))
     found = {file.parent.name: file for folder in folders for file in sorted(folder.glob("*/trace.dat"))}
     lines = pairs(about["pair"], found)
-    return [f"## {about['pairs']['title']}", "", about["pairs"]["text"].strip(), "", *lines] if lines else []
+    return section(about["pairs"], lines) if lines else []
 
 
-def make(folders: list[Path], repeats: Sequence[Path] = ()) -> str:
+def make(folders: list[Path], repeats: Sequence[Path] = (), unseen: Sequence[Path] = ()) -> str:
     prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
     found = list(traces(folders))
     if not found:
         raise Missing(f"no recordings in {', '.join(map(str, folders))}")
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        measured = list(pool.map(lambda nt: measure(*nt), found))
-    return page(prose, measured, predictions([*folders, *repeats]))
+        measured, fresh = (list(pool.map(lambda nt: measure(*nt), some)) for some in (found, traces(list(unseen))))
+    return page(prose, measured, predictions([*folders, *repeats]), fresh)
 
 
 if __name__ == "__main__":
-    sys.exit(main("fidelity", __doc__, make, repeats="more recordings, for the pairs only"))
+    sys.exit(main("fidelity", __doc__, make, repeats="more recordings, for the pairs only", unseen=UNSEEN))

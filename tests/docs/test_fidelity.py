@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,21 @@ PAIRS = make.tomllib.loads((FOLDER / "pairs.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs/fidelity.md").read_text(encoding="utf-8")
 
 
-def rows(page: str, section: str) -> list[dict[str, str]]:
-    """The table of a section, one dictionary per line. Headings that occur twice get a number."""
-    text = page.split(f"\n## {PROSE[section]['title']}\n", 1)[1].split("\n## ", 1)[0]
+def section_of(page: str, section: str) -> str:
+    return page.split(f"\n## {PROSE[section]['title']}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def table_of(text: str) -> list[dict[str, str]]:
+    """Its table, one dictionary per line. Headings that occur twice get a number."""
     lines = [
         [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line.startswith("| ")
     ]
     names = [n if n not in lines[0][:i] else f"{n} {i}" for i, n in enumerate(lines[0])]
     return [dict(zip(names, line, strict=True)) for line in lines[2:]]
+
+
+def rows(page: str, section: str) -> list[dict[str, str]]:
+    return table_of(section_of(page, section))
 
 
 def value(cell: str) -> float | None:
@@ -57,7 +65,7 @@ def value(cell: str) -> float | None:
 
 def test_the_page_has_every_section_and_its_prose() -> None:
     titles = [PROSE[key]["title"] for key in (*make.SECTIONS, "made", "refused")]
-    titles.insert(-2, PAIRS["pairs"]["title"])
+    titles[-2:-2] = [PROSE["unseen"]["title"], PAIRS["pairs"]["title"]]
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == titles
     assert all(set(pair) == {"name", "a", "b"} and not set(pair["a"]) & set(pair["b"]) for pair in PAIRS["pair"])
     for section in (*PROSE.values(), PAIRS["pairs"]):
@@ -85,6 +93,27 @@ def test_every_recording_has_its_lines_in_every_table() -> None:
 def test_the_jobs_of_recordings_on_the_page_are_there() -> None:
     for name, line in make.jobs(FOLDER / "jobs").items():
         assert (f"\n{line}\n" in PAGE) == (f"| `{name}` |" in PAGE)
+
+
+def test_recordings_that_were_not_seen_are_all_there_and_counted_apart() -> None:
+    """Every job that was chosen, whatever came of it; none is in another table."""
+    chosen = make.jobs(FOLDER / "jobs.unseen")
+    counted, *tables = map(table_of, section_of(PAGE, "unseen").split("\n### "))
+    names = [{r["recording"].strip("`") for r in some} for some in tables]
+    refused = {r["recording"].strip("`") for r in rows(PAGE, "refused")}
+    assert names[0] == set(chosen) - refused
+    probed = {n for n in names[0] if n.startswith("probed-")}
+    assert names[1:] == [probed, names[0], names[0], probed]
+    assert f"measures {len(names[0])} of the {len(chosen)}" in PAGE
+    assert not {r["recording"].strip("`") for r in rows(PAGE, "recordings")} & set(chosen)
+    told = {r["target"]: r for r in counted}
+    with_probes = [r["holds"] == make.YES for r in tables[1]]
+    first = next(r for target, r in told.items() if target.startswith("with probes"))
+    assert (first["recordings"], first["hold"]) == (str(len(with_probes)), str(sum(with_probes)))
+    above = {r["target"]: r for r in rows(PAGE, "targets")}
+    for target, r in told.items():  # the others' share is that of their own table
+        held, n, short = (int(above[target][k]) for k in ("hold", "recordings", "too short to tell"))
+        assert r["of the others"] == make.pct(make.share(held, n - short), 0)
 
 
 def test_figures_of_the_page_parse_and_fit_each_other() -> None:
@@ -194,9 +223,17 @@ def synthetic() -> list[Any]:
 
 def test_page_of_known_figures() -> None:
     """Every section, verdict and number format of a page whose figures are given."""
-    prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, "made", "refused")}
-    text = make.page(prose | {"title": "P", "intro": "I"}, synthetic(), [])
+    prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, "unseen", "made", "refused")}
+    one, two, three = synthetic()
+    better = {"auto": one.fidelity["auto"] | {"moved_precision": 0.93}, "blind": two.blind | {"skill": 0.9}}
+    unseen = [
+        replace(one, name="four", fidelity=one.fidelity | better, idle=None),
+        replace(two, name="five"),
+        replace(three, name="six"),
+    ]
+    text = make.page(prose | {"title": "P", "intro": "I"}, [one, two, three], [], unseen)
     assert text.splitlines() == GOLDEN.read_text(encoding="utf-8").splitlines()
+    assert "## unseen" not in make.page(prose | {"title": "P", "intro": "I"}, [one, two, three], [], [])
 
 
 def test_generator_on_a_bundled_recording(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def holds(found: Measured, others: Sequence[Measured]) -> bool | str | None:
 def quiet_holds(found: Measured, others: Sequence[Measured]) -> bool | str:
     """Whether a quiet recording without its probes has few enough of prev's misses, INPUT (its share proves that, or it
     has no topology), or TOO_SHORT."""
-    few = targets.quiet_misses(found.blind)
+    few = bool(found.blind["skill"] >= targets.QUIET_SKILL)
     if not few and (found.header["llcs"] is None or excuse(found, others)):
         return targets.INPUT
-    return few if targets.tells(found.blind, 1 - targets.QUIET_MISSES) else targets.TOO_SHORT
+    return few if targets.tells(found.blind, targets.QUIET_SKILL) else targets.TOO_SHORT

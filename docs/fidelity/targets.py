@@ -12,8 +12,8 @@ from measure import Idle, Measured
 AGREEMENT, SKILL, MOVED = 0.96, 0.88, 0.92
 BUSY = 0.9
 """Agreement of prev above which a recording is quiet: misses count there, not skill."""
-QUIET_MISSES = 0.5
-"""Most misses of a quiet recording, of those of prev."""
+QUIET_SKILL = 0.5
+"""Least skill of a quiet recording: half of prev's misses are allowed."""
 OF_PROBED = 0.9
 """Least share of the probed skill without probes."""
 AIMS = {"schbench": 0.80, "hackbench": 0.75, "messaging": 0.75}
@@ -32,36 +32,27 @@ TOO_SHORT, INPUT = "too short", "input"
 """Verdicts that are neither yes nor no. INPUT: no, for an input that no event tells."""
 
 
-def misses_of_prev(fidelity: dict[str, Any]) -> float | None:
-    """Misses of the column, of those of prev. None when prev has none."""
-    prev = 1 - fidelity["prev_agreement"]
-    return (1 - fidelity["agreement"]) / prev if prev else None
-
-
 def quiet(fidelity: dict[str, Any]) -> bool:
     return bool(fidelity["prev_agreement"] > BUSY)
 
 
-def quiet_misses(fidelity: dict[str, Any]) -> bool:
-    """Whether a quiet recording has few enough of prev's misses."""
-    share = misses_of_prev(fidelity)
-    return share is None or share <= QUIET_MISSES
+def least(fidelity: dict[str, Any]) -> float:
+    """Skill that is asked of a recording with its probes."""
+    return QUIET_SKILL if quiet(fidelity) else SKILL
 
 
 def with_probes(fidelity: dict[str, Any]) -> list[str]:
     """What a probed recording with its probes fails of the target; empty: it holds."""
-    failed = ["agreement"] if fidelity["agreement"] < AGREEMENT else []
-    if quiet(fidelity):
-        return failed + ([] if quiet_misses(fidelity) else ["misses"])
-    limits = (("skill", "skill", SKILL), ("moved_agreement", "recall", MOVED), ("moved_precision", "precision", MOVED))
-    return failed + [word for key, word, limit in limits if fidelity[key] is None or fidelity[key] < limit]
+    limits = [("agreement", "agreement", AGREEMENT), ("skill", "skill", least(fidelity))]
+    if not quiet(fidelity):
+        limits += [("moved_agreement", "recall", MOVED), ("moved_precision", "precision", MOVED)]
+    return [word for key, word, limit in limits if fidelity[key] is None or fidelity[key] < limit]
 
 
 def probed_target(fidelity: dict[str, Any]) -> bool | str:
     """Whether a probed recording with its probes holds the target, or TOO_SHORT."""
     failed = with_probes(fidelity)
-    limit = 1 - QUIET_MISSES if quiet(fidelity) else SKILL
-    return not failed if "agreement" in failed or tells(fidelity, limit) else TOO_SHORT
+    return not failed if "agreement" in failed or tells(fidelity, least(fidelity)) else TOO_SHORT
 
 
 def aimed(fidelity: dict[str, Any], aim: float) -> bool | str:
@@ -71,7 +62,8 @@ def aimed(fidelity: dict[str, Any], aim: float) -> bool | str:
 
 def missed(fidelity: dict[str, Any]) -> int:
     """How many wakeups."""
-    return round((1 - fidelity["agreement"]) * fidelity["decisions"])
+    misses: int = round((1 - fidelity["agreement"]) * fidelity["decisions"])
+    return misses
 
 
 def _share(k: int, n: int, tail: float) -> float:

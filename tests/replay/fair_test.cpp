@@ -206,13 +206,19 @@ TEST(Eevdf, ASliceThatIsOverMakesWay) {
     EXPECT_EQ(q.pick(c0), b);
 }
 
-TEST(Eevdf, WhoSleepsBeforeItsTurnStaysACompetitorUntilItIsPicked) {
+/// a ran for the first ms beside b, and sleeps before its turn.
+FairQueues with_a_sleeper_that_competes() {
     FairQueues q = eevdf();
     q.enqueue(c0, a, 1024, How::wakeup, 0);
     q.enqueue(c0, b, 1024, How::wakeup, 0);
     run(q, c0, a, 0, kMs);
     q.stop(c0, kMs);
     q.dequeue(a, true);
+    return q;
+}
+
+TEST(Eevdf, WhoSleepsBeforeItsTurnStaysACompetitorUntilItIsPicked) {
+    FairQueues q = with_a_sleeper_that_competes();
     EXPECT_TRUE(q.delayed(a));
     EXPECT_FALSE(q.queued(a));
     EXPECT_EQ(q.size(c0), 1u);
@@ -279,12 +285,7 @@ TEST(Eevdf, WhoIsToldAndNeverthelessStaysIsChargedAllOfItsTime) {
 }
 
 TEST(Eevdf, BalancingTakesACompetitorThatSleepsWithItsLag) {
-    FairQueues q = eevdf();
-    q.enqueue(c0, a, 1024, How::wakeup, 0);
-    q.enqueue(c0, b, 1024, How::wakeup, 0);
-    run(q, c0, a, 0, kMs);
-    q.stop(c0, kMs);
-    q.dequeue(a, true);
+    FairQueues q = with_a_sleeper_that_competes();
     ASSERT_TRUE(q.delayed(a));
     q.enqueue(c1, c, 1024, How::wakeup, kMs);
     q.carry(c1, a, kMs);

@@ -170,6 +170,27 @@ TEST_P(Trees, WhatRunsUntilItGoesIsTheTimeOfWhoComesNextAndOfItsGroup) {
     EXPECT_EQ(before - tree_->behind(a, b), 2 * kMs);
 }
 
+TEST_P(Trees, BalancingTakesASleeperThatCompetesToTheQueueOfItsGroup) {
+    if (GetParam() < 12) GTEST_SKIP() << "nobody competes in its sleep";
+    build({{}, {.parent = 0}}, {1, 1, 1});
+    wakes(a, 0), wakes(b, 0);
+    tree_->start(c0, a, 0);
+    tree_->stop(c0, kMs);
+    tree_->dequeue(a, true);
+    ASSERT_TRUE(tree_->delayed(a));
+    wakes(c, kMs, c1);
+    tree_->start(c1, c, kMs);
+    tree_->carry(c1, a, kMs);
+    EXPECT_TRUE(tree_->delayed(a));
+    EXPECT_EQ(tree_->cpu(a), c1);
+    EXPECT_EQ(tree_->behind(a, c), kMs) << "half a ms ahead of the average of its group, on both CPUs";
+    EXPECT_TRUE(tree_->occupied(1, c0));
+    tree_->dequeue(b, true);
+    EXPECT_FALSE(tree_->occupied(1, c0));
+    tree_->dequeue(c, true);
+    EXPECT_TRUE(tree_->occupied(1, c1)) << "by who sleeps and competes";
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Trees, testing::Values(1, 6, 12, 18));
 
 }  // namespace

@@ -119,6 +119,14 @@ void FairTree::depart(TaskId id) {
     if (there) prune(group(id), c);
 }
 
+void FairTree::transfer(Cpu c, TaskId id, Ns now) {
+    const Cpu from = at(tasks_[id.v].cpu);
+    charge_all(from, now), charge_all(c, now);
+    FairQueues::carry(own(id, c), id, now);
+    prune(group(id), from);
+    link(group(id), c, now);
+}
+
 /// set_next_buddy()
 void FairTree::favour(TaskId e, Cpu c) {
     for (;;) {

@@ -31,6 +31,7 @@ class FairTree : public FairQueues {
     void expect(Cpu c) const { FairQueues::expect(Rq(c)); }
     void fork(Cpu c, TaskId parent, TaskId child) { FairQueues::fork(any_ ? own(child, c) : Rq(c), parent, child); }
     void dequeue(TaskId t, bool sleeps) { any_ ? descend(t, sleeps) : FairQueues::dequeue(t, sleeps); }
+    void carry(Cpu c, TaskId t, Ns now) { any_ ? transfer(c, t, now) : FairQueues::carry(c, t, now); }
     void leave(TaskId t) { any_ ? depart(t) : FairQueues::leave(t); }
     Cpu cpu(TaskId t) const { return any_ ? at(tasks_[t.v].cpu) : FairQueues::cpu(t); }
     size_t size(Cpu c) const { return queue(c).size(); }
@@ -113,6 +114,7 @@ class FairTree : public FairQueues {
     void climb(Cpu c, TaskId t, int32_t weight, How how, Ns now);
     void descend(TaskId t, bool sleeps);
     void depart(TaskId t);
+    void transfer(Cpu c, TaskId t, Ns now);
     void link(uint16_t g, Cpu c, Ns now);
     uint16_t prune(uint16_t g, Cpu c);
     void let_go(TaskId t);

@@ -47,6 +47,31 @@ def test_those_who_yield_are_found() -> None:
     assert not any(survey(preempted(100))["yielders"]), "whoever was sent to the CPU took it"
 
 
+def visited(visits: int) -> World:
+    """Tasks 2 and 3 never sleep, and let each other run: 2 after 7 us, 3 after 3. Every 100 us task 4 comes, at whose
+    sleep the kernel takes 2, as 3 was the last who gave up a slice, though 2 ran longer."""
+    w = World(1, 5)
+    w.runs(0, 0, 0, 2).waking(500, 0, 3, 0, 2, "hardirq").wakeup(1_000, 0, 3, 0, curr=2)
+    t = 0
+    for _ in range(visits):
+        for turn in range(10):
+            w.runs(t + 7_000, 0, 2, 3, "R")
+            if turn == 9:
+                w.waking(t + 7_500, 0, 4, 0, 3, "hardirq").wakeup(t + 8_000, 0, 4, 0, curr=3)
+            t += 10_000
+            w.runs(t, 0, 3, 4 if turn == 9 else 2, "R")
+        t += 5_000
+        w.runs(t, 0, 4, 2)
+    return w
+
+
+def test_the_survey_knows_who_yields_once_it_has_seen_it() -> None:
+    few, many = (survey(visited(visits), kernel=(6, 12)) for visits in (6, 30))
+    right, picks = (many[k] - few[k] for k in ("picks_right", "picks"))
+    assert (right, picks) == (24, 24)
+    assert (few["picks_right"], few["picks"]) == (0, 6), "not seen often enough"
+
+
 def ops(w: World, until: int, yields: Sequence[bool] | None) -> dict[int, list[tuple[str, int]]]:
     """By task: actions, and the work before each, us."""
     more: dict[str, Sequence[bool]] = {} if yields is None else {"yields": yields}

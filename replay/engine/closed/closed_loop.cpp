@@ -378,10 +378,10 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
             const Ns ts = b.sw.ts[i];
             const bool left = idle(prev.v) || !still_runnable(b.sw.prev_state[i]);
+            const bool yielded =
+                sees_yields_ && yielding_.switched(c, prev, !left && !idle(next.v), ts) && yields(prev);
+            if (yielded) rivals_[c.v] = {};  // it went by itself: nobody took the CPU from it
             learn(c, next, !left, ts);
-            const std::vector<bool>& yields = told().yields;
-            const bool by_itself = sees_yields_ && yielding_.switched(c, prev, !left && !idle(next.v), ts);
-            const bool yielded = by_itself && prev.v < yields.size() && yields[prev.v];
             both([&](FairTree& q) {
                 q.stop(c, ts);
                 if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, !blocks_for_good(b.sw.prev_state[i]));
@@ -450,6 +450,12 @@ void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
             break;
         default: break;
     }
+}
+
+/// Who surveys a recording knows who yields as soon as it has done so often enough, the others from the start.
+bool ClosedLoop::yields(TaskId t) const {
+    if (arms_.empty()) return yielding_.yields(t);
+    return t.v < told().yields.size() && told().yields[t.v];
 }
 
 /// `c` switches to `next`; `preempted`: from a task that would have run on. What came of the first wakeup there since it last

@@ -110,6 +110,7 @@ class ClosedLoop {
     Opening opening(const DecisionColumns& d, size_t row) const;
     void follow(const Batch& b, Event e, size_t i);
     void follow_interrupts(const Batch& b, Event e, size_t i);
+    bool yields(TaskId t) const;
     void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
     bool may_pull(Cpu to, size_t level, Ns now);

@@ -20,7 +20,7 @@ bool Yielding::switched(Cpu c, TaskId prev, bool goes_on, Ns ts) {
 std::vector<bool> Yielding::yielders() const {
     std::vector<bool> out(tasks_.size());
     for (size_t i = 0; i < tasks_.size(); ++i)
-        out[i] = tasks_[i].yields >= kFewest && 2 * tasks_[i].yields >= tasks_[i].gave_way;
+        out[i] = yields(TaskId(static_cast<uint32_t>(i)));
     return out;
 }
 

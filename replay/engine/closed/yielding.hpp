@@ -19,6 +19,11 @@ class Yielding {
     void sent(Cpu c, Ns ts) { cpus_[c.v].sent = ts; }
     /// `goes_on`: `prev` can, and gives way to another task. Whether it does so though nobody was sent there since it came.
     bool switched(Cpu c, TaskId prev, bool goes_on, Ns ts);
+    /// `t` does, as far as is known by now.
+    bool yields(TaskId t) const {
+        const Task& task = tasks_[t.v];
+        return task.yields >= kFewest && 2 * task.yields >= task.gave_way;
+    }
     /// By TaskId.
     std::vector<bool> yielders() const;
 

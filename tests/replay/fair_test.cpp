@@ -300,6 +300,67 @@ TEST(Eevdf, BalancingTakesACompetitorThatSleepsWithItsLag) {
     EXPECT_EQ(q.behind(a, c), kMs);
 }
 
+TEST(Eevdf, OfTasksThatMoveTogetherTheLastOneIsPlacedFirst) {
+    FairQueues q = eevdf();
+    for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 2 * kMs);
+    q.stop(c0, 2 * kMs);
+    q.enqueue(c1, c, 1024, How::wakeup, 2 * kMs);
+    q.leave(a);  // it owes 1 ms
+    q.enqueue(c1, a, 1024, How::moved, 2 * kMs);
+    EXPECT_EQ(q.behind(a, c), 2 * kMs) << "so far it has made the average that it is ahead of";
+    q.leave(b);  // alone, it owes nothing and is owed nothing
+    q.enqueue(c1, b, 1024, How::moved, 2 * kMs + 1'000);
+    EXPECT_EQ(q.behind(b, c), 0) << "it was placed beside c alone,";
+    EXPECT_EQ(q.behind(a, c), kMs * 3 / 2) << "and a beside both";
+}
+
+TEST(Eevdf, WhoStartsIsNotPlacedAgain) {
+    FairQueues q = eevdf();
+    for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, 2 * kMs);
+    q.stop(c0, 2 * kMs);
+    q.enqueue(c1, c, 1024, How::wakeup, 2 * kMs);
+    q.leave(a);
+    q.enqueue(c1, a, 1024, How::moved, 2 * kMs);
+    q.start(c1, a, 2 * kMs);
+    q.leave(b);
+    q.enqueue(c1, b, 1024, How::moved, 2 * kMs + 1'000);
+    EXPECT_EQ(q.behind(a, c), 2 * kMs + 1'000) << "it runs";
+    EXPECT_EQ(q.behind(b, c), kMs + 500) << "at the average of both";
+}
+
+TEST(Eevdf, WhoWasTakenIsTakenThen) {
+    for (const TaskId taken : {a, b, c}) {
+        FairQueues q = eevdf();
+        Ns now = 0;
+        for (TaskId t : {a, b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        for (TaskId t : {a, b}) run(q, c0, t, now, now + kMs / 2), now += kMs / 2, q.stop(c0, now);
+        EXPECT_EQ(q.pick(c0), c) << "it has not run";
+        q.learn_pick(c0, taken);
+        EXPECT_EQ(q.pick(c0), taken);
+    }
+}
+
+TEST(Eevdf, WhoseTurnItWasNotWasLaterOrNotEligibleWhicheverIsLess) {
+    FairQueues q = eevdf();
+    for (TaskId t : {a, b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, c, 0, kMs);
+    q.stop(c0, kMs);
+    EXPECT_EQ(q.pick(c0), a) << "of two alike the first";
+    q.learn_pick(c0, b);
+    EXPECT_EQ(q.behind(a, b), 1) << "its deadline was later";
+    FairQueues r = eevdf();
+    r.enqueue(c0, a, 1024, How::wakeup, 0);
+    run(r, c0, a, 0, kMs);
+    r.stop(c0, kMs);
+    r.enqueue(c0, b, 1024, How::wakeup, kMs);
+    EXPECT_EQ(r.pick(c0), a) << "its deadline is a ms earlier";
+    r.learn_pick(c0, b);
+    EXPECT_EQ(r.pick(c0), b);
+    EXPECT_EQ(r.behind(a, b), 5'000) << "it was a little ahead";
+}
+
 TEST(States, WhoIsStoppedOrDeadDoesNotStayACompetitor) {
     for (const PrevState s : {PrevState::T, PrevState::t, PrevState::X, PrevState::Z, PrevState::P})
         EXPECT_TRUE(blocks_for_good(static_cast<uint8_t>(s)));

@@ -61,17 +61,43 @@ void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
 
 void FairQueues::learn_pick(Rq c, TaskId id) {
     const Queue& q = cpus_[c.v];
-    if (set_.kind == FairSettings::Kind::eevdf && tasks_[id.v].on && tasks_[id.v].cpu == c) {
-        Task& t = tasks_[id.v];
-        if (const int64_t ahead = t.v - average(q); ahead > 0) t.v -= ahead, t.deadline -= ahead;
-        for (TaskId other : q.queue)
-            if (Task& o = tasks_[other.v]; o.deadline < t.deadline && eligible(q, o)) o.deadline = t.deadline + 1;
-    }
+    if (set_.kind == FairSettings::Kind::eevdf && tasks_[id.v].on && tasks_[id.v].cpu == c) learn_eevdf(cpus_[c.v], id);
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
     if (first == id) return;
     const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v + 1;
     if (!shift(id, -ahead)) shift(first, ahead);
+}
+
+/// A task's vruntime and deadline are off by the same: where it was placed is what was guessed.
+void FairQueues::learn_eevdf(Queue& q, TaskId taken) {
+    const auto all = static_cast<int64_t>(q.queue.size());
+    if (all < 2) return;
+    int64_t weight = 0;
+    each(q, [&](const Task& x) { weight += x.weight; });
+    // The average follows a task by its share of the weight.
+    const auto to_average = [&](const Task& x) { return (x.v - average(q)) * weight / (weight - x.weight); };
+    Task& t = tasks_[taken.v];
+    if (!eligible(q, t)) {
+        const int64_t ahead = to_average(t) + 1;
+        t.v -= ahead, t.deadline -= ahead;
+    }
+    // Who moves on makes others eligible.
+    bool again = true;
+    for (int64_t rounds = 0; again && rounds < all; ++rounds) {
+        again = false;
+        bool before = true;  // in the queue, which among equals has the turn
+        for (TaskId other : q.queue) {
+            Task& o = tasks_[other.v];
+            if (other == taken) before = false;
+            if (other == taken || o.deadline > t.deadline || (o.deadline == t.deadline && !before) || !eligible(q, o))
+                continue;
+            const int64_t later = t.deadline - o.deadline + before;
+            const int64_t on = std::min(later, -to_average(o) + kDoubt);
+            o.v += on, o.deadline += on;
+            again = true;
+        }
+    }
 }
 
 std::vector<int64_t> FairQueues::leads() const {
@@ -192,10 +218,11 @@ void FairQueues::carry(Rq c, TaskId id, Ns now) {
     from.weight -= t.weight;
     update_min(from);
     Queue& to = cpus_[c.v];
+    set_aside(c, t.cpu, now);
     place_eevdf(to, t, How::moved);
-    t.cpu = c;
     to.late.push_back(id);
     to.weight += t.weight;
+    put_back(c, id, std::exchange(t.cpu, c), now);
 }
 
 void FairQueues::leave(TaskId id) {
@@ -219,6 +246,9 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         charge(c, now);
     if (stayed && lag_of(q, t) > 0) let_go(id);
     t.weight = (weight > 0 ? weight : 1024) & kMostWeight;
+    const bool moves = how == How::moved && t.ever && t.cpu != c;
+    const Rq from = t.cpu;
+    if (moves) set_aside(c, from, now);
     if (t.delayed) {  // the same place as before
         t.delayed = false;
         q.late.erase(std::find(q.late.begin(), q.late.end(), id));
@@ -242,24 +272,48 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         place_eevdf(q, t, how);
     }
     if (t.cpu != c) t.exec_start = kLongAgo;
-    line_up(q, id, how == How::moved && t.cpu != c, t.cpu, now);
+    q.queue.push_back(id);
     t.ever = true, t.fresh = false;
     t.on = true;
     t.cpu = c;
     look(c);
     q.weight += t.weight;
+    if (moves) put_back(c, id, from, now);
     if (set_.kind == FairSettings::Kind::eevdf && q.queue.size() + q.late.size() == 1) update_min(q);
     charge(c, now);
 }
 
-/// At the end of the queue, as those before it have the turn among equals. Of tasks that balancing moves together the last one
-/// that it takes off their queue is the first that it puts on this one (detach_tasks(), attach_tasks()).
-void FairQueues::line_up(Queue& q, TaskId id, bool moved, Rq from, Ns now) {
-    if (!moved) return q.queue.push_back(id);
-    auto at = q.queue.end();
-    if (from == q.moved_from && now - q.moved_at <= kDetaches) at = std::find(q.queue.begin(), at, q.moved);
-    q.moved = id, q.moved_from = from, q.moved_at = now;
-    q.queue.insert(at, id);
+/// Of tasks that balancing moves together the last one that it takes off their queue is the first that it puts on the other
+/// (detach_tasks(), attach_tasks()): before one more of them is put there, those that were leave their places.
+void FairQueues::set_aside(Rq c, Rq from, Ns now) {
+    Queue& q = cpus_[c.v];
+    const bool same = from == q.moved_from && now - q.moved_at <= kDetaches;
+    q.together.erase_if([&](TaskId id) {
+        const Task& t = tasks_[id.v];
+        return !same || !(t.on || t.delayed) || t.cpu != c || (q.running && q.curr == id);
+    });
+    for (TaskId id : q.together) {
+        Task& t = tasks_[id.v];
+        TaskList& list = t.delayed ? q.late : q.queue;
+        list.erase(std::find(list.begin(), list.end(), id));
+        q.weight -= t.weight;
+        if (!set_.delays) continue;
+        t.deadline -= t.v;
+        t.relative = true;
+    }
+}
+
+/// `moved` is there: now the others.
+void FairQueues::put_back(Rq c, TaskId moved, Rq from, Ns now) {
+    Queue& q = cpus_[c.v];
+    for (TaskId id : q.together) {
+        Task& t = tasks_[id.v];
+        if (set_.kind == FairSettings::Kind::eevdf) place_eevdf(q, t, How::moved);
+        (t.delayed ? q.late : q.queue).push_back(id);
+        q.weight += t.weight;
+    }
+    q.together.insert(q.together.begin(), moved);
+    q.moved_from = from, q.moved_at = now;
 }
 
 void FairQueues::dequeue(TaskId id, bool sleeps) {

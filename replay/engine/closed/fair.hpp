@@ -123,8 +123,9 @@ class FairQueues {
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
-    /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and of those that are none had an earlier
-    /// deadline.
+    /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and nobody who was had the turn before it:
+    /// who seems to be is further on than it was thought to be, so far that its deadline is later or that it is not eligible,
+    /// whichever is less.
     void learn_pick(Rq c, TaskId t);
     /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns (EEVDF: lag); by
     /// TaskId.
@@ -138,7 +139,10 @@ class FairQueues {
     /// f(task) of those to which a queue refers, queued or not; also of kNobody.
     template <class F>
     void each_named(F f) const {
-        for (const Queue& q : cpus_) f(q.curr), f(q.next), f(q.last), f(q.skip), f(q.moved);
+        for (const Queue& q : cpus_) {
+            f(q.curr), f(q.next), f(q.last), f(q.skip);
+            for (TaskId t : q.together) f(t);
+        }
     }
     /// A page of tasks (paged.hpp).
     void forget(size_t page) { tasks_.drop(page); }
@@ -165,6 +169,7 @@ class FairQueues {
 
   protected:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
+    static constexpr Ns kDoubt = 5'000;  ///< by about so much vruntimes are not known anyway
     static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
         int64_t v = 0, deadline = 0, lag = 0, protect = 0;
@@ -190,12 +195,14 @@ class FairQueues {
         Ns clock = 0;  ///< as last read
         Ns told_at = 0;  ///< then
         TaskList late;  ///< delayed()
-        Ns moved_at = kUnknown;
-        TaskId moved{0xffffffff};  ///< who was moved here last, then, and from where
+        TaskList together;  ///< who was moved here last, by one act of balancing, the last one first
         Rq moved_from;
+        Ns moved_at = kUnknown;
     };
     static constexpr TaskId kNobody{0xffffffff};
-    void line_up(Queue& q, TaskId t, bool moved, Rq from, Ns now);
+    void set_aside(Rq c, Rq from, Ns now);
+    void put_back(Rq c, TaskId t, Rq from, Ns now);
+    void learn_eevdf(Queue& q, TaskId taken);
     Ns clock(Rq c, Ns now) const { return cpus_[c.v].skips ? cpus_[c.v].clock : now; }
     void tell(Queue& q) { q.due = true, q.told_at = tasks_[q.curr.v].exec_start; }  // who asks has charged it
     void look(Rq c) {

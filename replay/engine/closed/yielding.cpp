@@ -19,8 +19,7 @@ bool Yielding::switched(Cpu c, TaskId prev, bool goes_on, Ns ts) {
 
 std::vector<bool> Yielding::yielders() const {
     std::vector<bool> out(tasks_.size());
-    for (size_t i = 0; i < tasks_.size(); ++i)
-        out[i] = yields(TaskId(static_cast<uint32_t>(i)));
+    for (size_t i = 0; i < tasks_.size(); ++i) out[i] = yields(TaskId(static_cast<uint32_t>(i)));
     return out;
 }
 

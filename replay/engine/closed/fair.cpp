@@ -71,30 +71,26 @@ void FairQueues::learn_pick(Rq c, TaskId id) {
 
 /// A task's vruntime and deadline are off by the same: where it was placed is what was guessed.
 void FairQueues::learn_eevdf(Queue& q, TaskId taken) {
-    const auto all = static_cast<int64_t>(q.queue.size());
-    if (all < 2) return;
-    int64_t weight = 0;
-    each(q, [&](const Task& x) { weight += x.weight; });
-    // The average follows a task by its share of the weight.
-    const auto to_average = [&](const Task& x) { return (x.v - average(q)) * weight / (weight - x.weight); };
+    const size_t n = q.queue.size();
+    if (n < 2) return;
+    Sums all = sums(q);
+    const auto shift_both = [&](Task& x, int64_t by) {
+        x.v += by, x.deadline += by;
+        all.v += by * x.weight;
+    };
     Task& t = tasks_[taken.v];
-    if (!eligible(q, t)) {
-        const int64_t ahead = to_average(t) + 1;
-        t.v -= ahead, t.deadline -= ahead;
-    }
+    if (!eligible(q, all, t)) shift_both(t, owed(q, all, t) - 1);
     // Who moves on makes others eligible.
     bool again = true;
-    for (int64_t rounds = 0; again && rounds < all; ++rounds) {
+    for (size_t rounds = 0; again && rounds < n; ++rounds) {
         again = false;
         bool before = true;  // in the queue, which among equals has the turn
         for (TaskId other : q.queue) {
             Task& o = tasks_[other.v];
             if (other == taken) before = false;
-            if (other == taken || o.deadline > t.deadline || (o.deadline == t.deadline && !before) || !eligible(q, o))
-                continue;
-            const int64_t later = t.deadline - o.deadline + before;
-            const int64_t on = std::min(later, -to_average(o) + kDoubt);
-            o.v += on, o.deadline += on;
+            if (other == taken || o.deadline > t.deadline || (o.deadline == t.deadline && !before)) continue;
+            if (!eligible(q, all, o)) continue;
+            shift_both(o, std::min(t.deadline - o.deadline + before, owed(q, all, o) + kDoubt));
             again = true;
         }
     }
@@ -123,24 +119,27 @@ void FairQueues::update_min(Queue& q) {
     q.min_v = std::max(q.min_v, v);
 }
 
-/// Weighted average of the vruntimes, to which a task is eligible that is not ahead of it.
-int64_t FairQueues::average(const Queue& q) const {
-    int64_t sum = 0, weight = 0;
+FairQueues::Sums FairQueues::sums(const Queue& q) const {
+    Sums all;
     each(q, [&](const Task& x) {
-        sum += (x.v - q.min_v) * x.weight;
-        weight += x.weight;
+        all.v += (x.v - q.min_v) * x.weight;
+        all.weight += x.weight;
     });
-    if (weight == 0) return q.min_v;
-    return q.min_v + (sum < 0 ? -((-sum + weight - 1) / weight) : sum / weight);
+    return all;
 }
 
-bool FairQueues::eligible(const Queue& q, const Task& t) const {
-    int64_t sum = 0, weight = 0;
-    each(q, [&](const Task& x) {
-        sum += (x.v - q.min_v) * x.weight;
-        weight += x.weight;
-    });
-    return sum >= (t.v - q.min_v) * weight;
+/// Weighted average of the vruntimes, to which a task is eligible that is not ahead of it.
+int64_t FairQueues::average(const Queue& q) const {
+    const Sums all = sums(q);
+    if (all.weight == 0) return q.min_v;
+    return q.min_v + (all.v < 0 ? -((-all.v + all.weight - 1) / all.weight) : all.v / all.weight);
+}
+
+/// How far `t`, which is eligible, can move on and still is: the average follows it by its share of the weight. Of one that is
+/// not: how far it has to come back, negative. It is not alone.
+int64_t FairQueues::owed(const Queue& q, const Sums& all, const Task& t) {
+    const int64_t over = all.v - (t.v - q.min_v) * all.weight, others = all.weight - t.weight;
+    return over < 0 ? -((-over + others - 1) / others) : over / others;
 }
 
 int64_t FairQueues::most_lag(const Task& t) const {
@@ -288,7 +287,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
 void FairQueues::set_aside(Rq c, Rq from, Ns now) {
     Queue& q = cpus_[c.v];
     const bool same = from == q.moved_from && now - q.moved_at <= kDetaches;
-    q.together.erase_if([&](TaskId id) {
+    std::erase_if(q.together, [&](TaskId id) {
         const Task& t = tasks_[id.v];
         return !same || !(t.on || t.delayed) || t.cpu != c || (q.running && q.curr == id);
     });
@@ -413,9 +412,10 @@ int FairQueues::against(const Task& curr, const Task& t) const {
 
 /// EEVDF: the eligible task of the earliest deadline; `keep`: what runs keeps the CPU while its slice is protected.
 TaskId FairQueues::earliest(Queue& q, bool keep) {
+    const Sums all = sums(q);
     if (q.running) {
         const Task& t = tasks_[q.curr.v];
-        if (keep && t.protect == t.deadline && eligible(q, t)) return q.curr;
+        if (keep && t.protect == t.deadline && eligible(q, all, t)) return q.curr;
     }
     TaskId best = kNobody;
     for (const TaskList* some : {&q.queue, &q.late})
@@ -426,7 +426,7 @@ TaskId FairQueues::earliest(Queue& q, bool keep) {
                 // Of equals what runs is the last, as it stands in no queue.
                 if (t.deadline > than || (t.deadline == than && (!q.running || best != q.curr))) continue;
             }
-            if (eligible(q, t)) best = id;
+            if (eligible(q, all, t)) best = id;
         }
     return best != kNobody ? best : leftmost(q, kNobody);
 }

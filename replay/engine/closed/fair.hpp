@@ -195,10 +195,11 @@ class FairQueues {
         Ns clock = 0;  ///< as last read
         Ns told_at = 0;  ///< then
         TaskList late;  ///< delayed()
-        TaskList together;  ///< who was moved here last, by one act of balancing, the last one first
+        std::vector<TaskId> together;  ///< who was moved here last, by one act of balancing, the last one first
         Rq moved_from;
         Ns moved_at = kUnknown;
     };
+    static_assert(sizeof(Queue) == 192);
     static constexpr TaskId kNobody{0xffffffff};
     void set_aside(Rq c, Rq from, Ns now);
     void put_back(Rq c, TaskId t, Rq from, Ns now);
@@ -219,8 +220,16 @@ class FairQueues {
     int against(const Task& curr, const Task& t) const;
     TaskId leftmost(const Queue& q, TaskId but) const;
     void update_min(Queue& q);
+    struct Sums {
+        int64_t v = 0, weight = 0;  ///< of vruntimes over min_v, times weights; of weights
+    };
+    Sums sums(const Queue& q) const;
     int64_t average(const Queue& q) const;
-    bool eligible(const Queue& q, const Task& t) const;
+    static bool eligible(const Queue& q, const Sums& all, const Task& t) {
+        return all.v >= (t.v - q.min_v) * all.weight;
+    }
+    bool eligible(const Queue& q, const Task& t) const { return eligible(q, sums(q), t); }
+    static int64_t owed(const Queue& q, const Sums& all, const Task& t);
     TaskId earliest(Queue& q, bool keep);
     void place_cfs(Queue& q, Task& t, How how);
     void place_eevdf(Queue& q, Task& t, How how);

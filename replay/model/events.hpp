@@ -106,7 +106,9 @@ struct Batch {
     IrqColumns irq;  ///< only for replays that follow interrupts
     HeadColumns loss;
     HeadColumns balance;  ///< SCHED softirqs begin
-    HeadColumns wake_list;  ///< interrupts begin in which an idle CPU empties its wake list, where others see that
+    HeadColumns
+        wake_list;  ///< interrupts begin in which an idle CPU empties its wake list, where others see that; may be
+                            ///< rows of irq, too
     ProbeEventColumns probe;  ///< only where placement probes are used
 };
 
@@ -150,6 +152,7 @@ class EventOrder {
         range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
         range(b.idle), range(b.irq), range(b.loss), range(b.balance), range(b.wake_list), range(b.probe);
         slots_.clear();
+        also_irq_.assign(b.irq.n ? b.wake_list.n : 0, kNoRow);
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
         slots_.assign(static_cast<size_t>(hi - lo + 1), 0);
@@ -160,9 +163,13 @@ class EventOrder {
                     continue;
                 }
                 const int64_t at = c.id[i] - lo;
-                if (at < 0 || at > hi - lo || slots_[static_cast<size_t>(at)] != 0)
+                uint32_t* const slot = at < 0 || at > hi - lo ? nullptr : &slots_[static_cast<size_t>(at)];
+                const bool shared =
+                    slot && e == Event::wake_list && *slot >> kRowBits == static_cast<uint32_t>(Event::irq);
+                if (!slot || (*slot != 0 && !shared))
                     throw std::invalid_argument("event ids of a batch are out of order or used twice");
-                slots_[static_cast<size_t>(at)] = (static_cast<uint32_t>(e) << kRowBits) | static_cast<uint32_t>(i);
+                if (shared) also_irq_[i] = *slot & kRowMask;
+                *slot = (static_cast<uint32_t>(e) << kRowBits) | static_cast<uint32_t>(i);
             }
         };
         auto cpu = [&](uint16_t c) { return c < n_cpus_; };
@@ -209,16 +216,12 @@ class EventOrder {
     /// Calls f(Event, row) in event order.
     template <class F>
     void walk(F f) const {
-        for (uint32_t s : slots_)
-            if (s) f(static_cast<Event>(s >> kRowBits), static_cast<size_t>(s & kRowMask));
+        for (uint32_t s : slots_) call(s, f);
     }
 
     /// As walk(), and calls soon(Event, row) some events earlier: to fetch what f() will look at.
     template <class Soon, class F>
     void walk(Soon soon, F f) const {
-        const auto call = [](uint32_t s, auto& g) {
-            if (s) g(static_cast<Event>(s >> kRowBits), static_cast<size_t>(s & kRowMask));
-        };
         for (size_t k = 0; k < slots_.size(); ++k) {
             if (k + kSoon < slots_.size()) call(slots_[k + kSoon], soon);
             call(slots_[k], f);
@@ -230,7 +233,18 @@ class EventOrder {
     static constexpr int kRowBits = 28;
     static constexpr uint32_t kRowMask = (1u << kRowBits) - 1;
     static constexpr int64_t kMaxSpan = int64_t{1} << kRowBits;
+    static constexpr uint32_t kNoRow = 0xffffffff;
+    template <class F>
+    void call(uint32_t s, F& f) const {
+        if (s == 0) return;
+        const auto e = static_cast<Event>(s >> kRowBits);
+        const size_t row = s & kRowMask;
+        f(e, row);
+        if (e == Event::wake_list && row < also_irq_.size() && also_irq_[row] != kNoRow)
+            f(Event::irq, static_cast<size_t>(also_irq_[row]));
+    }
     std::vector<uint32_t> slots_;
+    std::vector<uint32_t> also_irq_;  ///< by row of wake_list
     size_t n_cpus_, n_tasks_;
     int64_t skipped_ = 0;
 };

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rewake {
@@ -105,6 +107,22 @@ TEST(EventOrder, SwitchesMayBeSeenEarlierAndQueuedTasksNot) {
     const std::vector<Lead> lead{{}, {400, 0}};
     EXPECT_EQ(Events().waking(0, 1300, 9).sw(1, 1500, 10, 1).order(lead), "1500 w1300");
     EXPECT_EQ(Events().waking(0, 1300, 9).wakeup(1, 1500, 10).order(lead), "w1300 q1500");
+}
+
+TEST(EventOrder, AnInterruptMayBeOneThatEmptiesAWakeList) {
+    const int64_t irq_id[] = {7, 8}, list_id[] = {8}, ts[] = {100, 200};
+    const uint16_t cpu[] = {0, 1};
+    Batch b;
+    b.irq.n = 2, b.irq.id = irq_id, b.irq.ts = ts, b.irq.cpu = cpu;
+    b.wake_list.n = 1, b.wake_list.id = list_id, b.wake_list.ts = ts + 1, b.wake_list.cpu = cpu + 1;
+    EventOrder order(4, 100);
+    order.build(b);
+    std::vector<std::pair<Event, size_t>> heard;
+    order.walk([&](Event e, size_t i) { heard.emplace_back(e, i); });
+    const std::vector<std::pair<Event, size_t>> expected{{Event::irq, 0}, {Event::wake_list, 0}, {Event::irq, 1}};
+    EXPECT_EQ(heard, expected);
+    b.balance = b.wake_list;
+    EXPECT_THROW(order.build(b), std::invalid_argument) << "nothing else has an event of another table";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, hotplug, order, plugins, probes, wake_lists
+from rewake.replay import affinity, clocks, hotplug, order, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
     MIN_RANGE,
@@ -51,6 +51,10 @@ _LEAD_NS, _LEAD_PROBED_NS = (800, 600), (600, 0)
 """How long before its event others see that a CPU of full capacity went idle, and that a task is queued: the run queue
 changes first, then the tracepoint takes the time. As measured where clocks differ by 0.4 us at most; and what
 recordings come out best with where probes time each search."""
+
+_AGREED, _AGREED_PROBED = (400, 300), (200, 0)
+"""The same, beyond what _SEARCH holds of it, on all CPUs of a recording whose clocks agree (clocks.py): what such
+recordings come out best with. Others do no better with it."""
 
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
@@ -187,14 +191,16 @@ def _settle(placing: list[int], lead: list[tuple[int, int]], *, probes: bool) ->
     return [max(1, int(ns * part) - before) if ns else 0 for ns, (_, before) in zip(placing, early, strict=True)]
 
 
-def _lead(recording: Recording, n_cpus: int, switched: int, queued: int) -> list[tuple[int, int]]:
+def _lead(
+    recording: Recording, n_cpus: int, switched: int, queued: int, all_: tuple[int, int] = (0, 0)
+) -> list[tuple[int, int]]:
     """How much longer than on a fast CPU others see a switch and a queued task before the event, ns, by CPU: a slow one
-    takes longer from the one to the other. What it takes on a fast one (`switched`, `queued`) _SEARCH holds. Empty
-    where all CPUs are as fast."""
+    takes longer from the one to the other. What it takes on a fast one (`switched`, `queued`) _SEARCH holds, but for
+    `all_`. Empty where that is nothing and all CPUs are as fast."""
     known = {row["cpu"]: row["capacity"] or 1024 for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
     fast = max(known.values(), default=1024)
     capacity = [known.get(cpu, fast) for cpu in range(n_cpus)]
-    lead = [(switched * fast // of - switched, queued * fast // of - queued) for of in capacity]
+    lead = [(all_[0] + switched * fast // of - switched, all_[1] + queued * fast // of - queued) for of in capacity]
     return lead if any(map(any, lead)) else []
 
 
@@ -223,9 +229,12 @@ class Loop:
         n_cpus = self.recorded.n_cpus
         placing = _placing(recording, n_cpus)
         # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
+        agree = clocks.agree(recording, n_cpus)
         early = _LEAD_NS if self.truth is None else _LEAD_PROBED_NS
-        lead = _lead(recording, n_cpus, *early) if any(placing) else []
-        self._clearing = wake_lists.clearing(recording, n_cpus) if wake_lists.seen_empty(recording) else []
+        more_lead = (_AGREED if self.truth is None else _AGREED_PROBED) if agree else (0, 0)
+        lead = _lead(recording, n_cpus, *early, more_lead) if any(placing) else []
+        seen_empty = wake_lists.seen_empty(recording)
+        self._clearing = wake_lists.clearing(recording, n_cpus, agree=agree) if seen_empty else []
         self.running = running(recording, self.recorded.n_cpus)
         cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
@@ -241,7 +250,10 @@ class Loop:
             "settle": _settle(placing, lead, probes=seen is not None),
             "lead": lead,
             "listing": list(
-                zip(*wake_lists.listing(recording, n_cpus, placing, probes=self.truth is not None), strict=True)
+                zip(
+                    *wake_lists.listing(recording, n_cpus, placing, probes=self.truth is not None, agree=agree),
+                    strict=True,
+                )
             ),
             "clearing": self._clearing,
             "shapes": hotplug.shapes(self.away),

@@ -21,13 +21,13 @@ from sched_waking to sched_migrate_task. Recordings of 6.1 come out alike from 0
 
 _WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("out")
 
-_CLEARED = 0.4
+_CLEARED, _CLEARED_AGREED = 0.4, 0.5
 """When a wake list is cleared, in parts of the time from its interrupt to the first sched_wakeup. Recordings of 6.1
-come out alike from 0.3 to 0.55."""
+come out alike from 0.3 to 0.55; where clocks agree, searches find its CPU idle from 0.47 on."""
 
 _SHORTEST_NS = 1_500
-"""So long it has to be until a task is queued: what is much shorter than events of two CPUs have an order (order.py)
-cannot be told."""
+"""So long it has to be until a task is queued, unless clocks agree: what is much shorter than events of two CPUs have
+an order (order.py) cannot be told."""
 
 _ENOUGH = 10_000
 """So many measured times are enough for a median."""
@@ -42,14 +42,17 @@ def seen_empty(source: Source) -> bool:
     return (0, 0) < kernel_version(source.manifest.get("kernel")) < (6, 2)
 
 
-def listing(source: Recording, n_cpus: int, placing: list[int], *, probes: bool) -> tuple[list[int], list[int]]:
+def listing(
+    source: Recording, n_cpus: int, placing: list[int], *, probes: bool, agree: bool = False
+) -> tuple[list[int], list[int]]:
     """Until a task is on the wake list of the CPU that it is to go to, ns, by the waker's CPU: from sched_migrate_task
     and, of one that stays, from the end of its search.
 
     From events they are parts of `placing`, the time until sched_migrate_task of a task that moves; the search of one
     that does not is shorter, and that makes up for most of the second. Where the interrupts that tell CPUs of their
     wake lists are recorded as they are sent, the first is the median time until then. `probes`: they see a search end,
-    and what they saw from there to sched_migrate_task takes as long as either.
+    and what they saw from there to sched_migrate_task takes as long as either; where clocks agree (clocks.py), half as
+    long again.
     """
     took = [np.empty((2, 0), np.int64)]
     for k in range(source.n_parts if probes else 0):
@@ -59,7 +62,7 @@ def listing(source: Recording, n_cpus: int, placing: list[int], *, probes: bool)
         moved: Any = source.read_part("migrate", k, ("id", "ts_ns", "cpu", "cause"))
         why, unknown = with_null(moved["cause"])
         moved = {name: moved[name][(why == _WAKE) & ~unknown] for name in ("id", "ts_ns", "cpu")}
-        at, same = _last_before(ends, moved)
+        at, same = last_before(ends, moved)
         ns = moved["ts_ns"] - ends["ts_ns"][at]
         good = same & (ends["phase"][at] == _OUT) & (ns < _LONGEST_NS)
         took.append(np.stack([moved["cpu"].astype(np.int64), ns])[:, good])
@@ -67,7 +70,7 @@ def listing(source: Recording, n_cpus: int, placing: list[int], *, probes: bool)
     if not len(ns):
         after, stays = ([int(part * ns) for ns in placing] for part in (_LISTED, _STAYS))
         return _sending(source, n_cpus) or after, stays
-    found = by_capacity(source, n_cpus, on, ns)
+    found = [ns * 3 // 2 if agree else ns for ns in by_capacity(source, n_cpus, on, ns)]
     return found, found
 
 
@@ -84,7 +87,7 @@ def _sending(source: Recording, n_cpus: int) -> list[int]:
         if not sent.any() or not len(marks["id"]):
             continue
         ipi = {name: ipi[name][sent] for name in ("id", "ts_ns", "cpu")}
-        at, same = _last_before(marks, ipi)
+        at, same = last_before(marks, ipi)
         first = np.unique(at, return_index=True)[1]
         at, ns = at[first], ipi["ts_ns"][first] - marks["ts_ns"][at[first]]
         good = same[first] & marks["moves"][at] & (ns < _LONGEST_NS)
@@ -113,28 +116,38 @@ def interrupts(source: Source, index: int, after: list[int]) -> Columns:
     return {name: entries[name][here] for name in ("id", "ts_ns", "cpu")}
 
 
-def clearing(source: Recording, n_cpus: int) -> list[int]:
+def clearing(source: Recording, n_cpus: int, *, agree: bool = False) -> list[int]:
     """From the entry of such an interrupt until nobody sees the tasks of the list any more, ns, by CPU: _CLEARED of the
     median time to sched_wakeup of the first of them, on CPUs of its capacity. 0 where the rest of it is too short to
-    tell, or no such interrupt is recorded."""
+    tell, or no such interrupt is recorded. `agree`: the clocks of two CPUs do (clocks.py)."""
     took = [np.empty((2, 0), np.int64)]
     for k in range(source.n_parts):
         if sum(part.shape[1] for part in took) > _ENOUGH:
             break
-        ipi = _handlers(source, k)
-        if not len(ipi["id"]):
-            continue
-        wakeup: Any = source.read_part("wakeup", k, ("id", "ts_ns", "cpu", "curr_task", "target_cpu"))
-        own = (wakeup["cpu"] == wakeup["target_cpu"]) & (wakeup["curr_task"] < n_cpus)
-        wakeup = {name: wakeup[name][own] for name in ("id", "ts_ns", "cpu")}
-        at, same = _last_before(ipi, wakeup)
-        first = np.unique(at, return_index=True)[1]  # task of the list
-        at, same, wakeup = at[first], same[first], {name: column[first] for name, column in wakeup.items()}
-        ns = wakeup["ts_ns"] - ipi["ts_ns"][at]
-        good = same & ipi["begins"][at] & (ns < _LONGEST_NS)
-        took.append(np.stack([wakeup["cpu"].astype(np.int64), ns])[:, good])
+        wakeup, began = first_queued(source, k, n_cpus)
+        took.append(np.stack([wakeup["cpu"].astype(np.int64), wakeup["ts_ns"] - began]))
     found = by_capacity(source, n_cpus, *np.concatenate(took, axis=1))
-    return [int(_CLEARED * ns) if ns * (1 - _CLEARED) >= _SHORTEST_NS else 0 for ns in found]
+    part, shortest = (_CLEARED_AGREED, 0) if agree else (_CLEARED, _SHORTEST_NS)
+    return [int(part * ns) if ns * (1 - part) >= shortest else 0 for ns in found]
+
+
+def first_queued(
+    source: Recording, index: int, n_cpus: int
+) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+    """sched_wakeup of the first task that idle CPUs queue in an interrupt, and when that began, ns, in a part."""
+    names = ("id", "ts_ns", "cpu", "task")
+    ipi = _handlers(source, index)
+    if not len(ipi["id"]):
+        return {name: np.empty(0, np.int64) for name in names}, np.empty(0, np.int64)
+    wakeup: Any = source.read_part("wakeup", index, (*names, "curr_task", "target_cpu"))
+    own = (wakeup["cpu"] == wakeup["target_cpu"]) & (wakeup["curr_task"] < n_cpus)
+    wakeup = {name: wakeup[name][own] for name in names}
+    at, same = last_before(ipi, wakeup)
+    first = np.unique(at, return_index=True)[1]  # task of the list
+    at, same, wakeup = at[first], same[first], {name: column[first] for name, column in wakeup.items()}
+    began = ipi["ts_ns"][at]
+    good = same & ipi["begins"][at] & (wakeup["ts_ns"] - began < _LONGEST_NS)
+    return {name: column[good] for name, column in wakeup.items()}, began[good]
 
 
 def _handlers(source: Source, index: int) -> dict[str, npt.NDArray[Any]]:
@@ -153,7 +166,7 @@ def _handlers(source: Source, index: int) -> dict[str, npt.NDArray[Any]]:
     return {name: column[order] for name, column in (columns | {"begins": begins}).items()}
 
 
-def _last_before(columns: Any, events: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+def last_before(columns: Any, events: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
     """Row of `columns` (some) that comes last before each event on the same CPU, and whether there is one. Both in
     order."""
     key, wanted = ((c["cpu"].astype(np.int64) << 48) + c["id"] for c in (columns, events))

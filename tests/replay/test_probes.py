@@ -75,7 +75,7 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
 def test_only_switches_are_brought_forward_where_probes_time_the_search(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n, switched, queued: [(switched, queued)] * n)
+    monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n, switched, queued, all_: [(switched, queued)] * n)
     n = Loop(recording, 0).recorded.n_cpus
     assert Loop(recording, 0).options["lead"] == [(600, 0)] * n
     assert Loop(recording, 0, use_probes=False).options["lead"] == [(800, 600)] * n

@@ -42,7 +42,7 @@ class Lists:
                 else:
                     phases = [ENUMS["ipi_phase"].index(name) for name in ("entry", "exit")]
                     ipi = [("ipi", idle | {"phase": phase}) for phase in phases]
-                queued = ("wakeup", idle | {"target_cpu": cpu})
+                queued = ("wakeup", idle | {"target_cpu": cpu, "task": 8})
                 rows += [(ts, *ipi[0]), (ts + takes * slow, *queued), (ts + 4_000 * slow, *queued)]
                 rows.append((ts + 5_000 * slow, *ipi[1]))
                 if probed:
@@ -85,6 +85,7 @@ def test_how_long_a_list_takes_to_empty_is_measured_by_capacity(vectors: bool) -
     """To the first of its tasks; where less than 1.5 us of that remain it cannot be told."""
     assert wake_lists.clearing(lists(vectors=vectors), 2) == [2_400, 1_200]
     assert wake_lists.clearing(lists(vectors=vectors, takes=2_400), 2) == [1_920, 0]
+    assert wake_lists.clearing(lists(vectors=vectors, takes=2_400), 2, agree=True) == [2_400, 1_200], "it can"
 
 
 def test_interrupts_of_cpus_that_take_long() -> None:
@@ -101,6 +102,8 @@ def test_with_probes_it_is_measured_as_their_searches_take_longer() -> None:
     expected = [2_000, 1_000]
     probed = lists(vectors=True, probed=True)
     assert wake_lists.listing(probed, 2, [20_000, 10_000], probes=True) == (expected, expected)
+    longer = [3_000, 1_500]
+    assert wake_lists.listing(probed, 2, [20_000, 10_000], probes=True, agree=True) == (longer, longer)
     assert wake_lists.listing(probed, 2, [2_000, 1_000], probes=False) == ([1_000, 500], [200, 100]), "they are ignored"
 
 
@@ -126,3 +129,25 @@ def test_who_searches_meanwhile_finds_the_cpu_idle(clearing: int, idle: int) -> 
     loop.run(batch, None, decisions.parts[0])
     outcome = loop.ledger(0)["outcome"][0]
     assert [int(o) & 1 for o in outcome] == [1, idle]
+
+
+def test_a_policy_may_follow_the_interrupts_that_empty_wake_lists() -> None:
+    """On x86 these are in the table of interrupts, too: one event then, which both hear."""
+    w = World(4, 12)
+    w.runs(1_000, 1, 8, 1).runs(1_200, 0, 0, 10, "R").runs(1_300, 2, 2, 11, "R")
+    kind = ENUMS["irq_kind"].index("call_function_single")
+    w.waking(50_000, 0, 8, 1, curr=10)
+    w.add("irq", 52_000, 1, curr_task=1, kind=kind, entry=True).wakeup(54_000, 1, 8, 1)
+    w.add("irq", 60_000, 1, curr_task=1, kind=kind, entry=False).runs(61_000, 1, 1, 8)
+    decisions = w.decisions((6, 1))
+    batch = dict(decisions.batches[0])
+    irq: Any = batch["irq"]
+    batch["wake_list"] = {name: irq[name][:1] for name in ("id", "ts_ns", "cpu")}
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "clearing": [0, 2_000, 0, 0]}
+    running = World.running(decisions.batches)
+    loop = _engine.OpenLoop(decisions.recorded, [("irq-aware", {})], 0, options, [], [], running)
+    loop.run(batch, None, decisions.parts[0])
+    assert len(loop.ledger(0)["cpu"][0]) == 1
+    batch["wake_list"] = {name: irq[name] for name in ("id", "ts_ns", "cpu")} | {"id": irq["id"] - irq["id"][0]}
+    with pytest.raises(ValueError, match="used twice"):
+        loop.run(batch, None, decisions.parts[0])

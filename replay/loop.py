@@ -47,10 +47,10 @@ _SEARCH, _SEARCH_PROBED = 1.1, 0.9
 without placement probes, and where they take some of that time. It ends before its result is recorded, but what it sees
 others record later (_LEAD_NS)."""
 
-_LEAD_NS, _LEAD_PROBED_NS = (800, 600), (600, 0)
+_LEAD_NS = 800, 600
 """How long before its event others see that a CPU of full capacity went idle, and that a task is queued: the run queue
-changes first, then the tracepoint takes the time. As measured where clocks differ by 0.4 us at most; and what
-recordings come out best with where probes time each search."""
+changes first, then the tracepoint takes the time. As measured where clocks differ by 0.4 us at most; what a slow CPU
+takes longer does not hang on whether probes time the search."""
 
 _AGREED, _AGREED_PROBED = (400, 300), (200, 0)
 """The same, beyond what _SEARCH holds of it, on all CPUs of a recording whose clocks agree (clocks.py): what such
@@ -230,9 +230,8 @@ class Loop:
         placing = _placing(recording, n_cpus)
         # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
         agree = clocks.agree(recording, n_cpus)
-        early = _LEAD_NS if self.truth is None else _LEAD_PROBED_NS
         more_lead = (_AGREED if self.truth is None else _AGREED_PROBED) if agree else (0, 0)
-        lead = _lead(recording, n_cpus, *early, more_lead) if any(placing) else []
+        lead = _lead(recording, n_cpus, *_LEAD_NS, more_lead) if any(placing) else []
         seen_empty = wake_lists.seen_empty(recording)
         self._clearing = wake_lists.clearing(recording, n_cpus, agree=agree) if seen_empty else []
         self.running = running(recording, self.recorded.n_cpus)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes docs/fidelity.md: how well the recorded kernel's own column reproduces every recording, and what it misses.
 
-    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS... [--repeats DIR] [--unseen DIR]
+    python docs/fidelity/make.py -o docs/fidelity.md RECORDINGS... [--repeats DIR] [--apart DIR]
 
 RECORDINGS are directories of recordings: NAME/trace.dat (or perf.data, a .pftrace) with its snapshot and meta.json.
 All that they hold is measured; what rewake refuses is listed with the reason. measure.py asks, targets.py judges.
-pairs.py has B predicted from A (the closed loop), for which --repeats gives more recordings. Those of --unseen, which
-the code has not met before, have a section of their own.
+pairs.py has B predicted from A (the closed loop), for which --repeats gives more recordings. Those of --apart have the
+sections of their own whose job lists name them (APART), and are counted in no other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import peers  # noqa: E402
 import targets  # noqa: E402
-from _pages import NOTHING, UNSEEN, Missing, head, jobs, main, section, table  # noqa: E402
+from _pages import NOTHING, Missing, head, jobs, main, section, table  # noqa: E402
 from measure import AUTO, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
 from pairs import pairs  # noqa: E402
 
@@ -306,19 +306,20 @@ def summary(recordings: list[Measured]) -> Tables:
     return table(["target", *COUNTED], [[name, *_counted(found)] for name, found in verdicts(recordings).items()])
 
 
-def side_by_side(unseen: list[Measured], others: list[Measured]) -> Tables:
-    """How many unseen recordings hold each target, and what share, beside that share of the others."""
+def side_by_side(apart: list[Measured], others: list[Measured], of_others: str) -> Tables:
+    """How many of the recordings of a section of their own hold each target, and what share, beside that share of the
+    others."""
 
     def held_of(found: list[bool | str | None]) -> str:
         return pct(share(found.count(True), len(found) - found.count(targets.TOO_SHORT)), 0)
 
-    seen = verdicts(others)
+    beside = verdicts(others)
     rows = [
-        [name, *_counted(found), held_of(found), held_of(seen[name])]
-        for name, found in verdicts(unseen, others).items()
+        [name, *_counted(found), held_of(found), held_of(beside[name])]
+        for name, found in verdicts(apart, others).items()
         if found
     ]
-    return table(["target", *COUNTED, "hold, of those that tell", "of the others above"], rows)
+    return table(["target", *COUNTED, "hold, of those that tell", of_others], rows)
 
 
 def from_events(found: Measured, recordings: list[Measured]) -> bool | str | None:
@@ -346,21 +347,56 @@ SECTIONS: dict[str, Callable[[list[Measured]], Tables]] = {
 """What writes the table of each section of page.toml."""
 
 
-def not_seen(about: dict[str, str], unseen: list[Measured], others: list[Measured]) -> list[str]:
-    """The section of recordings that this version had not seen; `others`: those that it had."""
-    if not unseen:
+APART = {"unseen": "jobs.unseen", "unseen_2": "jobs.unseen-2", "clocks": "jobs.clocks"}
+"""Sections of page.toml with recordings of their own, and the lists of their jobs."""
+CLOCKS_NS = 2_000
+"""By so much the lab's clocks differ if nothing else is asked of it."""
+
+
+def apart(about: dict[str, str], found: list[Measured], others: list[Measured], of_others: str) -> list[str]:
+    """A section of recordings that are counted in no other table; `others`: those that they are compared with."""
+    good = [m for m in found if not m.refused]
+    if not good:
         return []
-    found = [m for m in unseen if not m.refused]
-    told = f"rewake measures {len(found)} of the {len(unseen)}, and [refuses](#not-measured) the others."
-    out = section(about, [told, "", *side_by_side(found, others)])
+    told = [] if len(good) == len(found) else [
+        f"rewake measures {len(good)} of the {len(found)}, and [refuses](#not-measured) the others.", ""
+    ]  # fmt: skip
+    out = section(about, [*told, *side_by_side(good, others, of_others)])
     for title, lines in (
-        ("The recordings", overview(found)),
-        ("With probes", probed_targets(found)),
-        ("From events alone", blind_targets(found, others)),
-        ("Agreement and skill", agreement(found)),
-        ("Inputs that do not hold their target", audits(found, wanting=True)),
+        ("The recordings", overview(good)),
+        ("With probes", probed_targets(good)),
+        ("From events alone", blind_targets(good, others)),
+        ("Agreement and skill", agreement(good)),
+        ("Inputs that do not hold their target", audits(good, wanting=True)),
     ):
         out += [f"### {title}", "", *lines]
+    return out
+
+
+def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str], fresh: list[Measured]) -> str:
+    """`predicted`: the section of pairs; `fresh`: recordings of the sections of APART."""
+    measured = [m for m in recordings if not m.refused]
+    out = head("fidelity", prose["title"], prose["intro"])
+    for key, write in SECTIONS.items():
+        out += section(prose[key], write(measured))
+    out += sections_apart(prose, fresh, measured) + predicted
+    made = [line for name, line in jobs(HERE / "jobs").items() if any(m.name == name for m in recordings)]
+    out += section(prose["made"], ["```", *made, "```", ""])
+    out += section(prose["refused"], refusals([*recordings, *fresh]))
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def sections_apart(prose: dict[str, Any], fresh: list[Measured], measured: list[Measured]) -> list[str]:
+    """All sections of APART that have recordings. Those whose clocks agree stand beside those of their list whose do not."""
+    out = []
+    for key, file in APART.items():
+        listed = jobs(HERE / file)
+        mine = [m for m in fresh if m.name in listed]
+        if key == "clocks":
+            coarse = [m for m in mine if not m.refused and peers.Job.of(m).clocks >= CLOCKS_NS]
+            out += apart(prose[key], [m for m in mine if m not in coarse], coarse, "of the same jobs by 2 µs")
+        else:
+            out += apart(prose[key], mine, measured, "of the others above")
     return out
 
 
@@ -385,15 +421,16 @@ def predictions(folders: list[Path]) -> list[str]:
     return section(about["pairs"], lines) if lines else []
 
 
-def make(folders: list[Path], repeats: Sequence[Path] = (), unseen: Sequence[Path] = ()) -> str:
+def make(folders: list[Path], repeats: Sequence[Path] = (), apart: Sequence[Path] = ()) -> str:
     prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
     found = list(traces(folders))
     if not found:
         raise Missing(f"no recordings in {', '.join(map(str, folders))}")
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        measured, fresh = (list(pool.map(lambda nt: measure(*nt), some)) for some in (found, traces(list(unseen))))
+        measured, fresh = (list(pool.map(lambda nt: measure(*nt), some)) for some in (found, traces(list(apart))))
     return page(prose, measured, predictions([*folders, *repeats]), fresh)
 
 
 if __name__ == "__main__":
-    sys.exit(main("fidelity", __doc__, make, repeats="more recordings, for the pairs only", unseen=UNSEEN))
+    sys.exit(main("fidelity", __doc__, make, repeats="more recordings, for the pairs only",
+                  apart="recordings of the sections of their own"))

@@ -72,13 +72,13 @@ def test_a_mask_with_another_number_of_cpus_than_the_probes_saw_is_assumed(
     assert {t: v for t, v in after.items() if t != worker} == {t: v for t, v in before.items() if t != worker}
 
 
-def test_only_switches_are_brought_forward_where_probes_time_the_search(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("use_probes", [False, True])
+def test_slow_cpus_are_seen_as_early_with_probes_as_without(
+    recording: Recording, use_probes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rewake.replay.loop._lead", lambda _, n, switched, queued, all_: [(switched, queued)] * n)
-    n = Loop(recording, 0).recorded.n_cpus
-    assert Loop(recording, 0).options["lead"] == [(600, 0)] * n
-    assert Loop(recording, 0, use_probes=False).options["lead"] == [(800, 600)] * n
+    loop = Loop(recording, 0, use_probes=use_probes)
+    assert loop.options["lead"] == [(800, 600)] * loop.recorded.n_cpus
 
 
 def test_recorded_inputs_beat_reconstructed_ones(recording: Recording) -> None:

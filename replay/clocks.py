@@ -8,14 +8,14 @@ import numpy.typing as npt
 
 from rewake.forms import ENUMS, Recording
 from rewake.replay import wake_lists
-from rewake.replay.recorded import with_null
+from rewake.replay.recorded import rows_of, with_null
 
-_FEWEST, _ENOUGH, _PARTS = 1_000, 10_000, 8
+_FEWEST, _ENOUGH, _PARTS = 200, 10_000, 8
 """So many interrupts for wake lists tell, a thousandth of them too; no more are read, nor more parts."""
 
-_APART_NS = 1_000
-"""So much earlier than the first quarter the first thousandth of them may come. As measured: 0.4 and 0.5 us where
-clocks differ by 0.4 us, 1.6 to 3 us where by 2 us."""
+_APART_NS = 700
+"""So much earlier than the first quarter the first thousandth of them may come. As measured: up to 0.5 us where clocks
+differ by 0.4 us, 0.9 to 3 us where by 2 us."""
 
 _LONGEST_NS = 100_000
 """Later interrupts were not sent for that task."""
@@ -24,7 +24,9 @@ _LONGEST_NS = 100_000
 def agree(recording: Recording, n_cpus: int) -> bool:
     """No interrupt that has a CPU queue a task comes much earlier than others after the sched_migrate_task, on the
     waker's CPU, of that task: what it takes at least is always the same, so the earliest ones tell of the clocks. False
-    where too few tell."""
+    where too few tell, and where CPUs differ in speed: there it is not always the same."""
+    if len({row["capacity"] or 1024 for row in rows_of(recording.read("cpu", ("capacity",)))}) > 1:
+        return False
     found: list[npt.NDArray[np.int64]] = []
     for k in range(min(recording.n_parts, _PARTS)):
         if sum(map(len, found)) > _ENOUGH:

@@ -16,11 +16,13 @@ EVERY = 20_000
 
 class Moves:
     """Every 20 us a wakeup on CPU 0 moves task 5 to CPU 1, which is interrupted `takes` later, from there on by a clock
-    that is `off`, and queues it 2 us later. `others`: of the interrupts that have CPU 1 queue a task that stayed."""
+    that is `off`, and queues it 2 us later. `others`: of the interrupts that have CPU 1 queue a task that stayed.
+    `slow`: capacity of CPU 1."""
 
     n_parts = 1
 
-    def __init__(self, off: np.ndarray[Any, Any], takes: int = 1_200, others: int = 0) -> None:
+    def __init__(self, off: np.ndarray[Any, Any], takes: int = 1_200, others: int = 0, slow: int = 1024) -> None:
+        self.capacity = np.array([1024, slow])
         n, kind = len(off), ENUMS["irq_kind"].index("call_function_single")
         moved = np.arange(n) * EVERY
         began = moved + takes + off
@@ -32,6 +34,10 @@ class Moves:
         self.tables: dict[str, list[dict[str, int]]] = {}
         for k, (ts, table, row) in enumerate(sorted(rows, key=lambda row: row[0])):
             self.tables.setdefault(table, []).append({"id": k, "ts_ns": ts} | row)
+
+    def read(self, table: str, names: Any) -> dict[str, Any]:
+        assert (table, names) == ("cpu", ("capacity",))
+        return {"capacity": self.capacity}
 
     def read_part(self, table: str, k: int, names: Any) -> dict[str, Any]:
         rows = self.tables.get(table, [])
@@ -58,6 +64,12 @@ def test_that_some_come_late_tells_nothing() -> None:
 
 
 def test_a_few_do_not_tell() -> None:
-    assert not agree(np.zeros(900, np.int64))
-    assert not agree(np.zeros(1_500, np.int64), others=600), "who did not move"
+    assert agree(np.zeros(250, np.int64))
+    assert not agree(np.zeros(190, np.int64))
+    assert not agree(np.zeros(1_500, np.int64), others=1_350), "who did not move"
     assert not agree(np.zeros(0, np.int64))
+
+
+def test_cpus_of_different_speeds_do_not_tell() -> None:
+    """What it takes at least is not the same on them."""
+    assert not agree(np.zeros(1_500, np.int64), slow=460)

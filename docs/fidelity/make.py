@@ -347,13 +347,13 @@ SECTIONS: dict[str, Callable[[list[Measured]], Tables]] = {
 """What writes the table of each section of page.toml."""
 
 
-APART = {"unseen": "jobs.unseen", "unseen_2": "jobs.unseen-2", "clocks": "jobs.clocks"}
+APART = {"unseen": "jobs.unseen", "clocks": "jobs.clocks"}
 """Sections of page.toml with recordings of their own, and the lists of their jobs."""
 CLOCKS_NS = 2_000
 """By so much the lab's clocks differ if nothing else is asked of it."""
 
 
-def apart(about: dict[str, str], found: list[Measured], others: list[Measured], of_others: str) -> list[str]:
+def section_apart(about: dict[str, str], found: list[Measured], others: list[Measured], of_others: str) -> list[str]:
     """A section of recordings that are counted in no other table; `others`: those that they are compared with."""
     good = [m for m in found if not m.refused]
     if not good:
@@ -374,7 +374,7 @@ def apart(about: dict[str, str], found: list[Measured], others: list[Measured], 
 
 
 def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str], fresh: list[Measured]) -> str:
-    """`predicted`: the section of pairs; `fresh`: recordings of the sections of APART."""
+    """`predicted`: the section of pairs; `fresh`: recordings for the sections of APART."""
     measured = [m for m in recordings if not m.refused]
     out = head("fidelity", prose["title"], prose["intro"])
     for key, write in SECTIONS.items():
@@ -387,30 +387,19 @@ def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str]
 
 
 def sections_apart(prose: dict[str, Any], fresh: list[Measured], measured: list[Measured]) -> list[str]:
-    """All sections of APART that have recordings. Those whose clocks agree stand beside those of their list whose do not."""
+    """The sections of APART that have recordings. Those whose clocks agree stand beside such of the same jobs, wherever
+    they are, whose do not."""
     out = []
     for key, file in APART.items():
-        listed = jobs(HERE / file)
-        mine = [m for m in fresh if m.name in listed]
+        mine = [m for m in fresh if m.name in jobs(HERE / file)]
+        others, beside = measured, "of the others above"
         if key == "clocks":
-            coarse = [m for m in mine if not m.refused and peers.Job.of(m).clocks >= CLOCKS_NS]
-            out += apart(prose[key], [m for m in mine if m not in coarse], coarse, "of the same jobs by 2 µs")
-        else:
-            out += apart(prose[key], mine, measured, "of the others above")
+            mine = [m for m in mine if m.refused or peers.Job.of(m).clocks < CLOCKS_NS]
+            twins = {peers.Job.of(m)._replace(clocks=CLOCKS_NS) for m in mine if not m.refused}
+            others = [m for m in [*measured, *fresh] if not m.refused and peers.Job.of(m) in twins]
+            beside = f"of those whose clocks differ by {CLOCKS_NS / 1000:.0f} µs"
+        out += section_apart(prose[key], mine, others, beside)
     return out
-
-
-def page(prose: dict[str, Any], recordings: list[Measured], predicted: list[str], unseen: list[Measured]) -> str:
-    """`predicted`: the section of pairs."""
-    measured = [m for m in recordings if not m.refused]
-    out = head("fidelity", prose["title"], prose["intro"])
-    for key, write in SECTIONS.items():
-        out += section(prose[key], write(measured))
-    out += not_seen(prose["unseen"], unseen, measured) + predicted
-    made = [line for name, line in jobs(HERE / "jobs").items() if any(m.name == name for m in recordings)]
-    out += section(prose["made"], ["```", *made, "```", ""])
-    out += section(prose["refused"], refusals([*recordings, *unseen]))
-    return "\n".join(out).rstrip("\n") + "\n"
 
 
 def predictions(folders: list[Path]) -> list[str]:
@@ -432,5 +421,5 @@ def make(folders: list[Path], repeats: Sequence[Path] = (), apart: Sequence[Path
 
 
 if __name__ == "__main__":
-    sys.exit(main("fidelity", __doc__, make, repeats="more recordings, for the pairs only",
-                  apart="recordings of the sections of their own"))
+    repeats = "more recordings, for the pairs only"
+    sys.exit(main("fidelity", __doc__, make, repeats=repeats, apart="recordings of the sections of their own"))

@@ -65,7 +65,7 @@ def value(cell: str) -> float | None:
 
 def test_the_page_has_every_section_and_its_prose() -> None:
     titles = [PROSE[key]["title"] for key in (*make.SECTIONS, "made", "refused")]
-    titles[-2:-2] = [PROSE["unseen"]["title"], PAIRS["pairs"]["title"]]
+    titles[-2:-2] = [*(PROSE[key]["title"] for key in make.APART), PAIRS["pairs"]["title"]]
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == titles
     assert all(set(pair) == {"name", "a", "b"} and not set(pair["a"]) & set(pair["b"]) for pair in PAIRS["pair"])
     for section in (*PROSE.values(), PAIRS["pairs"]):
@@ -95,20 +95,25 @@ def test_the_jobs_of_recordings_on_the_page_are_there() -> None:
         assert (f"\n{line}\n" in PAGE) == (f"| `{name}` |" in PAGE)
 
 
-def test_recordings_that_were_not_seen_are_all_there_and_counted_apart() -> None:
-    """Every job that was chosen, whatever came of it; none is in another table."""
-    chosen = make.jobs(FOLDER / "jobs.unseen")
-    summary, *tables = map(table_of, section_of(PAGE, "unseen").split("\n### "))
+@pytest.mark.parametrize("section", make.APART)
+def test_recordings_of_sections_of_their_own_are_all_there_and_counted_in_no_other(section: str) -> None:
+    """Every job that was chosen, whatever came of it; of the clocks, those that agree."""
+    chosen = {
+        n for n, line in make.jobs(FOLDER / make.APART[section]).items() if section != "clocks" or "QUANTUM" in line
+    }
+    summary, *tables = map(table_of, section_of(PAGE, section).split("\n### "))
     names = [{r["recording"].strip("`") for r in some} for some in tables]
     refused = {r["recording"].strip("`") for r in rows(PAGE, "refused")}
-    assert names[0] == set(chosen) - refused
-    probed = {n for n in names[0] if n.startswith("probed-")}
+    assert names[0] == chosen - refused
+    probed = {n for n in names[0] if "probed-" in n}
     assert names[1:4] == [probed, names[0], names[0]] and names[4] <= probed
-    assert f"measures {len(names[0])} of the {len(chosen)}" in PAGE
-    assert not {r["recording"].strip("`") for r in rows(PAGE, "recordings")} & set(chosen)
+    assert not chosen & refused or f"measures {len(names[0])} of the {len(chosen)}" in PAGE
+    assert not {r["recording"].strip("`") for r in rows(PAGE, "recordings")} & chosen
     above = {r["target"]: r for r in rows(PAGE, "targets")}
     for r in summary:
-        for share, counts in (("hold, of those that tell", r), ("of the others above", above[r["target"]])):
+        shares = [("hold, of those that tell", r)]
+        shares += [("of the others above", above[r["target"]])] if section == "unseen" else []
+        for share, counts in shares:
             held, failed = int(counts["hold"]), int(counts["fail"])
             assert r[share] == make.pct(make.share(held, held + failed), 0)
 
@@ -164,10 +169,10 @@ def counted(cells: list[str]) -> list[str]:
     return [str(n) for n in (len(cells), held, failed + told, told, short)]
 
 
-@pytest.mark.parametrize("unseen", [False, True])
-def test_targets_count_what_the_tables_say(unseen: bool) -> None:
-    if unseen:
-        summary, _, with_probes, from_events, _, inputs = map(table_of, section_of(PAGE, "unseen").split("\n### "))
+@pytest.mark.parametrize("apart", [None, *make.APART])
+def test_targets_count_what_the_tables_say(apart: str | None) -> None:
+    if apart:
+        summary, _, with_probes, from_events, _, inputs = map(table_of, section_of(PAGE, apart).split("\n### "))
         throttled = []
     else:
         names = ("targets", "with_probes", "from_events", "inputs", "throttled")
@@ -180,7 +185,7 @@ def test_targets_count_what_the_tables_say(unseen: bool) -> None:
     ]
     said = {r["target"]: list(r.values())[1:6] for r in summary}
     for target, some in zip((r["target"] for r in rows(PAGE, "targets")), cells, strict=True):
-        every = not unseen or "audit" not in target  # of the audit only what does not hold is listed there
+        every = not apart or "audit" not in target  # of the audit only what does not hold is listed there
         assert said.get(target, ["0"] * 5)[0 if every else 2 :] == counted(some)[0 if every else 2 :]
 
 
@@ -247,17 +252,35 @@ def synthetic() -> list[Any]:
 
 def test_page_of_known_figures() -> None:
     """Every section, verdict and number format of a page whose figures are given."""
-    prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, "unseen", "made", "refused")}
+    prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, *make.APART, "made", "refused")}
     one, two, three = synthetic()
     better = {"auto": one.fidelity["auto"] | {"moved_precision": 0.93}, "blind": two.blind | {"skill": 0.9}}
-    unseen = [
-        replace(one, name="four", fidelity=one.fidelity | better, idle=None),
-        replace(two, name="five"),
-        replace(three, name="six"),
+    names = list(make.jobs(FOLDER / "jobs.unseen"))
+    fresh = [
+        replace(one, name=names[0], fidelity=one.fidelity | better, idle=None),
+        replace(two, name=names[1]),
+        replace(three, name=names[2]),
     ]
-    text = make.page(prose | {"title": "P", "intro": "I"}, [one, two, three], [], unseen)
+    text = make.page(prose | {"title": "P", "intro": "I"}, [one, two, three], [], fresh)
     assert text.splitlines() == GOLDEN.read_text(encoding="utf-8").splitlines()
-    assert "## unseen" not in make.page(prose | {"title": "P", "intro": "I"}, [one, two, three], [], [])
+    alone = make.page(prose | {"title": "P", "intro": "I"}, [one, two, three], [], [])
+    assert "## unseen" not in alone and "## clocks" not in alone
+
+
+def test_recordings_whose_clocks_agree_stand_beside_those_of_the_same_job_whose_do_not() -> None:
+    def of(name: str, clocks: int) -> Any:
+        said = {"emulation": f"QEMU: {clocks} instructions per round, 1 instruction = 1 ns"}
+        return replace(one, name=name, meta=one.meta | said)
+
+    prose = {key: {"title": key, "text": "T"} for key in make.APART}
+    one, two, _ = synthetic()
+    fine, coarse = "fine-probed-2x5-messaging-61", "probed-14cpu-messaging-61"
+    lines = make.sections_apart(prose, [of(fine, 400), of(coarse, 2_000)], [of("above", 2_000), replace(two, name="x")])
+    assert "## unseen" not in lines
+    summary, recordings, *_ = map(table_of, "\n".join(lines).split("\n### "))
+    assert [r["recording"] for r in recordings] == [f"`{fine}`"]
+    alike = make.verdicts([of("above", 2_000), of(coarse, 2_000)])[summary[0]["target"]]
+    assert summary[0]["of those whose clocks differ by 2 µs"] == make.pct(alike.count(True) / len(alike), 0)
 
 
 def test_generator_on_a_bundled_recording(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def judged(answers: list[dict[str, Any]]) -> list[str]:
         return [asked, found, "yes" if holds else "**no**"]
 
     def against(what: str, other: str, name: str, of: list[dict[str, Any]]) -> list[str]:
+        of = [f for f in of if None not in (f["model"][what], f[other][what])]  # one repeat has no interval to score
         if not of:
             return row(f"{what} below that of {name}", NOTHING, False)
         unit, scale = (" %", 100) if what == "error" else ("", 1)

@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent / "golden_fidelity.txt"
 
 
 make = generator.load(FOLDER)
-measure, peers, targets = (sys.modules[name] for name in ("measure", "peers", "targets"))
+measure, pairs, peers, targets = (sys.modules[name] for name in ("measure", "pairs", "peers", "targets"))
 PROSE = make.tomllib.loads((FOLDER / "page.toml").read_text(encoding="utf-8"))
 PAIRS = make.tomllib.loads((FOLDER / "pairs.toml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs/fidelity.md").read_text(encoding="utf-8")
@@ -281,6 +281,23 @@ def test_recordings_whose_clocks_agree_stand_beside_those_of_the_same_job_whose_
     assert [r["recording"] for r in recordings] == [f"`{fine}`"]
     alike = make.verdicts([of("above", 2_000), of(coarse, 2_000)])[summary[0]["target"]]
     assert summary[0]["of those whose clocks differ by 2 µs"] == make.pct(alike.count(True) / len(alike), 0)
+
+
+def test_pairs_of_one_repeat_have_no_score() -> None:
+    """They are judged by their errors alone."""
+
+    def figure(score: float | None) -> dict[str, Any]:
+        said = {"error": 0.1, "score": score, "covered": True, "low": 1.0, "high": 2.0}
+        return {"model": said, "null": said | {"error": 0.2}, "one_step": None, "changed": 0.5, "null_spread": None,
+                "sign_right": None}  # fmt: skip
+
+    def said(*scores: float | None) -> dict[str, str]:
+        lines = pairs.judged([{"figures": [figure(s) for s in scores], "a": [1], "b": [1]}])
+        return {r["asked"]: r["found"] for r in table_of("\n".join(lines))}
+
+    assert said(None)["mean error below that of *no change*"] == "10 % against 20 %, 1 figures"
+    assert said(None)["score below that of *no change*"] == make.NOTHING
+    assert said(None, 0.5)["mean score below that of *no change*"] == "0.50 against 0.50, 1 figures"
 
 
 def test_generator_on_a_bundled_recording(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from sched_waking to sched_migrate_task. Recordings of 6.1 come out alike from 0
 _WAKE, _OUT = ENUMS["migrate_cause"].index("wake"), ENUMS["probe_phase"].index("out")
 
 _CLEARED, _CLEARED_AGREED = 0.36, 0.5
-"""When a wake list is cleared, in parts of the time from its interrupt to the first sched_wakeup. Recordings of arm64 come
-out best from 0.33 to 0.37 where the clocks of slow CPUs run evenly, alike from 0.36 to 0.55 where they do not; on x86,
-where clocks agree, searches find its CPU idle from 0.47 on."""
+"""When a wake list is cleared, in parts of the time from its interrupt to the first sched_wakeup. Recordings of arm64
+come out best from 0.33 to 0.37 where the clocks of slow CPUs run evenly, alike from 0.36 to 0.55 where they do not; on
+x86, where clocks agree, searches find its CPU idle from 0.47 on."""
 
 _SHORTEST_NS = 1_500
 """So long it has to be until a task is queued, unless clocks agree: what is much shorter than events of two CPUs have

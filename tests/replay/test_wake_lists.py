@@ -83,9 +83,9 @@ def test_only_old_kernels_clear_the_list_first(kernel: str, empty: bool) -> None
 @pytest.mark.parametrize("vectors", [True, False])
 def test_how_long_a_list_takes_to_empty_is_measured_by_capacity(vectors: bool) -> None:
     """To the first of its tasks; where less than 1.5 us of that remain it cannot be told."""
-    assert wake_lists.clearing(lists(vectors=vectors), 2) == [2_400, 1_200]
-    assert wake_lists.clearing(lists(vectors=vectors, takes=2_400), 2) == [1_920, 0]
-    assert wake_lists.clearing(lists(vectors=vectors, takes=2_400), 2, agree=True) == [2_400, 1_200], "it can"
+    assert wake_lists.clearing(lists(vectors=vectors), 2) == [2_160, 1_080]
+    assert wake_lists.clearing(lists(vectors=vectors, takes=2_200), 2) == [1_584, 0]
+    assert wake_lists.clearing(lists(vectors=vectors, takes=2_200), 2, agree=True) == [2_200, 1_100], "it can"
 
 
 def test_interrupts_of_cpus_that_take_long() -> None:

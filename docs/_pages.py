@@ -62,10 +62,6 @@ def meta_of(place: Path) -> dict[str, Any]:
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
 
 
-UNSEEN = "recordings that this version had not seen"
-"""Of --unseen: a section of their own, judged as the others are and counted in none of their tables."""
-
-
 def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 

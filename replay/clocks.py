@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from rewake.forms import ENUMS, Recording
 from rewake.replay import wake_lists
-from rewake.replay.recorded import rows_of, with_null
+from rewake.replay.recorded import capacities, with_null
 
 _FEWEST, _ENOUGH, _PARTS = 200, 10_000, 8
 """So many interrupts for wake lists tell, a thousandth of them too; no more are read, nor more parts."""
@@ -25,7 +25,7 @@ def agree(recording: Recording, n_cpus: int) -> bool:
     """No interrupt that has a CPU queue a task comes much earlier than others after the sched_migrate_task, on the
     waker's CPU, of that task: what it takes at least is always the same, so the earliest ones tell of the clocks. False
     where too few tell, and where CPUs differ in speed: there it is not always the same."""
-    if len({row["capacity"] or 1024 for row in rows_of(recording.read("cpu", ("capacity",)))}) > 1:
+    if len(set(capacities(recording, n_cpus))) > 1:
         return False
     found: list[npt.NDArray[np.int64]] = []
     for k in range(min(recording.n_parts, _PARTS)):

@@ -19,8 +19,8 @@ from rewake.replay.recorded import (
     SCHED_SOFTIRQ,
     batch,
     by_capacity,
+    capacities,
     recorded_machine,
-    rows_of,
     running,
     tables,
     with_null,
@@ -197,9 +197,8 @@ def _lead(
     """How much longer than on a fast CPU others see a switch and a queued task before the event, ns, by CPU: a slow one
     takes longer from the one to the other. What it takes on a fast one (`switched`, `queued`) _SEARCH holds, but for
     `all_`. Empty where that is nothing and all CPUs are as fast."""
-    known = {row["cpu"]: row["capacity"] or 1024 for row in rows_of(recording.read("cpu", ("cpu", "capacity")))}
-    fast = max(known.values(), default=1024)
-    capacity = [known.get(cpu, fast) for cpu in range(n_cpus)]
+    capacity = capacities(recording, n_cpus)
+    fast = max(capacity, default=1024)
     lead = [(all_[0] + switched * fast // of - switched, all_[1] + queued * fast // of - queued) for of in capacity]
     return lead if any(map(any, lead)) else []
 

@@ -84,13 +84,18 @@ def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tupl
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
+def capacities(source: Recording, n_cpus: int) -> list[int]:
+    """By CPU; 1024 where it is not recorded."""
+    known = {row["cpu"]: row["capacity"] for row in rows_of(source.read("cpu", ("cpu", "capacity")))}
+    return [known.get(cpu) or 1024 for cpu in range(n_cpus)]
+
+
 def by_capacity(source: Recording, n_cpus: int, cpu: npt.NDArray[Any], ns: npt.NDArray[Any]) -> list[int]:
     """Median of durations, by CPU: of those on CPUs of its capacity or, where these are few, of all, by their
     capacities. `cpu`: where each was."""
     if not len(ns):
         return [0] * n_cpus
-    capacity = {row["cpu"]: row["capacity"] for row in rows_of(source.read("cpu", ("cpu", "capacity")))}
-    of_cpu = np.array([capacity.get(cpu) or 1024 for cpu in range(n_cpus)])
+    of_cpu = np.array(capacities(source, n_cpus))
     out = (np.median(ns * of_cpu[cpu]) / of_cpu).astype(np.int64)
     for value in np.unique(of_cpu):
         same = of_cpu[cpu] == value

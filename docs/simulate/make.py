@@ -23,7 +23,6 @@ sys.path[:0] = [str(HERE.parent)]
 from _pages import (  # noqa: E402
     NOTHING,
     SIMULATED,
-    UNSEEN,
     Missing,
     Refused,
     head,
@@ -197,4 +196,4 @@ def make(folders: list[Path], unseen: Sequence[Path] = ()) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main("simulate", __doc__, make, unseen=UNSEEN))
+    sys.exit(main("simulate", __doc__, make, unseen="recordings that this version had not seen"))

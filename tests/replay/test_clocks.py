@@ -36,8 +36,8 @@ class Moves:
             self.tables.setdefault(table, []).append({"id": k, "ts_ns": ts} | row)
 
     def read(self, table: str, names: Any) -> dict[str, Any]:
-        assert (table, names) == ("cpu", ("capacity",))
-        return {"capacity": self.capacity}
+        assert (table, names) == ("cpu", ("cpu", "capacity"))
+        return {"cpu": np.arange(2), "capacity": self.capacity}
 
     def read_part(self, table: str, k: int, names: Any) -> dict[str, Any]:
         rows = self.tables.get(table, [])

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, clocks, hotplug, order, plugins, probes, wake_lists
+from rewake.replay import affinity, clocks, fair, hotplug, order, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
     MIN_RANGE,
@@ -255,7 +255,7 @@ class Loop:
             ),
             "clearing": self._clearing,
             "shapes": hotplug.shapes(self.away),
-        }
+        } | fair.settings(recording)
 
     def mask_changes(self) -> list[tuple[int, int, int]]:
         """When, which task, to which mask of the recorded machine: where moves tell of it (affinity.py)."""

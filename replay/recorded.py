@@ -22,6 +22,9 @@ _MODEL_TABLES: dict[str, tuple[str, ...] | None] = {
     "exit": ("id", "ts_ns", "cpu", "task"), "idle": None, "loss": ("id", "ts_ns", "cpu"),
     "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu"),
 }  # fmt: skip
+CAUSES: dict[str, tuple[str, ...] | None] = {"migrate": (*(_MODEL_TABLES["migrate"] or ()), "cause")}
+"""For batch(): with what moved the tasks."""
+
 _SOFTIRQ = {"softirq": ("id", "ts_ns", "cpu", "vec", "phase")}
 _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
 

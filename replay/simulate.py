@@ -20,7 +20,7 @@ from rewake.replay.handlers import Handlers
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.hotplug import Away
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import batch, kernel_version
+from rewake.replay.recorded import CAUSES, batch
 from rewake.replay.segments import CHUNK, Growing
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import FirstFlips, Unseen
@@ -51,10 +51,7 @@ PINNED = "pinned"
 NULL = "fifo"
 """Name of the null model: recorded placement, first come, first served, no preemption."""
 
-_MORE: dict[str, tuple[str, ...] | None] = {
-    "migrate": ("id", "ts_ns", "cpu", "curr_task", "irq_ctx", "task", "prio", "orig_cpu", "dest_cpu", "cause"),
-    "irq": ("id", "ts_ns", "cpu", "entry", "kind"),
-}
+_MORE: dict[str, tuple[str, ...] | None] = CAUSES | {"irq": ("id", "ts_ns", "cpu", "entry", "kind")}
 """Tables that the simulation reads beside those of the model."""
 
 _LONGEST_WAIT = """
@@ -146,17 +143,6 @@ def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
     return [replace(w, costs=1 if odd(w.measured, first) else 2) for w in anchored]
 
 
-def _tunables(recording: Recording) -> dict[str, int]:
-    """Those of the fair class, where the snapshot has them."""
-    sysctl = recording.manifest.get("sysctl") or {}
-    names = {
-        "latency_ns": "latency_ns", "min_granularity_ns": "min_granularity_ns",
-        "wakeup_granularity_ns": "wakeup_granularity_ns", "slice_ns": "base_slice_ns",
-    }  # fmt: skip
-    found = {ours: sysctl.get(f"debug.sched.{theirs}") for ours, theirs in names.items()}
-    return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()}
-
-
 def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
     """How often a CPU that goes idle pulls, by level and class of its average idle time; where a class was seen too
     rarely, as often as all of its level."""
@@ -184,14 +170,9 @@ class Simulator:
         self.loop = Loop(recording, settings.seed, use_probes=False)
         unseen = self.loop.infer(auto, again=False, scans=False) if auto is not None else None
         _engine.give_back()
-        major, minor = kernel_version(recording.manifest.get("kernel"))
         flips = FirstFlips() if unseen is None else _first_flips(unseen)
         self.first_flips = flips
-        features = recording.manifest.get("features") or {}
-        self.options = self.loop.options | _tunables(recording) | {
-            "sync": False, "first_flips": [tuple(flips)], "major": major, "minor": minor,
-            "hrtick": bool(features.get("HRTICK", False)),
-        }  # fmt: skip
+        self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)]}
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)

@@ -205,7 +205,7 @@ class PyClosedLoop {
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
           loop_(r.topo, r.tasks, make_arms(r, specs, seed, options, arms), plan(windows), {costs.begin(), costs.end()},
-                interrupts, fair(r, options), read_options(options), known(r, running), threads) {}
+                interrupts, read_fair(r.topo, options), read_options(options), known(r, running), threads) {}
 
     void run(const nb::dict& batch, const nb::dict& decisions) {
         const Batch b = read_batch(batch);
@@ -245,8 +245,10 @@ class PyClosedLoop {
         for (const Awaited& a : loop_.awaited())
             awaited.emplace_back(a.by == kNone ? -1 : static_cast<int64_t>(a.by), a.patience);
         d["awaited"] = awaited;
-        d["picks"] = s.picks, d["picks_right"] = s.picks_right;
-        d["preempts"] = std::vector<int64_t>{s.preempts[0][0], s.preempts[0][1], s.preempts[1][0], s.preempts[1][1]};
+        const FairRecord::Survey& fair = loop_.fair_survey();
+        d["picks"] = fair.picks, d["picks_right"] = fair.picks_right;
+        const auto& taken = fair.preempts;
+        d["preempts"] = std::vector<int64_t>{taken[0][0], taken[0][1], taken[1][0], taken[1][1]};
         return d;
     }
     nb::object leads() const { return own(loop_.leads()); }
@@ -324,22 +326,6 @@ class PyClosedLoop {
         for (auto [from, measured, to, horizon, costs] : windows) out.push_back({from, measured, to, horizon, costs});
         return out;
     }
-    static FairSettings fair(const Recorded& r, const nb::dict& options) {
-        const ReplayOptions o = read_options(options);
-        int major = 0, minor = 0;
-        take(options, "major", major), take(options, "minor", minor);
-        FairSettings s =
-            FairSettings::of(major, minor, r.topo.online.count(r.topo.words), 1'000'000'000 / static_cast<Ns>(o.hz));
-        s.tick_at = o.tick_at;
-        if (options.contains("slice_ns")) s.slice = nb::cast<Ns>(options["slice_ns"]);
-        take(options, "hrtick", s.hrtick);
-        if (options.contains("latency_ns")) s.latency = nb::cast<Ns>(options["latency_ns"]);
-        if (options.contains("min_granularity_ns")) s.granularity = nb::cast<Ns>(options["min_granularity_ns"]);
-        if (options.contains("wakeup_granularity_ns"))
-            s.wakeup_granularity = nb::cast<Ns>(options["wakeup_granularity_ns"]);
-        return s;
-    }
-
     size_t n_cpus_, n_tasks_, n_masks_;
     ClosedLoop loop_;
 };

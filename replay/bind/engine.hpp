@@ -8,6 +8,7 @@
 #include "replay/engine/open_loop.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
+#include "replay/model/fair/queues.hpp"
 #include "replay/model/tasks.hpp"
 #include "replay/model/topology.hpp"
 
@@ -27,6 +28,8 @@ struct Recorded {
 /// Decisions of a part; pointers live as long as `t`. Throws std::invalid_argument for a CPU or task that does not exist.
 DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks, size_t n_masks);
 ReplayOptions read_options(const nb::dict& options);
+/// Of the recorded kernel, by its version and tunables (replay/fair.py).
+FairSettings read_fair(const Topology& topo, const nb::dict& options);
 /// Policies of (name, parameters) pairs or PolicySource objects.
 std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>& specs, const Topology& topo,
                                                    uint64_t seed);

@@ -149,6 +149,23 @@ ReplayOptions read_options(const nb::dict& o) {
     return r;
 }
 
+FairSettings read_fair(const Topology& topo, const nb::dict& o) {
+    const auto of = [&](const char* name, Ns otherwise) {
+        return o.contains(name) ? nb::cast<Ns>(o[name]) : otherwise;
+    };
+    const ReplayOptions r = read_options(o);
+    FairSettings s = FairSettings::of(static_cast<int>(of("major", 0)), static_cast<int>(of("minor", 0)),
+                                      topo.online.count(topo.words), 1'000'000'000 / static_cast<Ns>(r.hz));
+    s.tick_at = r.tick_at;
+    s.slice = of("slice_ns", s.slice);
+    s.latency = of("latency_ns", s.latency);
+    s.granularity = of("min_granularity_ns", s.granularity);
+    s.wakeup_granularity = of("wakeup_granularity_ns", s.wakeup_granularity);
+    if (o.contains("hrtick")) s.hrtick = nb::cast<bool>(o["hrtick"]);
+    if (o.contains("delays")) s.delays = s.delays && nb::cast<bool>(o["delays"]);
+    return s;
+}
+
 namespace {
 
 std::vector<Shape> read_shapes(nb::handle rows, size_t n_cpus) {
@@ -175,8 +192,7 @@ class PyOpenLoop {
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), read_options(options), ranges(same_llc, cross_llc),
-                known(r, running)) {
+          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), read_options(options), ranges(same_llc, cross_llc), known(r, running)) {
         if (options.contains("shapes")) loop_.reshape(topo_, read_shapes(options["shapes"], n_cpus_));
     }
 

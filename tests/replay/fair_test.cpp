@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The fair class by hand: who runs next, who takes the CPU, what is kept over a sleep.
-#include "replay/engine/closed/fair.hpp"
+#include "replay/model/fair/queues.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "replay/model/events.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 namespace {
 
 constexpr Ns kMs = 1'000'000;
@@ -380,4 +380,4 @@ TEST(Eevdf, ATimedSliceEndsWhenItIsOver) {
 }
 
 }  // namespace
-}  // namespace rewake::closed
+}  // namespace rewake

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The tree of task groups by hand: shares of a CPU, who is found from the root down, and groups that are throttled.
-#include "replay/engine/closed/fair_tree.hpp"
+#include "replay/model/fair/tree.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "tests/replay/policies_machine.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 namespace {
 
 constexpr Ns kMs = 1'000'000;
@@ -194,4 +194,4 @@ TEST_P(Trees, BalancingTakesASleeperThatCompetesToTheQueueOfItsGroup) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Trees, testing::Values(1, 6, 12, 18));
 
 }  // namespace
-}  // namespace rewake::closed
+}  // namespace rewake

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "replay/engine/closed/hot_queues.hpp"
+#include "replay/model/fair/hot_queues.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace rewake::closed {
+namespace rewake {
 namespace {
 
 TEST(HotQueues, NobodyIsLongerInTheSetThanSaid) {
@@ -38,4 +38,4 @@ TEST(HotQueues, NobodyIsLongerInTheSetThanSaid) {
 }
 
 }  // namespace
-}  // namespace rewake::closed
+}  // namespace rewake

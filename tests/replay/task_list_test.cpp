@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "replay/engine/closed/task_list.hpp"
+#include "replay/model/fair/task_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace rewake::closed {
+namespace rewake {
 namespace {
 
 TEST(TaskList, HoldsWhatAVectorHolds) {
@@ -30,7 +30,9 @@ TEST(TaskList, HoldsWhatAVectorHolds) {
             ASSERT_TRUE(list == expected);
             ASSERT_EQ(list.size(), expected.size());
             ASSERT_EQ(list.empty(), expected.empty());
-            if (!expected.empty()) ASSERT_EQ(list.front(), expected.front());
+            if (!expected.empty()) {
+                ASSERT_EQ(list.front(), expected.front());
+            }
         }
     }
 }
@@ -57,4 +59,4 @@ TEST(TaskList, CopiesAreTheirOwn) {
 }
 
 }  // namespace
-}  // namespace rewake::closed
+}  // namespace rewake

@@ -10,8 +10,16 @@
 #include <utility>
 
 #include "replay/engine/closed/imbalance.hpp"
+#include "replay/engine/closed/yields.hpp"
 
 namespace rewake::closed {
+namespace {
+
+bool any_fifo(const std::vector<Arm>& arms) {
+    return std::ranges::any_of(arms, [](const Arm& a) { return a.options.fifo; });
+}
+
+}  // namespace
 
 ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector<Arm> arms,
                        std::vector<WindowPlan> windows, std::vector<std::shared_ptr<const Costs>> costs,
@@ -24,26 +32,15 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       costs_(std::move(costs)),
       irq_(topo, recorded.hz),
       machine_(topo, tasks),
-      fair_(static_cast<size_t>(topo.n_cpus), tasks, fair, machine_),
-      fifo_(
-          static_cast<size_t>(topo.n_cpus), tasks,
-          [&] {
-              FairSettings f = fair;
-              f.kind = FairSettings::Kind::fifo;
-              return f;
-          }(),
-          machine_),
+      fair_(tasks, fair, machine_, arms_.empty() ? std::nullopt : std::optional(told().yields), any_fifo(arms_)),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
-      rivals_(static_cast<size_t>(topo.n_cpus)),
       remembered_(tasks.tasks.size(), recorded.first_flips.front(), recorded.hz,
                   !arms_.empty() && arms_.front().options.at_least(5, 14)),
       last_seen_(arms_.empty() ? tasks.tasks.size() : 0),
       serving_(arms_.empty() ? tasks.tasks.size() : 0),
       reading_(arms_.empty() ? tasks.tasks.size() : 0),
       meeting_(arms_.empty() ? tasks.tasks.size() : 0),
-      yielding_(tasks.tasks.size(), static_cast<size_t>(topo.n_cpus)),
       lockstep_(arms_.empty() ? tasks.tasks.size() : 0),
-      sees_yields_(arms_.empty() || !told().yields.empty()),
       since_(static_cast<size_t>(topo.n_cpus), -1),
       running_(std::move(running)),
       migration_cost_(recorded.migration_cost),
@@ -63,7 +60,6 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
                                      return a.by != kNone && a.by >= n_tasks;
                                  })))
             throw std::invalid_argument("who waits for it, or nobody, for each task expected");
-        fifo_used_ = fifo_used_ || arm.options.fifo;
         if (!arm.policy) continue;
         if (const IrqSettings* settings = arm.policy->irq_settings()) irq_.estimate(*settings);
     }
@@ -109,7 +105,6 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         const Cpu c(cpu);
         machine_.expect(c);
         fair_.expect(c);
-        __builtin_prefetch(&rivals_[cpu]);
         for (auto& w : open_) w->builder.expect(c);
     };
     const auto soon = [&](Event e, size_t i) {
@@ -144,13 +139,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);
                 machine_.on_waking(o.p, o.prio, placed, o.chosen);
-                if (placed && !fair_.queued(o.p) && o.chosen != fair_.cpu(o.p)) {
-                    fair_.ticked(fair_.cpu(o.p), ts);
-                    fair_.leave(o.p), fifo_.leave(o.p);
-                }
+                if (placed) fair_.placed(o.p, o.chosen, ts, false);
             }
             if (!arms_.empty()) remembered_.decided(o, ts, busy);
-            if (sees_yields_ && o.chosen_known && o.kind != Kind::exec) yielding_.sent(o.chosen, ts);
+            if (o.chosen_known && o.kind != Kind::exec) fair_.sent(o.chosen, ts);
             if (o.kind == Kind::wake && arms_.empty()) {
                 const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
@@ -178,8 +170,9 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         if (arms_.empty()) survey(b, e, i);
         if (!irq_.empty()) follow_interrupts(b, e, i);
         machine_.apply(b, e, i);
-        if (fair_.any()) follow_limits(ts);
-        follow(b, e, i);
+        if (fair_.queues().any()) follow_limits(ts);
+        if (e == Event::fork) remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
+        fair_.follow(b, e, i);  // so that a window begins with the vruntimes that the recording led to
         if (ts >= sample_at_) sample(ts);
     });
     first_row_ += static_cast<int64_t>(d.n);
@@ -208,13 +201,12 @@ void ClosedLoop::forget(int64_t event) {
     gone_.before(event, [&](size_t page) {
         if (named.empty()) {
             named.resize(table_.tasks.size());
-            machine_.each_named(name), fair_.each_named(name), fifo_.each_named(name);
+            machine_.each_named(name), fair_.each_named(name);
         }
         for (size_t i = page * Gone::kPage; i < std::min((page + 1) * Gone::kPage, table_.tasks.size()); ++i)
-            if (const TaskId t(static_cast<uint32_t>(i));
-                named[i] || !machine_.done_with(t) || !fair_.done_with(t) || !fifo_.done_with(t))
+            if (const TaskId t(static_cast<uint32_t>(i)); named[i] || !machine_.done_with(t) || !fair_.done_with(t))
                 return false;
-        machine_.forget(page), fair_.forget(page), fifo_.forget(page), remembered_.forget(page);
+        machine_.forget(page), fair_.forget(page), remembered_.forget(page);
         return true;
     });
 }
@@ -233,7 +225,7 @@ void ClosedLoop::reach(Ns ts) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
         open_.push_back(
-            std::make_unique<Open>(Open{next_, machine_, fair_, fifo_, irq_, remembered_.tasks(),
+            std::make_unique<Open>(Open{next_, machine_, fair_.queues(), fair_.fifo(), irq_, remembered_.tasks(),
                                         ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to,
                                                       w.horizon, told().asks, told().yields, needs, told().awaited)}));
         open_.back()->at.rebind();
@@ -290,7 +282,7 @@ void ClosedLoop::simulate(Open& w) {
             Arm& arm = arms_[k];
             const SimOptions& options = arm.options;
             if (arm.policy) remember(arm.policy->memory(), w.remembered);
-            Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? w.fifo : w.queues,
+            Simulation one(topo_, table_, script, plans.at(like(options)), w.at, options.fifo ? *w.fifo : w.queues,
                            w.irq, arm.policy.get(), *costs_[plan_[w.window].costs], options);
             results_[first + k] = {k, w.window, one.run()};
         }
@@ -336,10 +328,7 @@ void ClosedLoop::follow_interrupts(const Batch& b, Event e, size_t i) {
 /// Groups that the recorded kernel throttled, as the machine model has it.
 void ClosedLoop::follow_limits(Ns ts) {
     Machine::LimitNews& news = machine_.limit_news();
-    for (const auto& [g, c] : news.turned) {
-        const bool held = machine_.held(g, c);
-        for (FairTree* q : {&fair_, &fifo_}) held ? q->hold(g, c, ts) : q->release(g, c, ts);
-    }
+    fair_.limits(news, ts);
     for (const auto& [g, at] : news.refills) refills_[g].push_back(at);
     news.turned.clear(), news.refills.clear();
 }
@@ -365,130 +354,22 @@ std::vector<Ns> ClosedLoop::limit_phases() const {
     return out;
 }
 
-/// The fair queues follow the recording, so that a window begins with the vruntimes that it led to.
-void ClosedLoop::follow(const Batch& b, Event e, size_t i) {
-    auto idle = [&](uint32_t t) { return t < static_cast<uint32_t>(topo_.n_cpus); };
-    auto both = [&](auto f) {
-        f(fair_);
-        if (fifo_used_) f(fifo_);
-    };
-    switch (e) {
-        case Event::sw: {
-            const Cpu c(b.sw.cpu[i]);
-            const TaskId prev(b.sw.prev_task[i]), next(b.sw.next_task[i]);
-            const Ns ts = b.sw.ts[i];
-            const bool left = idle(prev.v) || !still_runnable(b.sw.prev_state[i]);
-            const bool yielded =
-                sees_yields_ && yielding_.switched(c, prev, !left && !idle(next.v), ts) && yields(prev);
-            if (yielded) rivals_[c.v] = {};  // it went by itself: nobody took the CPU from it
-            learn(c, next, !left, ts);
-            both([&](FairTree& q) {
-                q.stop(c, ts);
-                if (!idle(prev.v) && left && q.queued(prev)) q.dequeue(prev, !blocks_for_good(b.sw.prev_state[i]));
-                if (yielded && q.queued(prev)) q.yield(prev);
-                if (idle(next.v)) q.drain(c);
-                if (idle(next.v) || !prio_is_fair(b.sw.next_prio[i])) return q.scheduled(c);
-                const bool several = q.size(c) > 1;
-                if (q.size(c) > 0 && q.queued(next) && q.cpu(next) == c) {
-                    const bool right = q.pick(c) == next;  // lets go of the late ones that it meets
-                    if (&q == &fair_ && left && several) ++survey_.picks, survey_.picks_right += right;
-                }
-                if (!q.queued(next) || q.cpu(next) != c)
-                    q.enqueue(c, next, weight_of_prio(b.sw.next_prio[i]), FairQueues::How::moved, ts);
-                else if (left || q.queued(prev))
-                    q.learn_pick(c, next);
-                q.start(c, next, ts);
-            });
-            break;
-        }
-        case Event::wakeup: {
-            const Cpu c(b.wakeup.target_cpu[i]);
-            const TaskId p(b.wakeup.task[i]);
-            if (!prio_is_fair(b.wakeup.prio[i])) break;
-            if (fair_.queued(p)) break;
-            both([&](FairTree& q) {
-                q.enqueue(c, p, weight_of_prio(b.wakeup.prio[i]),
-                          b.wakeup.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup, b.wakeup.ts[i]);
-            });
-            if (const std::optional<TaskId> curr = machine_.curr(c); curr && !idle(curr->v)) {
-                const int64_t behind = fair_.behind(*curr, p);
-                const bool yes = fair_.preempts(c, p, table_.info(p).idle_policy, table_.info(*curr).idle_policy);
-                if (!rivals_[c.v].known && fair_.queued(*curr))
-                    rivals_[c.v] = {*curr, p, b.wakeup.ts[i], behind, yes, true};
-            } else if (curr) {
-                both([&](FairTree& q) { q.told_idle(c); });
-            }
-            break;
-        }
-        case Event::migrate: {
-            const TaskId p(b.migrate.task[i]);
-            const Cpu c(b.migrate.dest_cpu[i]);
-            if (sees_yields_) yielding_.sent(c, b.migrate.ts[i]);
-            const bool newidle = b.migrate.cause && b.migrate.cause[i] == static_cast<uint8_t>(Cause::newidle);
-            const std::optional<TaskId> curr = machine_.curr(c);
-            both([&](FairTree& q) {
-                if (q.cpu(p) == c || !(q.queued(p) || q.delayed(p))) return;
-                if (newidle && curr && q.queued(*curr) &&
-                    q.cpu(*curr) == c) {  // it has left, though it is not switched out
-                    q.stop(c, b.migrate.ts[i]);
-                    q.dequeue(*curr, true);
-                }
-                if (newidle && q.size(c) == 0) q.drain(c);
-                if (q.delayed(p)) return q.carry(c, p, b.migrate.ts[i]);
-                q.charge(q.cpu(p), b.migrate.ts[i]);
-                q.leave(p);
-                q.enqueue(c, p, weight_of_prio(b.migrate.prio[i]), FairQueues::How::moved, b.migrate.ts[i]);
-            });
-            break;
-        }
-        case Event::fork:
-            remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
-            both([&](FairTree& q) {
-                q.charge(Cpu(b.fork.cpu[i]), b.fork.ts[i]);
-                q.fork(Cpu(b.fork.cpu[i]), TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
-            });
-            break;
-        default: break;
-    }
-}
-
-/// Who surveys a recording knows who yields as soon as it has done so often enough, the others from the start.
-bool ClosedLoop::yields(TaskId t) const {
-    if (arms_.empty()) return yielding_.yields(t);
-    return t.v < told().yields.size() && told().yields[t.v];
-}
-
-/// `c` switches to `next`; `preempted`: from a task that would have run on. What came of the first wakeup there since it last
-/// switched tells of the vruntimes of wakee and curr.
-void ClosedLoop::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
-    const Rival r = std::exchange(rivals_[c.v], {});
-    if (!r.known) return;
-    const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
-    const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > kTakes);
-    if (taken || kept) ++survey_.preempts[r.expected][taken];
-    if (kept && r.expected) {
-        fair_.scheduled(c);  // nobody told it to go
-        fair_.learn_kept(r.curr, r.woken, r.behind);
-    } else if (taken) {
-        fair_.learn_preempted(r.curr, r.woken, r.behind);
-    }
-}
-
 /// `to` goes idle, and somebody waits whom it may pull from another group of that level.
 bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
     const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[to.v][level])];
     if (!d.load_balance) return false;
     const CpuMask* below = level > 0 ? &topo_.domains[static_cast<size_t>(topo_.stack[to.v][level - 1])].span : nullptr;
     Imbalance groups(machine_.view(), d, to, true);
+    const FairTree& queues = fair_.queues();
     const auto waits = [&](Cpu from) {
-        return std::ranges::any_of(fair_.queue(from), [&](TaskId t) {
+        return std::ranges::any_of(queues.queue(from), [&](TaskId t) {
             return machine_.task(t).state == Machine::State::queued && table_.allowed(t).mask.test(to) &&
-                   (topo_.smt[to.v].test(from) || !fair_.hot(t, now, migration_cost_));
+                   (topo_.smt[to.v].test(from) || !queues.hot(t, now, migration_cost_));
         });
     };
     return for_each_cpu(
-        d.words(), [&](int i) { return d.span.w[i] & fair_.crowded().w[i] & ~(below ? below->w[i] : 0); },
-        [&](Cpu from) { return from != to && fair_.size(from) > 1 && groups.may_pull(from) && waits(from); });
+        d.words(), [&](int i) { return d.span.w[i] & queues.crowded().w[i] & ~(below ? below->w[i] : 0); },
+        [&](Cpu from) { return from != to && queues.size(from) > 1 && groups.may_pull(from) && waits(from); });
 }
 
 /// `to` went idle, or pulled on level `until`: it had not pulled on those below.
@@ -523,7 +404,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         const TaskId next(b.sw.next_task[i]);
         if (!machine_.is_idle_task(next)) return lockstep_.runs(next, b.sw.ts[i]);
         const Cpu c(b.sw.cpu[i]);
-        if (!machine_.expects(c) && fair_.crowded().any(topo_.words))
+        if (!machine_.expects(c) && fair_.queues().crowded().any(topo_.words))
             survey_pull(c, topo_.stack[c.v].size(), b.sw.ts[i]);
     }
 }

@@ -14,9 +14,9 @@
 #include "replay/engine/closed/meeting.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
-#include "replay/engine/closed/yielding.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
+#include "replay/model/fair/record.hpp"
 
 namespace rewake::closed {
 
@@ -39,10 +39,6 @@ struct Survey {
     /// Chances that were not taken, by CPUs that went idle or pulled from higher up: somebody waited whom they might have pulled.
     Pulls left{};
     std::vector<int64_t> idle_states;  ///< entries by cpuidle state
-    // The fair class alone, on the recorded queues: whom it takes when a task sleeps and several wait, and whether a wakeup
-    // onto a busy CPU takes it; recorded against modelled.
-    int64_t picks = 0, picks_right = 0;
-    int64_t preempts[2][2] = {};  ///< [modelled][recorded]
 };
 
 class ClosedLoop {
@@ -68,14 +64,15 @@ class ClosedLoop {
     std::vector<bool> servers() const { return serving_.servers(); }
     std::vector<Pace> readers() const { return reading_.readers(); }
     std::vector<uint32_t> meetings() const { return meeting_.groups(); }
-    std::vector<bool> yielders() const { return yielding_.yielders(); }
+    std::vector<bool> yielders() const { return fair_.yielding().yielders(); }
+    const FairRecord::Survey& fair_survey() const { return fair_.survey(); }
     std::vector<Awaited> awaited() const { return lockstep_.awaited(); }
     /// FairQueues::leads at this point, and what to begin with.
-    std::vector<int64_t> leads() const { return fair_.leads(); }
+    std::vector<int64_t> leads() const { return fair_.queues().leads(); }
     const std::vector<int64_t>& last_seen() const { return last_seen_.events(); }
     /// `phases`: as limit_phases(); `last`: as last_seen(), of the whole recording.
     void begin_with(const std::vector<int64_t>& leads, std::vector<Ns> phases, const std::vector<int64_t>& last) {
-        fair_.begin_with(leads), fifo_.begin_with(leads);
+        fair_.begin_with(leads);
         phases_ = std::move(phases);
         gone_ = {last, static_cast<size_t>(topo_.n_cpus)};
     }
@@ -92,7 +89,8 @@ class ClosedLoop {
     struct Open {
         size_t window;
         Machine at;
-        FairTree queues, fifo;
+        FairTree queues;
+        std::optional<FairTree> fifo;
         IrqTicks irq;
         Paged<PolicyState::Task> remembered;
         ScriptBuilder builder;
@@ -108,25 +106,11 @@ class ClosedLoop {
     void sample(Ns ts);
     void simulate(Open& w);
     Opening opening(const DecisionColumns& d, size_t row) const;
-    void follow(const Batch& b, Event e, size_t i);
     void follow_interrupts(const Batch& b, Event e, size_t i);
-    bool yields(TaskId t) const;
-    void learn(Cpu c, TaskId next, bool preempted, Ns ts);
     void survey(const Batch& b, Event e, size_t i);
     bool may_pull(Cpu to, size_t level, Ns now);
     void survey_pull(Cpu to, size_t until, Ns now);
     void follow_limits(Ns ts);
-
-    /// The first wakeup onto a busy CPU since it last switched.
-    struct Rival {
-        TaskId curr{}, woken{};
-        Ns ts = 0;
-        int64_t behind = 0;
-        bool expected = false;
-        bool known = false;
-    };
-    static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that,
-    static constexpr Ns kTakes = 8'000;  ///< and as a rule within this
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -136,8 +120,7 @@ class ClosedLoop {
     Interrupts interrupts_;
     IrqTicks irq_;  ///< for policies that read the load of interrupts
     Machine machine_;
-    FairTree fair_, fifo_;
-    bool fifo_used_ = false;
+    FairRecord fair_;
     EventOrder order_;
     std::deque<std::unique_ptr<Open>> open_;
     size_t next_ = 0;
@@ -145,16 +128,13 @@ class ClosedLoop {
     Ns sample_at_ = std::numeric_limits<Ns>::max();  ///< no open window wants a sample before
     std::deque<Result> results_;
     Survey survey_;
-    std::vector<Rival> rivals_;  ///< by CPU
     Remembered remembered_;
     LastSeen last_seen_;  ///< without arms only
     Gone gone_;
     Serving serving_;  ///< as the next two
     Reading reading_;
     Meeting meeting_;
-    Yielding yielding_;
     Lockstep lockstep_;  ///< without arms only
-    bool sees_yields_;  ///< somebody yields, or that is to be found out
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
     std::vector<MaskChange> mask_changes_;

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "replay/engine/closed/fair.hpp"
 #include "replay/engine/closed/interrupts.hpp"
 #include "replay/engine/closed/masks.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
+#include "replay/model/fair/queues.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/model/paged.hpp"
 

@@ -16,10 +16,10 @@
 
 #include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
-#include "replay/engine/closed/fair_tree.hpp"
 #include "replay/engine/closed/reading.hpp"
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/irq_ticks.hpp"
+#include "replay/model/fair/tree.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/policies/policy.hpp"
 

@@ -11,7 +11,7 @@
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 
 /// A set of CPUs, each for some time; one may leave it earlier than that. Times of at() never go back.
 class HotQueues {
@@ -47,4 +47,4 @@ class HotQueues {
     Ns step_ = std::numeric_limits<Ns>::min();
 };
 
-}  // namespace rewake::closed
+}  // namespace rewake

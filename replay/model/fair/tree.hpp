@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The fair class with task groups (CONFIG_FAIR_GROUP_SCHED): on every CPU a tree of levels, each as fair.hpp has it. A
+// The fair class with task groups (CONFIG_FAIR_GROUP_SCHED): on every CPU a tree of levels, each as queues.hpp has it. A
 // group's queue on a CPU is one level, its entity stands for it on the level above and weighs what the machine model says
 // that it does (calc_group_shares). Where a group is throttled on a CPU its entity leaves that level, and its tasks wait: they
 // are held. Source: kernel/sched/fair.c of 6.1 and 6.12. A recording without groups has one level, and pays for nothing.
@@ -9,11 +9,11 @@
 #include <optional>
 #include <vector>
 
-#include "replay/engine/closed/fair.hpp"
+#include "replay/model/fair/queues.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/model/tasks.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 
 /// As FairQueues, of whole CPUs: size(), queue() and crowded() are of the tasks that are not held, whatever their groups.
 class FairTree : public FairQueues {
@@ -143,4 +143,4 @@ class FairTree : public FairQueues {
     std::vector<uint16_t> stops_;  ///< by queue: holds there at or above it
 };
 
-}  // namespace rewake::closed
+}  // namespace rewake

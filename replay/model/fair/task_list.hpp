@@ -10,7 +10,7 @@
 
 #include "replay/model/ids.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 
 class TaskList {
   public:
@@ -81,4 +81,4 @@ class TaskList {
     TaskId near_[kNear]{};
 };
 
-}  // namespace rewake::closed
+}  // namespace rewake

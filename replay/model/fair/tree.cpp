@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "replay/engine/closed/fair_tree.hpp"
+#include "replay/model/fair/tree.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace rewake::closed {
+namespace rewake {
 
 FairTree::FairTree(size_t cpus, const TaskTable& table, FairSettings settings, const Machine& shares)
     : FairQueues(cpus * std::max<size_t>(table.groups.size(), 1),
@@ -354,4 +354,4 @@ void FairTree::learn_pick(Cpu c, TaskId t) {
     }
 }
 
-}  // namespace rewake::closed
+}  // namespace rewake

@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "replay/engine/closed/yielding.hpp"
+#include "replay/engine/closed/yields.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
 
 namespace rewake::closed {
-
-bool Yielding::switched(Cpu c, TaskId prev, bool goes_on, Ns ts) {
-    CpuState& cpu = cpus_[c.v];
-    const Ns came = std::exchange(cpu.came, ts);
-    if (!goes_on) return false;
-    ++tasks_[prev.v].gave_way;
-    tasks_[prev.v].yields += cpu.sent < came - kArrives && ts - came < kSlice;
-    return cpu.sent < came;
-}
-
-std::vector<bool> Yielding::yielders() const {
-    std::vector<bool> out(tasks_.size());
-    for (size_t i = 0; i < tasks_.size(); ++i) out[i] = yields(TaskId(static_cast<uint32_t>(i)));
-    return out;
-}
 
 void add_yields(Script& script, const std::vector<bool>& yields) {
     for (TaskScript& t : script.tasks) {

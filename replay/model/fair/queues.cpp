@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "replay/engine/closed/fair.hpp"
+#include "replay/model/fair/queues.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <utility>
 
-namespace rewake::closed {
+namespace rewake {
 
 FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     FairSettings s;
@@ -201,6 +201,7 @@ void FairQueues::let_go(TaskId id) {
     Queue& q = cpus_[t.cpu.v];
     t.lag = 0;  // picked, so it had become eligible and owes nothing; what it is owed it loses (DELAY_ZERO)
     t.delayed = false;
+    if (gone_) gone_->push_back(id);
     q.late.erase(std::find(q.late.begin(), q.late.end(), id));
     q.weight -= t.weight;
     update_min(q);
@@ -506,4 +507,4 @@ bool FairQueues::over(Queue& q, Ns slice) {
     return true;
 }
 
-}  // namespace rewake::closed
+}  // namespace rewake

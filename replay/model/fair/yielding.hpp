@@ -3,12 +3,13 @@
 // else accounts. Where nobody else waits for the CPU it leaves none at all. Modelled.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "replay/engine/closed/script.hpp"
+#include "replay/model/ids.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 
 /// Finds the tasks of a recording that yield: half of the times that they are switched out while they can run on, nobody was
 /// sent to that CPU since they got it or shortly before, and no slice is over so soon.
@@ -41,8 +42,4 @@ class Yielding {
     std::vector<CpuState> cpus_;
 };
 
-/// Puts the yields into the scripts of those that yield that found nobody waiting: they yield all the time, after so much work
-/// as between two that the recording shows (median).
-void add_yields(Script& script, const std::vector<bool>& yields);
-
-}  // namespace rewake::closed
+}  // namespace rewake

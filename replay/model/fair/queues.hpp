@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The fair class of a recorded kernel, one level deep (policies.md D2.5): CFS until 6.5, EEVDF from 6.6. Task groups make a
-// tree of such levels: fair_tree.hpp. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
+// tree of such levels: tree.hpp. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "replay/engine/closed/hot_queues.hpp"
-#include "replay/engine/closed/task_list.hpp"
+#include "replay/model/fair/hot_queues.hpp"
+#include "replay/model/fair/task_list.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 #include "replay/model/paged.hpp"
 
-namespace rewake::closed {
+namespace rewake {
 
 struct FairSettings {
     enum class Kind : uint8_t { cfs, eevdf, fifo };
@@ -63,6 +63,8 @@ class FairQueues {
     void carry(Rq c, TaskId t, Ns now);
     /// `t`, which sleeps or waits, will be queued on another CPU.
     void leave(TaskId t);
+    /// From now on who was delayed() and leaves its queue is added there; nullptr: nowhere. Copies do so, too.
+    void tell_gone(std::vector<TaskId>* to) { gone_ = to; }
     bool queued(TaskId t) const { return tasks_[t.v].on; }
     /// Still a competitor on its old queue although it sleeps (6.12+): in neither queued() nor size().
     bool delayed(TaskId t) const { return tasks_[t.v].delayed; }
@@ -244,6 +246,7 @@ class FairQueues {
     }
 
     FairSettings set_;
+    std::vector<TaskId>* gone_ = nullptr;
     std::vector<Queue> cpus_;
     CpuMask crowded_;
     HotQueues all_hot_;
@@ -253,4 +256,4 @@ class FairQueues {
     std::shared_ptr<const std::vector<int64_t>> first_;  ///< one for all copies
 };
 
-}  // namespace rewake::closed
+}  // namespace rewake

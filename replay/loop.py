@@ -15,6 +15,7 @@ from rewake.forms import ENUMS, INPUTS, Columns, Recording
 from rewake.replay import affinity, clocks, fair, hotplug, order, plugins, probes, wake_lists
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
+    CAUSES,
     MIN_RANGE,
     SCHED_SOFTIRQ,
     batch,
@@ -361,7 +362,7 @@ class Loop:
         if k in self._kept:
             events, decisions = self._kept[k]
         else:
-            events = batch(recording, k, probe=self.truth is not None)
+            events = batch(recording, k, probe=self.truth is not None, more=CAUSES if self.options["delays"] else None)
             if any(self._clearing):
                 events["wake_list"] = wake_lists.interrupts(recording, k, self._clearing)
             decisions = recording.read_part("decision", k, DECISION_COLUMNS)

@@ -168,6 +168,13 @@ FairSettings read_fair(const Topology& topo, const nb::dict& o) {
 
 namespace {
 
+/// Of a kernel that does not delay dequeues its queues tell placement nothing.
+ReplayOptions with_delays(ReplayOptions r, const Topology& topo, const nb::dict& options) {
+    const bool wanted = options.contains("delays") && nb::cast<bool>(options["delays"]);
+    if (const FairSettings fair = read_fair(topo, options); wanted && fair.delays) r.fair = fair;
+    return r;
+}
+
 std::vector<Shape> read_shapes(nb::handle rows, size_t n_cpus) {
     using Cpus = std::vector<uint16_t>;
     std::vector<Shape> out;
@@ -192,7 +199,8 @@ class PyOpenLoop {
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), read_options(options), ranges(same_llc, cross_llc), known(r, running)) {
+          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), with_delays(read_options(options), topo_, options),
+                ranges(same_llc, cross_llc), known(r, running)) {
         if (options.contains("shapes")) loop_.reshape(topo_, read_shapes(options["shapes"], n_cpus_));
     }
 

@@ -52,6 +52,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     machine_.set_listing(opt_.listing);
     machine_.set_clearing(opt_.clearing);
     machine_.set_pulling(kPulling);
+    if (opt_.fair) delays_.emplace(tasks, *opt_.fair, machine_);
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
@@ -199,7 +200,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 break;
             default: break;
         }
-        machine_.apply(b, e, i);
+        delays_ ? delays_->apply(b, e, i) : machine_.apply(b, e, i);
         if (opt_.log_flips) note_flips(machine_.now(), -1);
         switch (e) {
             case Event::sw: {
@@ -499,7 +500,13 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     if (late) write_rows(slot, 1, row);
     if (kind == Kind::wake && chosen_known) {
         const bool told = !null(d.waker_cpu_null) && !listed_at_once(cls);
-        machine_.on_waking(p, d.prio[row], was_placed(cls, true, before.state), placed_on,
+        bool placed = was_placed(cls, true, before.state);
+        if (delays_ && placed) {
+            const bool certain = opt_.calls_seen || cls != DecisionClass::maybe_delayed;
+            placed = certain || !before.delayed;
+            if (placed) delays_->placed(p, chosen, ts, certain);
+        }
+        machine_.on_waking(p, d.prio[row], placed, placed_on,
                            told ? std::optional(Cpu(d.waker_cpu[row])) : std::nullopt);
     }
     if (opt_.log_flips) note_flips(ts, decision_);
@@ -589,7 +596,7 @@ Verdict OpenLoop::judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeu
         }
     } else {
         // Busy: it waits at least for the running segment, at most one slice longer (model; policies.md D1).
-        const int nr = v.nr[c.v];
+        const int nr = v.nr[c.v] - v.delayed[c.v];
         x.lo_null = segment_[c.v] == kNoEnd;
         x.hi_null = x.lo_null || nr > kMaxQueue || machine_.runs_non_fair(c);
         x.lo = std::max<Ns>(segment_[c.v] - v.now, 0);

@@ -20,6 +20,7 @@
 #include "replay/engine/probed.hpp"
 #include "replay/model/decisions.hpp"
 #include "replay/model/events.hpp"
+#include "replay/model/fair/delays.hpp"
 #include "replay/model/machine.hpp"
 #include "replay/policies/group_sums.hpp"
 #include "replay/policies/policy.hpp"
@@ -99,6 +100,7 @@ struct ReplayOptions {
     std::vector<Lead> lead;  ///< EventOrder::bring_forward(); empty: nothing is
     std::vector<Machine::ListedAfter> listing;  ///< Machine::set_listing()
     std::vector<Ns> clearing;  ///< Machine::set_clearing()
+    std::optional<FairSettings> fair;  ///< the recorded kernel's; only of one that delays dequeues
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
 
@@ -212,6 +214,7 @@ class OpenLoop {
     std::optional<Otherwise> otherwise(Policy& policy, const Wakeup& w, Cpu chosen, Cpu made);
 
     Machine machine_;
+    std::optional<Delays> delays_;  ///< with ReplayOptions::fair
     const Topology& topo_;
     const TaskTable& table_;
     ReplayOptions opt_;

@@ -111,6 +111,7 @@ bool Machine::uncount_unseen(Task& t, bool moves) {
     if (t.weight) {
         accrue(c);
         accrue(t, t.state == State::running);
+        if (std::exchange(t.delayed, false)) view_.delayed[c.v] -= 1, cpus_[c.v].fair += 1;
         if (t.group) {
             groups_.dequeue(t.group, at(c), t.weight, moves ? &t.pelt : nullptr);
             if (t.state != State::throttled) groups_.emptied(t.group, c);
@@ -397,7 +398,9 @@ void Machine::on_loss(Cpu c, Ns ts) {
     resync(c, ts);
     CpuState& cpu = cpus_[c.v];
     tasks_.each([&](uint32_t, Task& t) {  // whatever was here may have left unseen
-        if (t.cpu != c || t.state == State::sleeping || t.state == State::dead || t.state == State::unknown) return;
+        if (t.cpu != c || (t.state == State::sleeping && !t.delayed) || t.state == State::dead ||
+            t.state == State::unknown)
+            return;
         drop_pending(t);
         uncount(t);
         t.next = t.prev = kNoTask;
@@ -436,7 +439,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
     }
 }
 
-void Machine::on_switch(const SwitchColumns& s, size_t i) {
+void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
     const Cpu c(s.cpu[i]);
     const Ns ts = switch_at_ = s.ts[i];
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
@@ -475,7 +478,9 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             t.state = State::queued;
             link(prev, t);
         } else {
-            if (t.cpu == c)
+            if (delays && t.cpu == c && t.counted && t.weight && !t.group)
+                delay(t);
+            else if (t.cpu == c)
                 uncount_unseen(t);
             else
                 uncount(t);
@@ -529,6 +534,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i) {
             groups_.update_all(at(c));
         }
         if (cpu.head != kNoTask) park_all(c);
+        if (view_.delayed[c.v] > 0) let_all_go(c);
         if (scaled_ && averages_) lose_idle_time(c);
         cpu.idle_stamp = ts;
     }
@@ -608,7 +614,14 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
             estimate(t, !table_.throttles_tasks);
             link(p, t);
             break;
-        default: t.cpu = t.counted ? t.cpu : dest; break;
+        default:
+            if (t.delayed) {  // it goes on competing there
+                uncount(t, true);
+                count(p, t, dest);
+                delay(t);
+            }
+            t.cpu = t.counted ? t.cpu : dest;
+            break;
     }
     view_.clock_task[orig.v] = view_.clock_task[dest.v] = ts;
 }

@@ -39,6 +39,7 @@ class Machine {
         State state = State::unknown;
         bool exiting = false;
         bool counted = false;  ///< in nr, load of `cpu`
+        bool delayed = false;  ///< sleeps, and is counted still: its dequeue is delayed (6.12+)
         bool pending = false;  ///< on its way to `cpu`
         bool listed = false;  ///< in the pending count of `cpu`: on its wake list
         int16_t prio = 120;
@@ -70,7 +71,9 @@ class Machine {
     /// through on_waking().
     void apply(const Batch& b, Event e, size_t i);
     // What apply() calls, one an event.
-    void on_switch(const SwitchColumns& c, size_t i);
+    /// `delays`: who goes to sleep stays on its run queue, until let_go() (6.12+). Of the root group only: what entities of
+    /// groups weigh came out worse with theirs.
+    void on_switch(const SwitchColumns& c, size_t i, bool delays = false);
     /// `placed`: the wakeup went through placement; `chosen` is where `by` will put it, or have it put (from then on not
     /// idle, F.2).
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by = std::nullopt);
@@ -78,6 +81,8 @@ class Machine {
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
     void on_exit(TaskId p);
+    /// The dequeue of `p`, if it was delayed, is done.
+    void let_go(TaskId p, Ns ts);
     /// An interrupt in which `c` empties its wake list begins: set_clearing().
     void on_wake_list(Cpu c, Ns ts);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
@@ -137,7 +142,7 @@ class Machine {
     /// Nothing but the running task is on `c`, or on its way there.
     bool runs_the_last(Cpu c) const {
         const CpuState& s = cpus_[c.v];
-        return s.curr_known && !is_idle_task(s.curr) && view_.nr[c.v] == 1 && s.pending == 0;
+        return s.curr_known && !is_idle_task(s.curr) && view_.nr[c.v] - view_.delayed[c.v] == 1 && s.pending == 0;
     }
     /// nr_idle_scan of an LLC changes when its balancer runs: how often some CPU of it looked whether to, at different
     /// times, and how often it did according to the model.
@@ -344,6 +349,8 @@ class Machine {
     }
     /// The same, where refresh() of its CPU follows; whether it has to.
     bool uncount_unseen(Task& t, bool moves = false);
+    void delay(Task& t);
+    void let_all_go(Cpu c);
     void estimate(Task& t, bool counts);
     void link(TaskId id, Task& t);
     void unlink(TaskId id, Task& t);
@@ -377,7 +384,7 @@ class Machine {
     void balance_one_idle(Cpu c, Ns jiffy);
     void write_idle_scan(Llc llc);
     void accrue(Task& t, bool ran) {
-        if (averages_) t.pelt.accrue(clock(t, t.attached), t.weight, ran);
+        if (averages_) t.pelt.accrue(clock(t, t.attached), t.weight, ran, t.weight > 0 && !t.delayed);
     }
     void publish(Cpu c);
     void reweigh(Task& t, int32_t weight);

@@ -57,17 +57,19 @@ struct Pelt {
     int32_t load_avg = 0, util_avg = 0, runnable_avg = 0;
     bool fresh = true;  ///< a period ended since it was last cleared (UTIL_AVG_UNCHANGED)
     /// Brings the averages to `now`. Since `at` the task was queued with `weight` (0: it slept), and ran or not.
-    void accrue(Ns now, double weight, bool ran) {
+    void accrue(Ns now, double weight, bool ran) { accrue(now, weight, ran, weight > 0); }
+    /// `wanted`: it waited or ran; a delayed dequeue is queued and does neither (se_runnable()).
+    void accrue(Ns now, double weight, bool ran, bool wanted) {
         if (now <= at) return;
         const double keep = pelt_decay(now - at), add = 1 - keep;
         load = load * keep + weight * add;
         util = util * keep + (ran ? 1024 * add : 0);
-        runnable = runnable * keep + (weight > 0 ? 1024 * add : 0);
+        runnable = runnable * keep + (wanted ? 1024 * add : 0);
         at = now;
         if (now < edge) return;
         if (now - edge < kPeltPeriod) {
             util += ran ? 1024 * kRounding : 0;
-            runnable += weight > 0 ? 1024 * kRounding : 0;
+            runnable += wanted ? 1024 * kRounding : 0;
         }
         edge = now + kPeltPeriod - (now - edge) % kPeltPeriod;
         fresh = true;

@@ -200,7 +200,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 break;
             default: break;
         }
-        delays_ ? delays_->apply(b, e, i) : machine_.apply(b, e, i);
+        if (delays_)
+            delays_->apply(b, e, i), delays_->limits(machine_.now(), [](uint16_t, Ns) {});
+        else
+            machine_.apply(b, e, i);
         if (opt_.log_flips) note_flips(machine_.now(), -1);
         switch (e) {
             case Event::sw: {

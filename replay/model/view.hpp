@@ -50,6 +50,9 @@ struct View {
     /// Model of the clock that measures an idle scan (SIS_PROP, policies.md C1): ns per scan and per CPU examined.
     Ns scan_base_ns = 1000, scan_cpu_ns = 40;
 
+    /// Tasks that run or wait, delayed dequeues left out.
+    int32_t runnable(Cpu c) const { return nr[c.v] - delayed[c.v]; }
+
     // Per dense LLC.
     std::vector<int32_t> nr_idle_scan;  ///< as the balancer last wrote it (SIS_UTIL)
 

@@ -32,7 +32,8 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       costs_(std::move(costs)),
       irq_(topo, recorded.hz),
       machine_(topo, tasks),
-      fair_(tasks, fair, machine_, arms_.empty() ? std::nullopt : std::optional(told().yields), any_fifo(arms_)),
+      delays_(tasks, fair, machine_, arms_.empty() ? std::nullopt : std::optional(told().yields), any_fifo(arms_)),
+      fair_(delays_.record()),
       order_(static_cast<size_t>(topo.n_cpus), tasks.tasks.size()),
       remembered_(tasks.tasks.size(), recorded.first_flips.front(), recorded.hz,
                   !arms_.empty() && arms_.front().options.at_least(5, 14)),
@@ -88,7 +89,6 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         }
         for (uint16_t g = 0; g < phases_.size() && g < table_.groups.size(); ++g)
             if (phases_[g] >= 0 && table_.groups[g].period > 0) machine_.set_period(g, phases_[g]);
-        machine_.watch_limits();
         machine_.begin_throttled(b.sw);
         refills_.resize(table_.groups.size());
         primed_ = true;
@@ -138,8 +138,8 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (o.kind == Kind::wake && o.chosen_known) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);
+                if (placed) delays_.placed(o.p, o.chosen, ts, false);
                 machine_.on_waking(o.p, o.prio, placed, o.chosen);
-                if (placed) fair_.placed(o.p, o.chosen, ts, false);
             }
             if (!arms_.empty()) remembered_.decided(o, ts, busy);
             if (o.chosen_known && o.kind != Kind::exec) fair_.sent(o.chosen, ts);
@@ -169,10 +169,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             }
         if (arms_.empty()) survey(b, e, i);
         if (!irq_.empty()) follow_interrupts(b, e, i);
-        machine_.apply(b, e, i);
-        if (fair_.queues().any()) follow_limits(ts);
+        delays_.apply(b, e,
+                      i);  // its queues, too, so that a window begins with the vruntimes that the recording led to
+        delays_.limits(ts, [this](uint16_t group, Ns at) { refills_[group].push_back(at); });
         if (e == Event::fork) remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
-        fair_.follow(b, e, i);  // so that a window begins with the vruntimes that the recording led to
         if (ts >= sample_at_) sample(ts);
     });
     first_row_ += static_cast<int64_t>(d.n);
@@ -323,14 +323,6 @@ void ClosedLoop::follow_interrupts(const Batch& b, Event e, size_t i) {
         irq_.irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.ts[i]);
     else if (e == Event::sw)
         irq_.idle(Cpu(b.sw.cpu[i]), machine_.is_idle_task(TaskId(b.sw.next_task[i])), b.sw.ts[i]);
-}
-
-/// Groups that the recorded kernel throttled, as the machine model has it.
-void ClosedLoop::follow_limits(Ns ts) {
-    Machine::LimitNews& news = machine_.limit_news();
-    fair_.limits(news, ts);
-    for (const auto& [g, at] : news.refills) refills_[g].push_back(at);
-    news.turned.clear(), news.refills.clear();
 }
 
 /// The first of those that most periods have within a millisecond.

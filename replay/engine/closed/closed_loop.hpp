@@ -16,7 +16,7 @@
 #include "replay/engine/closed/simulation.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
-#include "replay/model/fair/record.hpp"
+#include "replay/model/fair/delays.hpp"
 
 namespace rewake::closed {
 
@@ -110,7 +110,6 @@ class ClosedLoop {
     void survey(const Batch& b, Event e, size_t i);
     bool may_pull(Cpu to, size_t level, Ns now);
     void survey_pull(Cpu to, size_t until, Ns now);
-    void follow_limits(Ns ts);
 
     const Topology& topo_;
     const TaskTable& table_;
@@ -120,7 +119,8 @@ class ClosedLoop {
     Interrupts interrupts_;
     IrqTicks irq_;  ///< for policies that read the load of interrupts
     Machine machine_;
-    FairRecord fair_;
+    Delays delays_;
+    FairRecord& fair_;  ///< its
     EventOrder order_;
     std::deque<std::unique_ptr<Open>> open_;
     size_t next_ = 0;

@@ -14,7 +14,7 @@ class Imbalance {
   public:
     /// `newidle`: it is about to go idle.
     Imbalance(const View& v, const Domain& level, Cpu to, bool newidle)
-        : view_(v), level_(level), to_(to), idle_(newidle || v.nr[to.v] == 0) {}
+        : view_(v), level_(level), to_(to), idle_(newidle || v.runnable(to) == 0) {}
     /// `from` is in its own group; or in one that has more tasks than CPUs, and more for each than its own; or, where `to` is
     /// idle and nobody waits for want of a CPU, in one that has at least two idle CPUs less than its own.
     bool may_pull(Cpu from);

@@ -172,7 +172,7 @@ bool Simulation::held(const Task& t, Cpu to) const {
     for_each_cpu(
         topo_.words, [&](int i) { return topo_.llc_span[topo_.llc[t.cpu.v].v].w[i]; },
         [&](Cpu c) {
-            tasks += machine_.view().nr[c.v];
+            tasks += machine_.view().runnable(c);
             for (TaskId id : fair_.queue(c)) tasks -= tasks_[id.v].idle_policy;
             return false;
         });
@@ -185,7 +185,7 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     const Domain& d = topo_.domains[static_cast<size_t>(domain)];
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
-    if (machine_.view().nr[to.v] == 0) most = 1;
+    if (machine_.view().runnable(to) == 0) most = 1;
     Imbalance groups(machine_.view(), d, to, newidle);
     const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
     const auto searched = [&](int i) {
@@ -193,13 +193,13 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
         return d.span.w[i] & crowded.w[i] & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
     };
     for_each_cpu(d.words(), searched, [&](Cpu c) {
-        if (c == to || static_cast<size_t>(machine_.view().nr[c.v]) <= most) return false;
+        if (c == to || static_cast<size_t>(machine_.view().runnable(c)) <= most) return false;
         if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
         if (!groups.may_pull(c)) return false;
         for (TaskId id : fair_.queue(c)) {
             if (!may_pull(id, c, to, hot)) continue;
             best = id;
-            most = static_cast<size_t>(machine_.view().nr[c.v]);
+            most = static_cast<size_t>(machine_.view().runnable(c));
             break;
         }
         return false;

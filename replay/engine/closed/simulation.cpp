@@ -39,6 +39,11 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
       waiting_llc_(topo.llc_span.size()) {
     machine_.rebind();
     fair_.weighed_by(machine_);
+    fair_.tell_gone(&gone_);
+    if (opt_.fifo)  // whose queues delay nothing
+        machine_.each_known([this](uint32_t id, const Machine::Task& t) {
+            if (t.delayed) gone_.push_back(TaskId(id));
+        });
     if (!policy_ || !policy_->reads_averages()) machine_.forget_averages();
     machine_.balances_at_ticks();
     if (const IrqSettings* settings = policy ? policy->irq_settings() : nullptr) {
@@ -326,6 +331,12 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     if (s.source == Stim::Source::relative && !opt_.absolute_timers) set_timer(c, stim);
 }
 
+/// Whose delayed dequeue is done no longer counts where it slept.
+void Simulation::let_go() {
+    for (TaskId id : gone_) machine_.let_go(id, now_);
+    gone_.clear();
+}
+
 /// `id` has been switched out: gives it the wakeup that found it on its CPU.
 void Simulation::slept(TaskId id) {
     Task& t = tasks_[id.v];
@@ -416,12 +427,14 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
         row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = &prev_state;
         row.next_task = &next.v, row.next_prio = &next_prio;
         if (idle(prev)) machine_.on_idle_state(c, std::nullopt);
-        machine_.on_switch(row, 0);
+        let_go();
+        machine_.on_switch(row, 0, fair_.delayed(prev));
         if (!told_.empty()) tell_limits();
     }
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
         fair_.drain(c);
+        let_go();
         fair_.scheduled(c);
         machine_.on_idle_state(c, opt_.idle_state);
         if (policy_ && policy_->keeps_idle_cores()) {
@@ -551,8 +564,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     t.from = relation, t.by_task = s.in_task;
     costs_.expect(path, relation, s.in_task, t.target, t.luck);
     if (!idle_target) costs_.expect(Path::preempt, relation, s.in_task, t.target, t.preempt_luck);  // arrive()
-    machine_.on_waking(s.p, s.prio, true, chosen);
     if (chosen != prev) fair_.leave(s.p);
+    let_go();
+    machine_.on_waking(s.p, s.prio, true, chosen);
     t.state = Task::State::waking;
     t.cpu = chosen;
     t.fresh_wake = true;

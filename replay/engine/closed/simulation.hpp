@@ -355,6 +355,7 @@ class Simulation {
     void act(Cpu c);
     void sleep(Cpu c, uint32_t stim, uint8_t prev_state);
     void slept(TaskId t);
+    void let_go();
     void leave(Cpu c);
     void request(Cpu c, Ns at);
     void time_slice(Cpu c) {
@@ -458,6 +459,7 @@ class Simulation {
     const Script& script_;
     Machine machine_;
     FairTree fair_;
+    std::vector<TaskId> gone_;  ///< FairQueues::tell_gone()
     std::optional<IrqTicks> irq_;  ///< where the policy reads it
     Policy* policy_;
     const Costs& costs_;

@@ -18,10 +18,6 @@ void Delays::apply(const Batch& b, Event e, size_t i) {
         machine_.on_switch(b.sw, i, delayed(TaskId(b.sw.prev_task[i])));
     else
         machine_.apply(b, e, i);
-    if (!record_.queues().any()) return;
-    Machine::LimitNews& news = machine_.limit_news();
-    record_.limits(news, head->ts[i]);
-    news.turned.clear(), news.refills.clear();
 }
 
 void Delays::placed(TaskId p, Cpu chosen, Ns ts, bool certain) {

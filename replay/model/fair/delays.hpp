@@ -11,13 +11,26 @@ namespace rewake {
 /// Keeps a machine that follows a recording told of them.
 class Delays {
   public:
-    Delays(const TaskTable& tasks, FairSettings settings, Machine& machine)
-        : machine_(machine), record_(tasks, settings, machine, std::nullopt) {
+    /// As FairRecord.
+    Delays(const TaskTable& tasks, FairSettings settings, Machine& machine,
+           std::optional<std::vector<bool>> yielders = std::nullopt, bool with_fifo = false)
+        : machine_(machine), record_(tasks, settings, machine, std::move(yielders), with_fifo) {
         record_.listen();
         machine_.watch_limits();
     }
+    FairRecord& record() { return record_; }
+    const FairRecord& record() const { return record_; }
     /// In place of Machine::apply().
     void apply(const Batch& b, Event e, size_t i);
+    /// Then: groups that the machine has throttled or let go on. `refilled`: who gets to see what else it says of them.
+    template <class F>
+    void limits(Ns ts, F refilled) {
+        if (!record_.queues().any()) return;
+        Machine::LimitNews& news = machine_.limit_news();
+        record_.limits(news, ts);
+        for (const auto& [g, at] : news.refills) refilled(g, at);
+        news.turned.clear(), news.refills.clear();
+    }
     /// `p` sleeps and is on its run queue still: who wakes it finds it there, and nothing is placed.
     bool delayed(TaskId p) const { return record_.queues().delayed(p); }
     /// Before Machine::on_waking(). The wakeup of `p` was placed, on `chosen`. `certain`: as of FairRecord::placed().

@@ -169,8 +169,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             }
         if (arms_.empty()) survey(b, e, i);
         if (!irq_.empty()) follow_interrupts(b, e, i);
-        delays_.apply(b, e,
-                      i);  // its queues, too, so that a window begins with the vruntimes that the recording led to
+        delays_.apply(b, e, i);  // the fair queues, too: a window begins with the vruntimes that the recording led to
         delays_.limits(ts, [this](uint16_t group, Ns at) { refills_[group].push_back(at); });
         if (e == Event::fork) remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
         if (ts >= sample_at_) sample(ts);

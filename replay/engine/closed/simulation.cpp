@@ -427,14 +427,13 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
         row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = &prev_state;
         row.next_task = &next.v, row.next_prio = &next_prio;
         if (idle(prev)) machine_.on_idle_state(c, std::nullopt);
+        if (idle(next)) fair_.drain(c);
         let_go();
         machine_.on_switch(row, 0, fair_.delayed(prev));
         if (!told_.empty()) tell_limits();
     }
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
-        fair_.drain(c);
-        let_go();
         fair_.scheduled(c);
         machine_.on_idle_state(c, opt_.idle_state);
         if (policy_ && policy_->keeps_idle_cores()) {

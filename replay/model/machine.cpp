@@ -478,7 +478,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
             t.state = State::queued;
             link(prev, t);
         } else {
-            if (delays && t.cpu == c && t.counted && t.weight && !t.group)
+            if (delays && t.cpu == c && t.counted && t.weight)
                 delay(t);
             else if (t.cpu == c)
                 uncount_unseen(t);
@@ -616,8 +616,10 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
             break;
         default:
             if (t.delayed) {  // it goes on competing there
-                uncount(t, true);
+                moved_queued_ = t.cpu != dest;
+                uncount(t, moved_queued_);
                 count(p, t, dest);
+                moved_queued_ = false;
                 delay(t);
             }
             t.cpu = t.counted ? t.cpu : dest;

@@ -71,8 +71,7 @@ class Machine {
     /// through on_waking().
     void apply(const Batch& b, Event e, size_t i);
     // What apply() calls, one an event.
-    /// `delays`: who goes to sleep stays on its run queue, until let_go() (6.12+). Of the root group only: what entities of
-    /// groups weigh came out worse with theirs.
+    /// `delays`: who goes to sleep stays on its run queue, until let_go() (6.12+).
     void on_switch(const SwitchColumns& c, size_t i, bool delays = false);
     /// `placed`: the wakeup went through placement; `chosen` is where `by` will put it, or have it put (from then on not
     /// idle, F.2).

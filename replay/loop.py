@@ -276,7 +276,8 @@ class Loop:
             seen.setdefault(task, set()).add(n)
         return seen
 
-    def about(self, spec: PolicySpec) -> dict[str, Any]:
+    @staticmethod
+    def about(spec: PolicySpec) -> dict[str, Any]:
         """Its description; UsageError when there is no such policy, or the seed has no meaning on that column."""
         if spec.is_plugin:
             return plugins.describe(spec.name).info()

@@ -72,6 +72,13 @@ def _replay(job: Job) -> Any:
     return None
 
 
+def _simulate(job: Job) -> Any:
+    from rewake.replay import in_charge
+
+    source = _source(job, _engine.Plugin(job["plugin"], job["progress"]))
+    return in_charge.simulate_alone(source, **job["simulate"])
+
+
 def _check(job: Job) -> Any:
     from rewake.replay import conformance
 
@@ -83,4 +90,6 @@ def _check(job: Job) -> Any:
     return {"outcome": outcome.to_json(), "explained": [conformance.explain(f) for f in outcome.failures]}
 
 
-_TASKS: dict[str, Callable[[Job], Any]] = {"describe": _describe, "replay": _replay, "check": _check}
+_TASKS: dict[str, Callable[[Job], Any]] = {
+    "describe": _describe, "replay": _replay, "simulate": _simulate, "check": _check,
+}  # fmt: skip

@@ -158,13 +158,15 @@ class Answered:
         told = []
         if self.failure is not None:
             told.append(f"{self.failure}{self.failure.consequence}")
-        n, first, cpu = self.source.invalid
-        if n:
-            told.append(
-                f"chose CPU {cpu} in decision {first}, which does not exist, is offline or not allowed: {n} such "
-                f"answer{'s' if n > 1 else ''} left undecided"
-            )
-        return told
+        return told + invalid_answers(self.source.invalid, "left undecided")
+
+
+def invalid_answers(found: tuple[int, int, int], so: str) -> list[str]:
+    """What to say of answers that no policy may give; `found`: how many, decision and CPU of the first; `so`: what
+    became of them."""
+    n, first, cpu = found
+    what = "which does not exist, is offline or not allowed"
+    return [f"chose CPU {cpu} in decision {first}, {what}: {n} such answer{'s' if n > 1 else ''} {so}"] if n else []
 
 
 _described: dict[str, About] = {}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
-from rewake.replay import costs
+from rewake.replay import costs, plugins
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.handlers import Handlers
@@ -94,7 +94,7 @@ class Arm:
     """One line of the answer: a policy in charge, or the recorded placement."""
 
     name: str
-    spec: PolicySpec | None
+    spec: PolicySpec | _engine.PolicySource | None
     settings: Mapping[str, Any]
     kind: str = "policy"
     replica: int = 0
@@ -256,7 +256,7 @@ class Simulator:
         return found
 
     def _engine(self, arms: Sequence[Arm], windows: Sequence[Window], threads: int) -> _engine.ClosedLoop:
-        specs = [None if a.spec is None else (a.spec.policy, dict(a.spec.params)) for a in arms]
+        specs = [(a.spec.policy, dict(a.spec.params)) if isinstance(a.spec, PolicySpec) else a.spec for a in arms]
         given = [(w.start, w.measured, w.to, w.horizon, w.costs) for w in windows]
         try:
             return _engine.ClosedLoop(
@@ -464,22 +464,26 @@ def simulate(
     queues_wakeups: bool | None = None,
     hints: Rules | None = None,
     progress: Callable[[int, int], None] | None = None,
+    plugin_timeout: float = plugins.DEFAULT_TIMEOUT,
 ) -> None:
     """Re-runs `recording` with each policy in charge and fills `writer` (arm, window, woken, manifest).
 
     The recorded kernel's column `auto` is simulated beside them, and so are the recorded placement and the null model:
     what they come to is what can be trusted of the rest. `hints` are for the policies that follow them. UsageError for
-    a policy that cannot be simulated, and for hints that none of the policies follows.
+    hints that none of the policies follows. Of a plugin that fails, or that does not answer a call within
+    `plugin_timeout` seconds, there is nothing but `problems` in the manifest's `plugins`.
     """
-    check_simulated(specs)
+    from rewake.replay import in_charge
+
     if hints is not None:
-        check_followed(hints, [(str(s), int(_engine.policy(s.policy)["hints"])) for s in specs])
+        check_followed(hints, [(str(s), int(Loop.about(s)["hints"])) for s in specs])
     given = None if hints is None else TaskHints(recording, hints)
     simulator = Simulator(recording, settings, auto)
     plans: list[tuple[list[Arm], list[Window]]] = [(pinned_arms(simulator), simulator.anchored())]
     if not settings.pin:
         simulator.shorten(MOST_DIVERGED, threads)
-        plans.append((arms_of(simulator, specs, queues_wakeups), simulator.windows))
+        built_in = [s for s in specs if not s.is_plugin]
+        plans.append((arms_of(simulator, built_in, queues_wakeups), simulator.windows))
     arms: list[Arm] = []
     rows = _Windows()
     for group, windows in plans:
@@ -490,6 +494,18 @@ def simulate(
             writer.append("woken", _woken(result, arm))
             rows.append(result | {"arm": arm})
         arms += group
+    told = []
+    for k, spec in enumerate(s for s in specs if s.is_plugin and not settings.pin):
+        asked = in_charge.Plan(
+            spec, settings, auto, simulator.windows, simulator.hidden, queues_wakeups, hints
+        )  # fmt: skip
+        found = in_charge.simulate(recording, simulator, asked, writer.part / f"plugin-{k}", plugin_timeout)
+        for result in found.windows():
+            arm = result["arm"] + len(arms)
+            writer.append("woken", _woken(result, arm))
+            rows.append(result | {"arm": arm})
+        arms += found.arms
+        told.append(found.manifest(str(spec)))
     for name, columns in _small(arms, rows.columns()).items():
         writer.write(name, columns)
     writer.manifest |= {
@@ -497,30 +513,25 @@ def simulate(
         "settings": asdict(settings) | {"windows_ns": simulator.length},
         "auto": None if auto is None else str(auto),
         "policies": [{"name": a.name, "kind": a.kind, "replica": a.replica} for a in arms],
+        "plugins": told,
         "servers": sum(simulator.survey["servers"]),
         "windows": len(simulator.windows),
         "fair_class": {k: simulator.survey[k] for k in ("picks", "picks_right", "preempts")},
         "options": simulator.options,
         "first_flips": simulator.first_flips,
         "hints": None if given is None else given.summary(),
-        "notes": _notes(recording, specs, 0 if hints is None else hints.used, simulator.loop.away),
+        "notes": _notes(recording, specs, 0 if hints is None else hints.used, simulator.loop.away)
+        + [f"plugin {plugin['name']}: {text}" for plugin in told for text in plugin["problems"]],
     }
 
 
 def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int, away: Sequence[Away]) -> list[str]:
     notes = machine_notes(recording, specs, hints)
-    if any(_engine.policy(s.policy)["reads_irq"] for s in specs):
+    if any(Loop.about(s)["reads_irq"] for s in specs):
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
     if off := sorted({gone.cpu for gone in away}):
         notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
     return notes
-
-
-def check_simulated(specs: Sequence[PolicySpec]) -> None:
-    """UsageError for a policy that cannot be put in charge."""
-    for spec in specs:
-        if spec.is_plugin:
-            raise UsageError(f"--policy {spec}: plugins are not simulated; rewake replay asks them")
 
 
 def kept(

@@ -27,14 +27,19 @@ class PluginSource final : public PolicySource {
         auto* composed = dynamic_cast<Composed*>(made.get());
         if (!composed) throw std::invalid_argument(base_.first + " has no steps: a plugin cannot be based on it");
         made.release();
-        return std::make_unique<PluginPolicy>(plugin_, values_, std::unique_ptr<Composed>(composed), log_, topo, seed);
+        auto own =
+            std::make_unique<PluginPolicy>(plugin_, values_, std::unique_ptr<Composed>(composed), log_, topo, seed);
+        own->count_invalid(invalid_);
+        return own;
     }
+    const InvalidAnswers& invalid() const { return *invalid_; }
 
   private:
     std::shared_ptr<Plugin> plugin_;
     std::vector<std::string> values_;
     std::pair<std::string, PolicyParams> base_;
     std::shared_ptr<AnswerLog> log_;
+    std::shared_ptr<InvalidAnswers> invalid_ = std::make_shared<InvalidAnswers>();
 };
 
 /// What a plugin answered in its own process.
@@ -53,6 +58,16 @@ class AnswerSource final : public PolicySource {
     std::shared_ptr<InvalidAnswers> invalid_ = std::make_shared<InvalidAnswers>();
     int branches_;
 };
+
+constexpr const char* kInvalid =
+    "Answers so far that are not a CPU which exists, is online and allowed: how many, and the first one's decision and "
+    "CPU.";
+
+template <class Source>
+std::tuple<int64_t, int64_t, int32_t> invalid_of(const Source& self) {
+    const InvalidAnswers& i = self.invalid();
+    return {i.n, i.first, i.cpu};
+}
 
 nb::bytes bytes(const std::string& s) { return nb::bytes(s.data(), s.size()); }
 
@@ -87,7 +102,8 @@ using namespace rewake::bind;
 void bind_plugin(nb::module_& m) {
     nb::exception<PluginThrew>(m, "PluginThrew");
     nb::class_<PolicySource>(m, "PolicySource", "A policy that is not in the registry.");
-    nb::class_<PluginSource, PolicySource>(m, "PluginSource");
+    nb::class_<PluginSource, PolicySource>(m, "PluginSource")
+        .def_prop_ro("invalid", &invalid_of<PluginSource>, kInvalid);
     nb::class_<PyPlugin>(m, "Plugin", "A loaded plugin. Runs its code in this process.")
         .def(
             "__init__",
@@ -110,12 +126,5 @@ void bind_plugin(nb::module_& m) {
             "An instance: values of its parameters, (name, params) of its base, and the file for its answers.");
     nb::class_<AnswerSource, PolicySource>(m, "Answers", "What a plugin answered to the decisions of a recording.")
         .def(nb::init<const std::string&, size_t, int>(), nb::arg("path"), nb::arg("decisions"), nb::arg("branches"))
-        .def_prop_ro(
-            "invalid",
-            [](const AnswerSource& self) {
-                const InvalidAnswers& i = self.invalid();
-                return std::make_tuple(i.n, i.first, i.cpu);
-            },
-            "Answers so far that are not a CPU which exists, is online and allowed: how many, and the first one's "
-            "decision and CPU.");
+        .def_prop_ro("invalid", &invalid_of<AnswerSource>, kInvalid);
 }

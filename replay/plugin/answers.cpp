@@ -24,7 +24,7 @@ Decision AnsweredPolicy::decide(const View&, const Wakeup& w, const CpuMask*, Cp
     d.undecided = true;
     if (!(a.flags & Answer::kAnswered) || a.cpu == Answer::kUndecided) return d;
     if (!valid_answer(topo_, w, a.cpu)) {
-        if (invalid_->n++ == 0) *invalid_ = {.n = 1, .first = w.id, .cpu = a.cpu};
+        invalid_->add(w.id, a.cpu);
         return d;
     }
     d.undecided = false;

@@ -46,6 +46,9 @@ bool valid_answer(const Topology& t, const Wakeup& w, int32_t cpu);
 struct InvalidAnswers {
     int64_t n = 0, first = -1;  ///< how many; decision_id of the first
     int32_t cpu = 0;  ///< of the first
+    void add(int64_t decision, int32_t answer) {
+        if (n++ == 0) first = decision, cpu = answer;
+    }
 };
 
 /// Answers again what a plugin answered. Decisions without a valid answer are undecided.

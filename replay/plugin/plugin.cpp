@@ -112,7 +112,10 @@ Decision PluginPolicy::decide(const View& v, const Wakeup& w, const CpuMask* dir
         a.flags = static_cast<uint8_t>(Answer::kAnswered | (d.exposed ? Answer::kExposed : 0));
     }
     d.undecided = !valid_answer(topo_, w, cpu);
-    if (d.undecided) return d;
+    if (d.undecided) {
+        if (invalid_ && cpu != Answer::kUndecided) invalid_->add(w.id, cpu);
+        return d;
+    }
     d.cpu = Cpu(static_cast<uint16_t>(cpu));
     if (!by_steps || !question.checked) d.class_cpu = d.cpu;
     return d;

@@ -55,6 +55,8 @@ class PluginPolicy final : public Policy {
     const IrqSettings* irq_settings() const override { return base_->irq_settings(); }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     Composed& base() { return *base_; }
+    /// From now on answers that are not valid are counted there.
+    void count_invalid(std::shared_ptr<InvalidAnswers> into) { invalid_ = std::move(into); }
 
   private:
     std::shared_ptr<Plugin> plugin_;
@@ -62,6 +64,7 @@ class PluginPolicy final : public Policy {
     std::vector<const char*> value_texts_;
     std::unique_ptr<Composed> base_;
     std::shared_ptr<AnswerLog> log_;
+    std::shared_ptr<InvalidAnswers> invalid_;
     const Topology& topo_;
     rewake_host host_;
     void* self_ = nullptr;

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from rewake import runs
 from rewake.analysis import advice, simulated, sql, stats
-from rewake.errors import QualityVeto
+from rewake.errors import QualityVeto, UsageError
 from rewake.forms import Recording, in_memory
 from rewake.replay.driver import machine_notes
 from rewake.replay.hints import HINT_PAIRS, HINTS, Rule, TaskHints, dump, exactly, rules_of
-from rewake.replay.simulate import Arm, Settings, Simulator, Window, check_simulated, kept
+from rewake.replay.simulate import Arm, Settings, Simulator, Window, kept
 from rewake.replay.spec import PolicySpec, parse
 
 if TYPE_CHECKING:
@@ -133,7 +133,9 @@ def advise(
     stats.extra("scipy.stats", "report", "advice")  # said before the search, not after it
     column = runs.shared_column([*search.values(), *judged.values()])
     auto = parse(column)[0]
-    check_simulated([c.spec for c in options.sweep])
+    for candidate in options.sweep:
+        if candidate.spec.is_plugin:
+            raise UsageError(f"--policy {candidate.spec}: plugins are not swept; rewake simulate puts them in charge")
     hinting = PolicySpec("userspace-hints", dict(auto.params), auto.name)
     if options.trials:
         runs.policy(hinting.policy)

@@ -157,7 +157,7 @@ def make_run(
 ) -> Run:
     """Replays into `out`, or into the cache, where an earlier run of the same is found again."""
     from rewake.forms import Run, RunWriter
-    from rewake.replay import driver, plugins
+    from rewake.replay import driver
     from rewake.replay.spec import parse
 
     recent: dict[str, Columns] = {}
@@ -190,16 +190,24 @@ def make_run(
     if out is not None:
         build(out)
         return Run(out, recent=recent)
-    objects = [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
-    return _cached(
-        recording, [str(seed), sync, str(use_probes), _hints_key(hints), str(auto), *map(str, specs), *objects], build,
-        recent,
-    )  # fmt: skip
+    made_from = [
+        str(seed), sync, str(use_probes), _hints_key(hints), str(auto), *map(str, specs),
+        *_objects(specs, plugin_timeout),
+    ]  # fmt: skip
+    return _cached(recording, made_from, build, recent)
+
+
+def _objects(specs: Sequence[PolicySpec], plugin_timeout: float) -> list[str]:
+    """Which code the plugins among them are."""
+    from rewake.replay import plugins
+
+    return [plugins.describe(s.name, plugin_timeout).sha256 for s in specs if s.is_plugin]
 
 
 def plugin_problems(run: Run) -> list[str]:
     """What went wrong with the plugins of a run."""
-    return [f"{p['name']}: {text}" for p in run.manifest["policies"] for text in p.get("problems", ())]
+    entries = [*run.manifest["policies"], *run.manifest.get("plugins", ())]
+    return [f"{p['name']}: {text}" for p in entries for text in p.get("problems", ())]
 
 
 def duration(text: str) -> int:
@@ -236,6 +244,7 @@ def make_simulation(
     threads: int = 1,
     queues_wakeups: bool | None = None,
     hints: Rules | None = None,
+    plugin_timeout: float = 10.0,
     progress: Progress | None = None,
 ) -> Run:
     """Simulates into `out`, or into the cache, where an earlier run of the same is found again."""
@@ -249,6 +258,7 @@ def make_simulation(
             simulate(
                 recording, specs, writer, settings,
                 auto=auto, threads=threads, queues_wakeups=queues_wakeups, hints=hints, progress=progress,
+                plugin_timeout=plugin_timeout,
             )  # fmt: skip
             writer.commit()
         _engine.give_back()
@@ -256,7 +266,10 @@ def make_simulation(
     if out is not None:
         build(out)
         return Run(out)
-    made_from = ["simulate", repr(settings), str(auto), str(queues_wakeups), _hints_key(hints), *map(str, specs)]
+    made_from = [
+        "simulate", repr(settings), str(auto), str(queues_wakeups), _hints_key(hints), *map(str, specs),
+        *_objects(specs, plugin_timeout),
+    ]  # fmt: skip
     return _cached(recording, made_from, build)
 
 

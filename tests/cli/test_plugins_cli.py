@@ -64,7 +64,9 @@ def test_the_page(tmp_path: Path) -> None:
     assert mine["label"] == "plugin" and mine["problems"] == []
     differ = {k for k in kernel if kernel[k] != mine[k]}
     assert differ == {"policy", "base", "label"}
-    check = blocks[2].strip()
+    in_charge = shell(blocks[2], tmp_path)
+    assert "./mine/mine.so" in in_charge and "modelled" in in_charge
+    check = blocks[3].strip()
     assert " 0 failed, 0 not run" in shell(check, tmp_path)
     (function,) = re.findall(r"```c\n(.*?)```", DOC, re.S)
     source = tmp_path / "mine" / "mine.c"

@@ -21,7 +21,8 @@ from rewake.errors import UsageError
     "asked",
     multiple=True,
     metavar="NAME[@COLUMN][:key=value,...]",
-    help="Policy to put in charge; repeat it. The recorded kernel's column (auto) is always simulated, too.",
+    help="Policy to put in charge; repeat it. A NAME with a / is a plugin's path. The recorded kernel's column (auto) "
+    "is always simulated, too.",
 )
 @_answers.hints_option
 @click.option("--pin", is_flag=True, help="Only force what was recorded: does the machine model reproduce it?")
@@ -78,6 +79,7 @@ from rewake.errors import UsageError
     show_default=True,
     help="Policies simulated at the same time; the answer is the same.",
 )
+@_answers.plugin_timeout_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
 @force_option
 @format_option("table", "json")
@@ -97,6 +99,7 @@ def command(
     assume: tuple[str, ...],
     seed: int,
     threads: int,
+    plugin_timeout: float,
     output: Path | None,
     force: bool,
     format_: str,
@@ -118,7 +121,7 @@ def command(
         raise UsageError("--hints says nothing with --pin: what was recorded is forced")
     if not asked and not pin:
         raise UsageError("--policy is missing: what shall be in charge? (rewake policies list)")
-    wanted = runs.parse_policies(asked)
+    wanted = runs.parse_policies(asked, plugin_timeout)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
     assess(opened).enforce(force)
@@ -133,6 +136,7 @@ def command(
         auto=auto,
         threads=threads,
         hints=rules,
+        plugin_timeout=plugin_timeout,
         progress=_answers.progress("simulate"),
     )
     found = runs.simulation_of(run, name)
@@ -143,4 +147,5 @@ def command(
         f"{me} replay {_answers.path_shown(recording)}",
     ]
     _answers.print_simulation(found, opened, format_, steps)
+    _answers.complain_of_plugins(run)
     simulated.enforce(found, force)

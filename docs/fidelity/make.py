@@ -347,7 +347,7 @@ SECTIONS: dict[str, Callable[[list[Measured]], Tables]] = {
 """What writes the table of each section of page.toml."""
 
 
-APART = {"unseen": "jobs.unseen", "clocks": "jobs.clocks"}
+APART = {"unseen": "jobs.judges", "clocks": "jobs.clocks"}
 """Sections of page.toml with recordings of their own, and the lists of their jobs."""
 CLOCKS_NS = 2_000
 """By so much the lab's clocks differ if nothing else is asked of it."""

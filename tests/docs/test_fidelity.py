@@ -255,7 +255,7 @@ def test_page_of_known_figures() -> None:
     prose = {key: {"title": key, "text": "T"} for key in (*make.SECTIONS, *make.APART, "made", "refused")}
     one, two, three = synthetic()
     better = {"auto": one.fidelity["auto"] | {"moved_precision": 0.93}, "blind": two.blind | {"skill": 0.9}}
-    names = list(make.jobs(FOLDER / "jobs.unseen"))
+    names = list(make.jobs(FOLDER / "jobs.judges"))
     fresh = [
         replace(one, name=names[0], fidelity=one.fidelity | better, idle=None),
         replace(two, name=names[1]),

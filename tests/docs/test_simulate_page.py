@@ -92,7 +92,7 @@ def test_recordings_that_were_not_seen_are_all_on_the_page() -> None:
     page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
     before, after = page.split("\n## Recordings that this version had not seen\n")
     section = after.split("\n## ", 1)[0]
-    for name in sys.modules["_pages"].jobs(SIMULATE / "jobs.unseen"):
+    for name in sys.modules["_pages"].jobs(SIMULATE.parent / "fidelity/jobs.judges"):
         assert (f"| `{name}` | V3 pinned |" in section) != (f"| `{name}` |" in before.split("\nRefused:\n")[-1])
         assert f"| `{name}` | V" not in before
 

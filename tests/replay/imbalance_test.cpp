@@ -21,6 +21,7 @@ class BusyGroups : public testing::Test {
     BusyGroups() : topo_(test::machine(8, false, 4)) {
         topo_.finish();
         view_.topo = &topo_;
+        view_.delayed.assign(8, 0);
     }
     const Domain& level(const char* name) const {
         return *std::ranges::find_if(topo_.domains, [&](const Domain& d) { return d.name == name; });
@@ -53,6 +54,12 @@ TEST_F(BusyGroups, FromOneWithTwoIdleCpusLess) {
     EXPECT_FALSE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4)) << "only an idle CPU does";
     EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true)) << "or one that goes idle";
     EXPECT_FALSE(may_pull("PKG", {0, 4, 1, 1, 2, 0, 0, 0}, 0, 4)) << "its own is the crowded one";
+}
+
+TEST_F(BusyGroups, DelayedTasksAreNone) {
+    view_.delayed[4] = 1;
+    EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "four tasks for four CPUs";
+    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 3, 1, 1, 1}, 0, 4));
 }
 
 TEST_F(BusyGroups, WithinItsOwnFromAnybody) {

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -483,28 +483,27 @@ def simulate(
     if not settings.pin:
         simulator.shorten(MOST_DIVERGED, threads)
         built_in = [s for s in specs if not s.is_plugin]
-        plans.append((arms_of(simulator, built_in, queues_wakeups), simulator.windows))
+        if in_process := arms_of(simulator, built_in, queues_wakeups):  # no column and plugins only: none
+            plans.append((in_process, simulator.windows))
     arms: list[Arm] = []
     rows = _Windows()
-    for group, windows in plans:
-        about = given if group[0].kind != "pinned" else None
-        _engine.give_back()
-        for result in simulator.run(group, windows, threads, progress, about):
+
+    def take(results: Iterable[dict[str, Any]], theirs: Sequence[Arm]) -> None:
+        for result in results:
             arm = result["arm"] + len(arms)
             writer.append("woken", _woken(result, arm))
             rows.append(result | {"arm": arm})
-        arms += group
+        arms.extend(theirs)
+
+    for group, windows in plans:
+        about = given if any(arm.kind != "pinned" for arm in group) else None
+        _engine.give_back()
+        take(simulator.run(group, windows, threads, progress, about), group)
     told = []
     for k, spec in enumerate(s for s in specs if s.is_plugin and not settings.pin):
-        asked = in_charge.Plan(
-            spec, settings, auto, simulator.windows, simulator.hidden, queues_wakeups, hints
-        )  # fmt: skip
+        asked = in_charge.Plan(spec, settings, auto, simulator.windows, simulator.hidden, queues_wakeups, hints)
         found = in_charge.simulate(recording, simulator, asked, writer.part / f"plugin-{k}", plugin_timeout)
-        for result in found.windows():
-            arm = result["arm"] + len(arms)
-            writer.append("woken", _woken(result, arm))
-            rows.append(result | {"arm": arm})
-        arms += found.arms
+        take(found.windows(), found.arms)
         told.append(found.manifest(str(spec)))
     for name, columns in _small(arms, rows.columns()).items():
         writer.write(name, columns)

@@ -599,7 +599,7 @@ Verdict OpenLoop::judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeu
         }
     } else {
         // Busy: it waits at least for the running segment, at most one slice longer (model; policies.md D1).
-        const int nr = v.nr[c.v] - v.delayed[c.v];
+        const int nr = v.runnable(c);
         x.lo_null = segment_[c.v] == kNoEnd;
         x.hi_null = x.lo_null || nr > kMaxQueue || machine_.runs_non_fair(c);
         x.lo = std::max<Ns>(segment_[c.v] - v.now, 0);

@@ -14,11 +14,12 @@ import rewake.replay._engine as _engine
 from rewake.errors import UsageError
 from rewake.forms import ENUMS, Recording, RunWriter
 from rewake.replay import plugins
+from rewake.replay.first_flips import FirstFlips
 from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints, check_followed
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import rows_of
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import MODES, FirstFlips, Unseen
+from rewake.replay.unseen import MODES, Unseen
 
 
 def label(spec: PolicySpec, about: Mapping[str, Any], hints: int = 0) -> str:

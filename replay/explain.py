@@ -13,9 +13,10 @@ from typing import Any
 
 from rewake.errors import UsageError
 from rewake.forms import Recording
+from rewake.replay.first_flips import FirstFlips
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import MODES, FirstFlips
+from rewake.replay.unseen import MODES
 
 
 def explain(

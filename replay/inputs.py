@@ -11,9 +11,10 @@ import numpy.typing as npt
 from rewake.forms import ENUMS, FAIR_CLASSES, Recording
 from rewake.replay import _engine, order, probes, recorded
 from rewake.replay.decisions import decisions_of
+from rewake.replay.first_flips import FirstFlips
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import MODES, FirstFlips
+from rewake.replay.unseen import MODES
 
 Array = npt.NDArray[Any]
 CARRIED = {"recent_carried": "recent_cpu", "flips_carried": "flips"}

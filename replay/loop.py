@@ -13,6 +13,7 @@ import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
 from rewake.replay import affinity, clocks, fair, hotplug, order, plugins, probes, wake_lists
+from rewake.replay.first_flips import FIRST_FLIPS, FirstFlips
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
     CAUSES,
@@ -28,7 +29,7 @@ from rewake.replay.recorded import (
 )
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers
-from rewake.replay.unseen import FIRST_FLIPS, Asked, FirstFlips, Unseen, infer, scan_values
+from rewake.replay.unseen import Asked, Course, Unseen, infer, scan_values
 
 Array = npt.NDArray[Any]
 
@@ -388,10 +389,11 @@ class Loop:
         searched = [np.empty(0, np.int16)]
         names = self.names()
         asked = self._asked(engine, column, names, dense.astype(np.uint16), searched)
-        closer = (
-            None if self.truth is not None else lambda first: np.asarray(engine.wide_under([tuple(f) for f in first]))
+        course = Course(
+            lambda first: np.asarray(engine.wide_under([tuple(f) for f in first])),
+            lambda base, tries: engine.wide_apart(tuple(base), [tuple(f) for f in tries]),
         )
-        found = infer(asked, mode, values if scans else [], len(llcs), names, closer)
+        found = infer(asked, mode, values if scans else [], len(llcs), names, course)
         return found._replace(searched=np.concatenate(searched))
 
     def _asked(

@@ -16,6 +16,7 @@ from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
 from rewake.replay import costs, plugins
 from rewake.replay.asking import askers
 from rewake.replay.driver import hardirq_source, machine_notes
+from rewake.replay.first_flips import FirstFlips
 from rewake.replay.handlers import Handlers
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.hotplug import Away
@@ -23,7 +24,7 @@ from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import CAUSES, batch
 from rewake.replay.segments import CHUNK, Growing
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import FirstFlips, Unseen
+from rewake.replay.unseen import Unseen
 
 WARM_UP = 50_000_000
 """Start of each window that is simulated and not counted, ns (policies.md D2.8)."""

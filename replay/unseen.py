@@ -13,7 +13,8 @@ the answer is the recorded one. Which others, is the mode:
 - `causal`: those before it.
 
 What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, and of
-some still closer, for which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse).
+some still closer, for which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse). Then
+single tasks are looked for that began otherwise (first_flips.py).
 
 Votes on WF_SYNC and wakee_flips are counted over the whole recording, by relation and fold; the answers themselves go
 to disk where they are many. nr_idle_scan is a matter of milliseconds: it is inferred segment by segment.
@@ -29,35 +30,18 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.replay import _engine, order, sync
+from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, OWN, FirstFlips, better, between, kinds, nearby
 from rewake.replay.segments import SEGMENT, Growing
 from rewake.replay.sync import Bools, Ints, Sites
 
-
-class FirstFlips(NamedTuple):
-    """One hypothesis of wakee_flips of the tasks older than the recording (engine/flips.hpp)."""
-
-    flips: int = 0
-    """What all of them inherited."""
-    grown_s: float = 0.0
-    """For so long each added to that what it adds at the beginning of the recording."""
-    halved_s: float = 0.0
-    """So long after the start they are halved first; 0: at once."""
-
-
-_LATER = 1.0
-FIRST_FLIPS = (
-    *(FirstFlips(n) for n in (0, 16, 32, 64, 96, 128, 192, 256)),
-    *(FirstFlips(n, 0.0, _LATER) for n in (16, 24, 32, 40, 48, 64, 96, 128)),
-    *(FirstFlips(n, age, _LATER - age) for age in (0.15, 0.3, 0.45, 0.6, 0.8) for n in (32, 64, 128)),
-)
-"""Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
-
-CLOSER, ROUNDS = 7, 2
-"""Hypotheses between the neighbours of the one that holds, of which the best is taken, so many times: wake_wide
-compares flips of two tasks, and what is off by a few is on the wrong side of that for many wakeups."""
+ROUNDS = 2
+"""So often the hypotheses between the neighbours of the one that holds are tried."""
 
 RIVAL = 0.03
 """Part of its votes by which the best hypothesis may be ahead of one whose closer ones are tried as well."""
+
+OWN_ROUNDS = 6
+"""How often tasks are looked for that began with other flips than the rest."""
 
 MODES = ("auto", "causal")
 
@@ -148,8 +132,14 @@ def nothing(n: int) -> Unseen:
     return Unseen(np.zeros(n, np.bool_), np.zeros(n, np.bool_))
 
 
-WideUnder = Callable[[list[FirstFlips]], npt.NDArray[np.uint32]]
-"""Asked.wide under other hypotheses, up to some decision."""
+class Course(NamedTuple):
+    """What the engine tells of hypotheses that it was not asked under, of the decisions up to some (engine/flips.hpp,
+    FlipCourse)."""
+
+    wide: Callable[[list[FirstFlips]], npt.NDArray[np.uint32]]
+    """Asked.wide under others."""
+    apart: Callable[[FirstFlips, list[FirstFlips]], dict[str, npt.NDArray[Any]]]
+    """FlipsApart: under one, with each task as some others say."""
 
 
 def infer(
@@ -158,15 +148,16 @@ def infer(
     values: list[int],
     n_llcs: int,
     names: Ints,
-    wide_under: WideUnder | None = None,
+    course: Course | None = None,
 ) -> Unseen:
     """`parts`: in order; `values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is
-    called, by task. `wide_under`: then closer hypotheses are tried; it is called when all parts have been taken."""
+    called, by task. `course`: then closer hypotheses are tried, and such of single tasks; it is asked when all parts
+    have been taken."""
     with ExitStack() as files:
         told = _Told(parts, names, bool(values), files)
         if not told.n:
             return nothing(0)
-        inferred = told.causal() if mode == "causal" else told.auto(wide_under)
+        inferred = told.causal() if mode == "causal" else told.auto(course)
         flags, known = np.zeros(told.n, np.bool_), np.zeros(told.n, np.bool_)
         which = np.zeros(told.n, np.uint8)
         chosen = np.zeros(max(len(FIRST_FLIPS), FOLDS * (CLOSER + 1)), np.bool_)
@@ -191,26 +182,6 @@ def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArra
     return out
 
 
-def between(first: FirstFlips, tried: Sequence[FirstFlips] = FIRST_FLIPS) -> list[FirstFlips]:
-    """That hypothesis, then CLOSER between its neighbours among those of `tried` that only differ in flips."""
-    alike = sorted(h.flips for h in tried if h[1:] == first[1:])
-    at = alike.index(first.flips)
-    low, high = alike[max(at - 1, 0)], alike[min(at + 1, len(alike) - 1)]
-    flips = np.linspace(low, high, CLOSER + 2)[1:-1].astype(int).tolist()
-    return list(dict.fromkeys([first, *(first._replace(flips=n) for n in flips)]))
-
-
-def _kinds(same: Sequence[int]) -> list[list[int]]:
-    """FIRST_FLIPS that differ in nothing but the flips, by number, without kinds that ask nothing new. `same`: per
-    hypothesis the first that asks the same."""
-    kinds: list[list[int]] = []
-    for kind in dict.fromkeys(h[1:] for h in FIRST_FLIPS):
-        those = [k for k, h in enumerate(FIRST_FLIPS) if h[1:] == kind]
-        if not {same[h] for h in those} <= {same[h] for kind in kinds for h in kind}:
-            kinds.append(those)
-    return kinds
-
-
 def _best(agreed: dict[int, int]) -> int:
     """Of equal ones the first."""
     return max(agreed, key=lambda h: agreed[h])
@@ -232,20 +203,13 @@ _SCANS = ("scan_prev", "scan_waker", "chances_prev", "chances_waker", "writes_pr
 
 def _hits(asked: Asked) -> Bools:
     """(decision, asking): the modelled nr_idle_scan leads to what was recorded."""
-    return _all_asked((asked.agreed >= _MODELLED).reshape(-1, 4), asked.wide)
+    out: Bools = (asked.agreed >= _MODELLED).reshape(-1, 4)
+    return out
 
 
 def _otherwise(asked: Asked, rows: Ints) -> Bools:
     """(decision, asking): the other order does. Of decisions where there is doubt."""
-    bits = np.unpackbits(asked.otherwise[rows, None], axis=1, count=4, bitorder="little")
-    return _all_asked(bits.astype(np.bool_), asked.wide[rows])
-
-
-def _all_asked(hits: Bools, wide: npt.NDArray[np.uint32]) -> Bools:
-    """Askings that no hypothesis leads to are answered by the others."""
-    never, always = wide == 0, wide == (1 << len(FIRST_FLIPS)) - 1
-    hits[never, 2:], hits[always, :2] = hits[never, :2], hits[always, 2:]
-    return hits
+    return np.unpackbits(asked.otherwise[rows, None], axis=1, count=4, bitorder="little").astype(np.bool_)
 
 
 def _packed(hits: Bools) -> npt.NDArray[np.uint8]:
@@ -361,11 +325,14 @@ class _Told:
         tried, agreed = self._agreed([list(dict.fromkeys(self.same[h] for h in those)) for those in among])
         return [(h, tried[h]) for h in map(_best, agreed)]
 
-    def auto(self, wide_under: WideUnder | None) -> Iterator[Told]:
+    def auto(self, course: Course | None) -> Iterator[Told]:
         tried, agreed = self._agreed([self.tried] * FOLDS)
         chosen = [(h, tried[h]) for h in map(_best, agreed)]
-        if wide_under is not None and len(self.tried) > 1:
-            chosen = self._closer_ones(agreed, wide_under)
+        if course is not None and len(self._open):
+            asked = [h for h, _ in chosen]
+            if len(self.tried) > 1:
+                chosen = self._closer_ones(agreed, course)
+            chosen = self._with_own(asked, chosen, course)
         self._chosen = chosen
         for rows in self._rows.chunks("relation", "may", "fold"):
             n = len(rows["fold"])
@@ -376,24 +343,24 @@ class _Told:
                 which[ours], flags[ours], known[ours] = hypothesis, here.of(f)[ours], here.known(f)[ours]
             yield which, flags, known
 
-    def _closer_ones(self, agreed: list[dict[int, int]], wide_under: WideUnder) -> list[tuple[int, sync.Flags]]:
+    def _closer_ones(self, agreed: list[dict[int, int]], course: Course) -> list[tuple[int, sync.Flags]]:
         """Chooses among hypotheses close to the best of each kind that is about as good as the best of all: which of
         two kinds is better shows only when both are as good as they get. `agreed`: of FIRST_FLIPS."""
         same, asked = self.same, [_best(those) for those in agreed]
         finalists: list[list[FirstFlips]] = [[] for _ in range(FOLDS)]
-        kinds = [those for those in _kinds(same) if any(_rivals({same[h] for h in those}, fold) for fold in agreed)]
-        for kind in kinds:
+        rivals = [those for those in kinds(same) if any(_rivals({same[h] for h in those}, fold) for fold in agreed)]
+        for kind in rivals:
             self.first, self._closer = FIRST_FLIPS, None
             self._try(same)
             best = [_best({same[h]: fold[same[h]] for h in kind}) for fold in agreed]
             chosen, among = best, [[FIRST_FLIPS[h] for h in kind]] * FOLDS
             for _ in range(ROUNDS):
                 among = [self._near(h, those) for h, those in zip(chosen, among, strict=True)]
-                found = self._try_closer(best, among, wide_under)
+                found = self._try_closer(best, among, course)
                 chosen = [h for h, _ in found]
             for f, h in enumerate(chosen):
                 finalists[f].append(self.first[h])
-        return found if len(kinds) == 1 else self._try_closer(asked, finalists, wide_under)
+        return found if len(rivals) == 1 else self._try_closer(asked, finalists, course)
 
     def _near(self, chosen: int, tried: Sequence[FirstFlips]) -> list[FirstFlips]:
         """The hypothesis that was chosen among those, and such on both sides of it, closer than those are."""
@@ -401,18 +368,48 @@ class _Told:
         return between(best, tried)
 
     def _try_closer(
-        self, asked: Sequence[int], near: Sequence[Sequence[FirstFlips]], wide_under: WideUnder
+        self, asked: Sequence[int], near: Sequence[Sequence[FirstFlips]], course: Course
     ) -> list[tuple[int, sync.Flags]]:
         """Chooses again, each fold among its own: other folds' come from this one's outcomes. `asked`: which of
         FIRST_FLIPS each fold chose."""
         self.first = tuple(dict.fromkeys(h for one in near for h in one))
         numbers = [[self.first.index(one) for one in near_one] for near_one in near]
-        self._closer = asked, wide_under(list(self.first)), numbers
+        self._closer = asked, course.wide(list(self.first)), numbers
         alike = [0] * len(self.first)
         for _, bits in self._opened():
             alike = _alike(alike, bits)
         self._try(alike)
         return self.folded(numbers)
+
+    def _with_own(
+        self, asked: Sequence[int], found: list[tuple[int, sync.Flags]], course: Course
+    ) -> list[tuple[int, sync.Flags]]:
+        """Lets tasks begin otherwise where the votes of the other folds are for it. `asked`: as of _try_closer()."""
+        moved = True
+        for k in range(OWN_ROUNDS):
+            before, last = [self.first[h] for h, _ in found], moved
+            tries = {base: OWN if k % 2 == 0 else nearby(base) for base in dict.fromkeys(before)}
+            apart = {base: course.apart(base, those) for base, those in tries.items()}
+            after = []
+            for f, base in enumerate(before):
+                own = better(apart[base], self._gain(f, found[f][1]), len(tries[base]))
+                began = dict(base.own) | {task: tries[base][k].of(task) for task, k in own.items()}
+                after.append(base._replace(own=tuple(sorted(began.items()))))
+            moved = after != before
+            if moved:
+                found = self._try_closer(asked, [[one] for one in after], course)
+            elif not last:
+                break
+        return found
+
+    def _gain(self, fold: int, flags: sync.Flags) -> npt.NDArray[np.int8]:
+        """Per decision the vote for wake_wide() that `fold` hears: 1, 0 or -1."""
+        out = np.zeros(self.n, np.int8)
+        for rows in self._open.chunks("row", "relation", "may", "hits", "fold"):
+            here = flags._replace(relation=rows["relation"], may=rows["may"]).of(fold).astype(np.uint8)
+            votes = _hit(rows, 2 + here).astype(np.int8) - _hit(rows, here)
+            out[rows["row"]] = np.where(rows["fold"] == fold, 0, votes)
+        return out
 
     def causal(self) -> Iterator[Told]:
         """From the votes before each decision."""

@@ -104,17 +104,27 @@ std::vector<std::unique_ptr<Policy>> make_policies(const std::vector<nb::object>
     return all;
 }
 
-std::vector<FirstFlips> hypotheses(const std::vector<std::tuple<uint32_t, float, float>>& rows) {
-    std::vector<FirstFlips> out;
-    for (const auto& [flips, grown, halved] : rows) out.push_back({flips, grown, halved});
+/// unseen.py, FirstFlips: flips, grown_s, halved_s, and of tasks that began otherwise their own.
+using PyFlips =
+    std::tuple<uint32_t, float, float, std::vector<std::tuple<uint32_t, std::tuple<uint32_t, float, float>>>>;
+
+FlipHypothesis hypothesis(const PyFlips& row) {
+    const auto& [flips, grown, halved, own] = row;
+    FlipHypothesis out{.all = {flips, grown, halved}};
+    for (const auto& [task, its] : own) out.own[task] = {std::get<0>(its), std::get<1>(its), std::get<2>(its)};
+    return out;
+}
+
+std::vector<FlipHypothesis> hypotheses(const std::vector<PyFlips>& rows) {
+    std::vector<FlipHypothesis> out;
+    for (const PyFlips& row : rows) out.push_back(hypothesis(row));
     return out;
 }
 
 ReplayOptions read_options(const nb::dict& o) {
     ReplayOptions r;
     r.sync = nb::cast<bool>(o["sync"]);
-    if (o.contains("first_flips"))
-        r.first_flips = hypotheses(nb::cast<std::vector<std::tuple<uint32_t, float, float>>>(o["first_flips"]));
+    if (o.contains("first_flips")) r.first_flips = hypotheses(nb::cast<std::vector<PyFlips>>(o["first_flips"]));
     if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one hypothesis expected");
     if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
     r.hz = nb::cast<uint32_t>(o["hz"]);
@@ -264,8 +274,14 @@ class PyOpenLoop {
         return d;
     }
 
-    nb::object wide_under(const std::vector<std::tuple<uint32_t, float, float>>& first) const {
-        return own(loop_.wide_under(hypotheses(first)));
+    nb::object wide_under(const std::vector<PyFlips>& first) const { return own(loop_.wide_under(hypotheses(first))); }
+
+    nb::dict wide_apart(const PyFlips& base, const std::vector<PyFlips>& tries) const {
+        const FlipsApart a = loop_.wide_apart(hypothesis(base), hypotheses(tries));
+        nb::dict d;
+        d["row"] = own(a.row), d["curr"] = own(a.curr), d["p"] = own(a.p);
+        d["of_curr"] = own(a.of_curr), d["of_p"] = own(a.of_p);
+        return d;
     }
 
     nb::dict answers() const {
@@ -510,7 +526,8 @@ void bind_open_loop(nb::module_& m) {
              "when "
              "some tick was); optional: exit_latency (us, per CPU and idle state), energy_aware, calls_seen, "
              "first_flips "
-             "(hypotheses (flips, grown_s, halved_s), of which the decisions' column `flips` names one), own "
+             "(hypotheses (flips, grown_s, halved_s, own: [(task, (flips, grown_s, halved_s))]), of which the "
+             "decisions' column `flips` names one), own "
              "(per policy: stands for the recorded kernel), settle, clearing (ns, by CPU), lead (ns, of switches and "
              "of queued tasks, by CPU), log_inputs, panel "
              "(the one policy is "
@@ -543,9 +560,14 @@ void bind_open_loop(nb::module_& m) {
         .def("inputs", &PyOpenLoop::inputs, nb::sig("def inputs(self) -> dict"),
              "Per decision of the part just run: the inputs that the recorded kernel's policy had (option log_inputs).")
         .def("wide_under", &PyOpenLoop::wide_under, nb::arg("first_flips"),
-             nb::sig("def wide_under(self, first_flips: list[tuple[int, float, float]]) -> object"),
+             nb::sig("def wide_under(self, first_flips: list[tuple[object, ...]]) -> object"),
              "With option panel, per decision of all parts run so far: bits of wake_wide() under up to 32 other "
              "hypotheses; ends early where none asked any more.")
+        .def("wide_apart", &PyOpenLoop::wide_apart, nb::arg("base"), nb::arg("tries"),
+             nb::sig("def wide_apart(self, base: tuple[object, ...], tries: list[tuple[object, ...]]) -> dict"),
+             "With option panel: the decisions so far of which wake_wide() is another where one task began as one of "
+             "up to 31 `tries` says and all others as `base`: row, curr and p (tasks), of_curr and of_p (FlipsApart of "
+             "engine/flips.hpp).")
         .def("answers", &PyOpenLoop::answers, nb::sig("def answers(self) -> dict"),
              "Per decision of the part just run, with option panel: PanelAnswers of engine/panel.hpp; agreed and "
              "searched "

@@ -29,7 +29,7 @@ std::vector<float> flip_rates(const WakingColumns& first) {
     return out;
 }
 
-FlipHypotheses::FlipHypotheses(const std::vector<FirstFlips>& first, uint32_t hz) : first_(first), hz_(hz) {
+FlipHypotheses::FlipHypotheses(const std::vector<FlipHypothesis>& first, uint32_t hz) : first_(first), hz_(hz) {
     if (first.empty() || first.size() > kMost)
         throw std::invalid_argument("1 to 32 hypotheses of wakee_flips expected");
 }
@@ -43,10 +43,12 @@ FlipHypotheses::Row& FlipHypotheses::row(TaskId t) {
     if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2);
     Row& r = rows_[t.v];
     if (std::exchange(r.known, true)) return r;
+    r.origin = t;
     const float rate = t.v < rates_.size() ? rates_[t.v] : 0;
     for (size_t h = 0; h < first_.size(); ++h) {
-        r.flips[h] = first_[h].at_start(rate);
-        r.decay[h] = static_cast<uint32_t>(first_[h].decayed(start_, hz_));
+        const FirstFlips& first = first_[h].of(t);
+        r.flips[h] = first.at_start(rate);
+        r.decay[h] = static_cast<uint32_t>(first.decayed(start_, hz_));
     }
     return r;
 }
@@ -86,6 +88,18 @@ uint32_t FlipHypotheses::wide(TaskId curr, TaskId p, int factor) {
     return bits;
 }
 
+std::pair<uint32_t, uint32_t> FlipHypotheses::wide_apart(TaskId curr, TaskId p, int factor) {
+    row(std::max(curr, p));
+    const Row &a = row(curr), &b = row(p);
+    const bool one = a.origin == b.origin;
+    std::pair<uint32_t, uint32_t> bits;
+    for (size_t h = 0; h < first_.size(); ++h) {
+        bits.first |= static_cast<uint32_t>(wake_wide(a.flips[h], b.flips[one ? h : 0], factor)) << h;
+        bits.second |= static_cast<uint32_t>(wake_wide(a.flips[0], b.flips[one ? 0 : h], factor)) << h;
+    }
+    return bits;
+}
+
 void FlipCourse::add(const Step& s) {
     if (full()) return;
     if (steps_.size() == kHeld) {
@@ -99,34 +113,66 @@ void FlipCourse::add(const Step& s) {
 }
 
 void FlipCourse::woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row,
-                      int factor) {
+                      int factor, std::optional<uint32_t> recorded) {
     if (full()) return;
     const bool called = FlipHypotheses::called(w, after);
-    if (called || factor)
-        add({w.curr.v, w.p.v, static_cast<uint32_t>(w.jiffies), static_cast<uint32_t>(row),
-             static_cast<uint8_t>(factor), called, FlipHypotheses::switched(before, after), false});
+    if (called || factor || recorded)
+        add({.curr = w.curr.v,
+             .p = w.p.v,
+             .jiffies = static_cast<uint32_t>(w.jiffies),
+             .row = static_cast<uint32_t>(row),
+             .flips = recorded.value_or(0),
+             .factor = static_cast<uint8_t>(factor),
+             .called = called,
+             .switched = FlipHypotheses::switched(before, after),
+             .recorded = recorded.has_value()});
 }
 
-std::vector<uint32_t> FlipCourse::wide(const std::vector<FirstFlips>& first, uint32_t hz) const {
-    FlipHypotheses flips(first, hz);
+/// Takes `flips` through all steps, and has `take` those that ask for wake_wide().
+template <typename Take>
+void FlipCourse::walk(FlipHypotheses& flips, Take take) const {
     flips.begin(start_, rates_);
-    std::vector<uint32_t> out;
-    const auto take = [&](const Step& s) {
+    const auto follow = [&](const Step& s) {
         const TaskId curr(s.curr), p(s.p);
         if (s.fork) return flips.fork(curr, p);
+        if (s.recorded) flips.know(p, s.flips);
         if (s.called) flips.count(curr, s.jiffies, s.switched);
-        if (!s.factor) return;
-        out.resize(std::max<size_t>(out.size(), s.row + size_t{1}));
-        out[s.row] = flips.wide(curr, p, s.factor);
+        if (s.factor) take(s);
     };
     std::vector<Step> before(std::min(written_, kHeld));
     if (file_) std::rewind(file_.get());
     for (size_t n = 0; n < written_; n += kHeld) {
         if (std::fread(before.data(), sizeof(Step), kHeld, file_.get()) != kHeld)
             throw std::runtime_error("the course of wakee_flips cannot be read back");
-        std::for_each(before.begin(), before.end(), take);
+        std::for_each(before.begin(), before.end(), follow);
     }
-    std::for_each(steps_.begin(), steps_.end(), take);
+    std::for_each(steps_.begin(), steps_.end(), follow);
+}
+
+std::vector<uint32_t> FlipCourse::wide(const std::vector<FlipHypothesis>& first, uint32_t hz) const {
+    FlipHypotheses flips(first, hz);
+    std::vector<uint32_t> out;
+    walk(flips, [&](const Step& s) {
+        out.resize(std::max<size_t>(out.size(), s.row + size_t{1}));
+        out[s.row] = flips.wide(TaskId(s.curr), TaskId(s.p), s.factor);
+    });
+    return out;
+}
+
+FlipsApart FlipCourse::apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries, uint32_t hz) const {
+    std::vector<FlipHypothesis> all{base};
+    all.insert(all.end(), tries.begin(), tries.end());
+    FlipHypotheses flips(all, hz);
+    const auto same = static_cast<uint32_t>((uint64_t{1} << all.size()) - 1);
+    FlipsApart out;
+    walk(flips, [&](const Step& s) {
+        const auto [of_curr, of_p] = flips.wide_apart(TaskId(s.curr), TaskId(s.p), s.factor);
+        const uint32_t none = of_curr & 1 ? same : 0;
+        if (of_curr == none && of_p == none) return;
+        out.row.push_back(s.row);
+        out.curr.push_back(flips.origin(TaskId(s.curr)).v), out.p.push_back(flips.origin(TaskId(s.p)).v);
+        out.of_curr.push_back(of_curr), out.of_p.push_back(of_p);
+    });
     return out;
 }
 

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "replay/model/events.hpp"
@@ -15,8 +17,8 @@
 
 namespace rewake {
 
-/// One hypothesis. Tasks inherit flips from their parents, so those of one session begin with the same number, and then
-/// each adds to it at a rate of its own.
+/// What a task began with. Tasks inherit flips from their parents, so those of one session begin with the same number, and
+/// then each adds to it at a rate of its own.
 struct FirstFlips {
     uint32_t flips = 0;  ///< what all had
     float grown_s = 0;   ///< for so long each added what it adds at the beginning of the recording
@@ -29,6 +31,18 @@ struct FirstFlips {
     }
 };
 
+/// One hypothesis: what tasks began with, and some of them otherwise.
+struct FlipHypothesis {
+    FirstFlips all;
+    std::unordered_map<uint32_t, FirstFlips> own{};  ///< by TaskId
+    const FirstFlips& of(TaskId t) const {
+        const auto found = own.find(t.v);
+        return found == own.end() ? all : found->second;
+    }
+    /// Else tasks begin with none.
+    bool says() const { return all.flips > 0 || all.grown_s > 0 || !own.empty(); }
+};
+
 /// Flips per second of every task, as a waker, at the beginning of the recording.
 std::vector<float> flip_rates(const WakingColumns& first);
 
@@ -37,7 +51,7 @@ class FlipHypotheses {
     static constexpr size_t kMost = 32;
 
     /// 1 to kMost hypotheses. Throws std::invalid_argument.
-    FlipHypotheses(const std::vector<FirstFlips>& first, uint32_t hz);
+    FlipHypotheses(const std::vector<FlipHypothesis>& first, uint32_t hz);
     size_t size() const { return first_.size(); }
     /// The recording begins at `jiffies`. Call before anything below.
     void begin(uint64_t jiffies, const std::vector<float>& rates);
@@ -50,6 +64,8 @@ class FlipHypotheses {
     /// The value is known: it was recorded. Where it is half of what an earlier one has become, the task's last call halved
     /// it, and so the time of the next halving is known as well.
     void know(TaskId t, uint32_t flips);
+    /// Those of both were, or an ancestor's.
+    bool recorded(TaskId a, TaskId b) { return row(a).recorded && row(b).recorded; }
     void fork(TaskId parent, TaskId child);
     /// Does to the waker what record_wakee() did to it between these two states.
     void follow(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after) {
@@ -65,6 +81,11 @@ class FlipHypotheses {
     }
     /// Bit h: wake_wide() under the h-th.
     uint32_t wide(TaskId curr, TaskId p, int factor);
+    /// Bit h: wake_wide() with the waker under the h-th and the wakee under the first, and the other way round. Where both
+    /// stem from one task: with both under the h-th, and under the first.
+    std::pair<uint32_t, uint32_t> wide_apart(TaskId curr, TaskId p, int factor);
+    /// The task of which it has its first flips: itself, or an ancestor that was there before the recording.
+    TaskId origin(TaskId t) { return row(t).origin; }
 
   private:
     struct Row {
@@ -73,13 +94,20 @@ class FlipHypotheses {
         uint32_t called = 0;  ///< jiffy of its last call
         bool known = false;
         bool recorded = false;  ///< its flips were once, or an ancestor's
+        TaskId origin{};
     };
     Row& row(TaskId t);
-    std::vector<FirstFlips> first_;
+    std::vector<FlipHypothesis> first_;
     uint32_t hz_;
     uint32_t start_ = 0;
     std::vector<float> rates_;
     std::vector<Row> rows_;
+};
+
+/// Decisions of which wake_wide() is another if one of both tasks began with something else.
+struct FlipsApart {
+    std::vector<uint32_t> row, curr, p;  ///< of the recording; FlipHypotheses::origin() of waker and wakee
+    std::vector<uint32_t> of_curr, of_p;  ///< FlipHypotheses::wide_apart()
 };
 
 /// What changes wakee_flips in a recording and who asks for them, so that more hypotheses can be tried than were at first.
@@ -88,21 +116,27 @@ class FlipHypotheses {
 class FlipCourse {
   public:
     void begin(uint64_t jiffies, const std::vector<float>& rates) { start_ = jiffies, rates_ = rates; }
-    void fork(TaskId parent, TaskId child) { add({parent.v, child.v, 0, 0, 0, false, false, true}); }
-    /// The decision in `row` of the recording; `factor` of wake_wide(), 0 where it is not asked for.
-    void woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row,
-              int factor);
+    void fork(TaskId parent, TaskId child) { add({.curr = parent.v, .p = child.v, .fork = true}); }
+    /// The decision in `row` of the recording; `factor` of wake_wide(), 0 where it is not asked for; `recorded`: flips of the
+    /// wakee.
+    void woke(const Wakeup& w, const PolicyState::Task& before, const PolicyState::Task& after, int64_t row, int factor,
+              std::optional<uint32_t> recorded = {});
     /// Per row: bit h: wake_wide() under the h-th hypothesis. Throws std::runtime_error where steps cannot be read
     /// back.
-    std::vector<uint32_t> wide(const std::vector<FirstFlips>& first, uint32_t hz) const;
+    std::vector<uint32_t> wide(const std::vector<FlipHypothesis>& first, uint32_t hz) const;
+    /// The same of single tasks that began otherwise: as `tries` say of them, where the others began as `base` says. At most
+    /// FlipHypotheses::kMost - 1.
+    FlipsApart apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries, uint32_t hz) const;
 
   private:
     struct Step {
-        uint32_t curr, p;  ///< or parent and child
-        uint32_t jiffies, row;
-        uint8_t factor;
-        bool called, switched, fork;
+        uint32_t curr = 0, p = 0;  ///< or parent and child
+        uint32_t jiffies = 0, row = 0, flips = 0;  ///< flips: of the wakee, where `recorded`
+        uint8_t factor = 0;
+        bool called = false, switched = false, fork = false, recorded = false;
     };
+    template <typename Take>
+    void walk(FlipHypotheses& flips, Take take) const;
     static constexpr size_t kMost = size_t{1} << 20, kHeld = size_t{1} << 15;
     struct Close {
         void operator()(std::FILE* file) const { std::fclose(file); }

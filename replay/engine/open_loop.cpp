@@ -39,7 +39,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
         in.memory = &in.policy->memory();
         in.own = !opt_.own.empty() && opt_.own.at(instances_.size() - 1);
         const bool learns = in.own && opt_.calls_seen && !opt_.blind;  // from probed flips when they are halved
-        if (!opt_.panel && (learns || opt_.first_flips.size() > 1 || opt_.first_flips.at(0).flips > 0))
+        if (!opt_.panel && (learns || opt_.first_flips.size() > 1 || opt_.first_flips.at(0).says()))
             in.flips.emplace(opt_.first_flips, opt_.hz);
         in.load = in.policy->load_kind();
         if (const IrqSettings* settings = in.policy->irq_settings()) in.irq = &irq_.estimate(*settings);
@@ -556,9 +556,8 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     take_loads(w, only.load);
     if (only.irq) machine_.set_irq_load(only.irq);
     take_private(only.policy->memory(), seen, w.p, topo_.llc[w.prev.v]);
-    if (seen.flips) panel_->flips.know(w.p, *seen.flips);
     answers_.doubt[row] = doubt(w);
-    const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, chosen, row, answers_, first_row_);
+    const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, seen.flips, chosen, row, answers_, first_row_);
     if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
     if (panel_->load_of_prev) machine_.asked_load(machine_.task(w.p), w.prev);
     return counts ? answer : chosen;

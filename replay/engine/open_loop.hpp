@@ -76,7 +76,7 @@ struct IdleLatency {
 
 struct ReplayOptions {
     bool sync = false;  ///< WF_SYNC of every wakeup
-    std::vector<FirstFlips> first_flips{{}};  ///< of the tasks that were there before the recording began: one
+    std::vector<FlipHypothesis> first_flips{{}};  ///< of the tasks that were there before the recording began: one
     ///< hypothesis, or some of which DecisionColumns::flips names one
     uint32_t hz = 250;
     Ns tick_at = 0;  ///< when some tick was
@@ -153,8 +153,12 @@ class OpenLoop {
     const PanelAnswers& answers() const { return answers_; }
     /// Per decision of the recording so far, with ReplayOptions::panel: PanelAnswers::wide under other hypotheses. Ends where
     /// no decision asked for it any more, or FlipCourse ends.
-    std::vector<uint32_t> wide_under(const std::vector<FirstFlips>& first) const {
+    std::vector<uint32_t> wide_under(const std::vector<FlipHypothesis>& first) const {
         return panel_ ? panel_->course.wide(first, opt_.hz) : std::vector<uint32_t>{};
+    }
+    /// With ReplayOptions::panel: FlipCourse::apart() of the recording so far.
+    FlipsApart wide_apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries) const {
+        return panel_ ? panel_->course.apart(base, tries, opt_.hz) : FlipsApart{};
     }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }

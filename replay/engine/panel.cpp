@@ -18,7 +18,7 @@ void PanelAnswers::reset(size_t n) {
         v->assign(n, 0);
 }
 
-Panel::Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans)
+Panel::Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::vector<int32_t> scans)
     : flips(first_flips, hz), scans_(std::move(scans)) {
     if (scans_.size() > PanelAnswers::kMostScans) throw std::invalid_argument("at most 31 values of nr_idle_scan");
     members_ = PanelAnswers::kModelled | ((1u << scans_.size()) - 1);
@@ -38,15 +38,15 @@ void Panel::give_idle_cores(PolicyState& s, uint32_t member) {
     for (uint16_t llc : {prev_, waker_}) s.hic[llc] = before_.hic[llc] = (idle_cores_[llc] & member) != 0;
 }
 
-/// Asks for every value of nr_idle_scan. `policy` has the state of before_, and gets it back. `first`: the answer for the
+/// Asks for the values of nr_idle_scan of `members`. `policy` has the state of before_, and gets it back. `first`: the answer for the
 /// modelled one, if that was given before. `keeps`: has_idle_cores is from now on what these searches made of it.
-void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
-                   uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked) {
+void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, uint32_t members, bool keeps,
+                   const Decision* first, uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked) {
     const Topology& topo = *machine.view().topo;
     PolicyState& s = policy.memory();
     const int32_t was_prev = machine.view().nr_idle_scan[prev_], was_waker = machine.view().nr_idle_scan[waker_];
     std::array<uint32_t, 2> after{idle_cores_[prev_], idle_cores_[waker_]};
-    for (uint32_t left = members_; left;) {
+    for (uint32_t left = members; left;) {
         const int i = std::countl_zero(left);  // from the highest bit, which is the modelled one
         const uint32_t member = PanelAnswers::kModelled >> i;
         const bool modelled = i == 0;
@@ -107,8 +107,9 @@ uint8_t Panel::otherwise(Policy& policy, Machine& machine, Wakeup w, std::option
     return agree;
 }
 
-Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
-               PanelAnswers& out, int64_t first_row) {
+Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync,
+               std::optional<uint32_t> told_flips, Cpu chosen, size_t row, PanelAnswers& out, int64_t first_row) {
+    if (told_flips) flips.know(w.p, *told_flips);
     PolicyState& s = policy.memory();
     s.task(std::max(w.p, w.curr));
     if (!s.buddies.empty()) s.buddy(std::max(w.p, w.curr));
@@ -137,20 +138,24 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
     const Decision narrow = once(policy, v, w);
     after_.take(s, w);
     if (wakes) flips.follow(w, before_.curr, after_.curr);
-    uint32_t wide = 0;
-    if (factor && (narrow.looked & kFlips)) {
-        wide = flips.wide(w.curr, w.p, *factor);
-    }
+    const bool compared = factor && (narrow.looked & kFlips);
+    const uint32_t wide = compared ? flips.wide(w.curr, w.p, *factor) : 0;
+    const bool open = compared && !flips.recorded(w.curr, w.p);
     if (wakes)
-        course.woke(w, before_.curr, after_.curr, first_row + static_cast<int64_t>(row),
-                    factor && (narrow.looked & kFlips) ? *factor : 0);
+        course.woke(w, before_.curr, after_.curr, first_row + static_cast<int64_t>(row), compared ? *factor : 0,
+                    told_flips);
     out.wide[row] = wide;
     const auto all = static_cast<uint32_t>((uint64_t{1} << flips.size()) - 1);
     Cpu answer = narrow.cpu;
+    const size_t asked = row * PanelAnswers::kAskings;
+    std::array<bool, 2> given{};
     for (bool is_wide : {false, true}) {
-        if (wide == (is_wide ? 0 : all)) continue;
+        const bool led = wide != (is_wide ? 0 : all);
+        given[is_wide] = led || open;
+        if (!given[is_wide]) continue;
         const bool stays = (wide & 1) == is_wide;
-        const size_t at = row * PanelAnswers::kAskings + 2 * is_wide;
+        const uint32_t members = led ? members_ : PanelAnswers::kModelled;
+        const size_t at = asked + 2 * is_wide;
         w.sync = told_sync.value_or(false);
         begin(is_wide);
         if (is_wide && stays) {
@@ -159,17 +164,28 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
             before_.put(s, w);
         }
         uint32_t looked = 0;
-        asking(policy, machine, w, chosen, stays, is_wide ? nullptr : &narrow, out.agreed[at], out.searched[at],
-               out.scanned[row], looked);
+        asking(policy, machine, w, chosen, members, stays, is_wide ? nullptr : &narrow, out.agreed[at],
+               out.searched[at], out.scanned[row], looked);
         if (told_sync || !(looked & kSync)) {
             out.agreed[at + 1] = out.agreed[at], out.searched[at + 1] = out.searched[at];
         } else {
             w.sync = true;
-            asking(policy, machine, w, chosen, false, nullptr, out.agreed[at + 1], out.searched[at + 1],
+            asking(policy, machine, w, chosen, members, false, nullptr, out.agreed[at + 1], out.searched[at + 1],
                    out.scanned[row], looked);
         }
+        for (size_t k : {at, at + 1})
+            if (!led) out.agreed[k] = out.agreed[k] ? members_ : 0, out.searched[k] = PanelAnswers::nowhere;
         if (out.doubt[row])
             out.otherwise[row] |= static_cast<uint8_t>(otherwise(policy, machine, w, told_sync, chosen) << 2 * is_wide);
+    }
+    for (const size_t half : {size_t{0}, size_t{2}}) {
+        if (given[half / 2]) continue;
+        const size_t other = 2 - half;
+        for (size_t k : {size_t{0}, size_t{1}}) {
+            out.agreed[asked + half + k] = out.agreed[asked + other + k];
+            out.searched[asked + half + k] = out.searched[asked + other + k];
+        }
+        out.otherwise[row] |= static_cast<uint8_t>((out.otherwise[row] >> other & 3) << half);
     }
     after_.put(s, w);
     idle_cores_[prev_] = next_[0], idle_cores_[waker_] = next_[prev_ == waker_ ? 0 : 1];

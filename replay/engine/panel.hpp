@@ -15,8 +15,9 @@
 
 namespace rewake {
 
-/// What a panel answered, per decision of a part. Of the four askings, number 2 * wide + sync, those that no hypothesis
-/// leads to hold nothing.
+/// What a panel answered, per decision of a part, to four askings, number 2 * wide + sync. Where flips do not matter, or all
+/// are known, what is not asked holds what the other half does; where only tasks that began otherwise than all others lead
+/// there (first_flips.py), it is asked with the modelled nr_idle_scan, and that answer stands for all values.
 struct PanelAnswers {
     static constexpr size_t kAskings = 4;
     static constexpr size_t kMostScans = 31;
@@ -44,12 +45,12 @@ struct PanelAnswers {
 class Panel {
   public:
     /// `scans`: values of nr_idle_scan that are tried, at most kMostScans. Throws std::invalid_argument.
-    Panel(const std::vector<FirstFlips>& first_flips, uint32_t hz, std::vector<int32_t> scans);
+    Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::vector<int32_t> scans);
     /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`, counted from `first_row` of the
-    /// recording, and has its Doubt. `told_sync`: recorded, so that there is
+    /// recording, and has its Doubt. `told_sync`, `told_flips` (of the wakee): recorded, so that there is
     /// nothing to try. Returns what it answers under the first hypothesis, the flag clear; that is what stays in its state.
-    Cpu ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen, size_t row,
-            PanelAnswers& out, int64_t first_row);
+    Cpu ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync,
+            std::optional<uint32_t> told_flips, Cpu chosen, size_t row, PanelAnswers& out, int64_t first_row);
     FlipHypotheses flips;
     FlipCourse course;
     /// Loads that some asking compared, of the latest decision.
@@ -58,8 +59,8 @@ class Panel {
   private:
     Decision once(Policy& policy, const View& v, const Wakeup& w);
     void give_idle_cores(PolicyState& s, uint32_t member);
-    void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, bool keeps, const Decision* first,
-                uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked);
+    void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, uint32_t members, bool keeps,
+                const Decision* first, uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked);
     uint8_t otherwise(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen);
     std::vector<int32_t> scans_;
     uint32_t members_ = 0;  ///< bits of PanelAnswers::agreed that are asked for

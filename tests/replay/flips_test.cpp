@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "replay/policies/steps/wakee.hpp"
 #include "tests/replay/policies_machine.hpp"
@@ -35,7 +37,7 @@ void wake(KnownFlips& certain, PolicyState& s, TaskId p, uint64_t jiffies, bool 
 }
 
 TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
-    FlipHypotheses all({{64, 0, 0}, {64, 0, 0.5}, {64, 0, 1}}, kHz);
+    FlipHypotheses all({{{64, 0, 0}}, {{64, 0, 0.5}}, {{64, 0, 1}}}, kHz);
     all.begin(kStart, {});
     PolicyState s;
     auto flips = [&](size_t which) {
@@ -57,7 +59,7 @@ TEST(Flips, EveryHypothesisIsHalvedInItsTurn) {
 }
 
 TEST(Flips, TheirCourseAnswersForHypothesesThatNobodyFollowed) {
-    const std::vector<FirstFlips> first{{0, 0, 0}, {16, 0, 0}, {40, 0, 0.5}, {64, 0.5f, 0.5f}};
+    const std::vector<FlipHypothesis> first{{{0, 0, 0}}, {{16, 0, 0}}, {{40, 0, 0.5}}, {{64, 0.5f, 0.5f}}};
     const std::vector<float> rates(60, 8);
     FlipHypotheses all(first, kHz);
     FlipCourse course;
@@ -81,8 +83,40 @@ TEST(Flips, TheirCourseAnswersForHypothesesThatNobodyFollowed) {
     for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i], expected[i] >> 2 & 1) << i;
 }
 
+/// `curr` wakes `p`, row `row` of a course.
+void wake(FlipCourse& course, PolicyState& s, TaskId curr, TaskId p, uint32_t row,
+          std::optional<uint32_t> recorded = {}) {
+    Wakeup w;
+    w.curr = curr, w.p = p, w.jiffies = kStart + row;
+    const PolicyState::Task before = s.task(curr);
+    record_wakee(s, curr, p, w.jiffies, kHz);
+    course.woke(w, before, s.task(curr), row, 4, recorded);
+}
+
+TEST(Flips, TheirCourseTellsOfTasksThatBeganOtherwiseThanTheRest) {
+    constexpr TaskId kChild{60}, kOther{51};
+    FlipCourse course;
+    course.begin(kStart, {});
+    PolicyState s;
+    wake(course, s, kWaker, TaskId{1}, 0);
+    course.fork(kWaker, kChild);
+    wake(course, s, kChild, TaskId{1}, 1);
+    wake(course, s, kOther, TaskId{1}, 2, 2);  // recorded: the wakee has two, which is too few whatever it began with
+    wake(course, s, kOther, TaskId{1}, 3);
+    wake(course, s, kChild, kWaker, 4);
+    const FirstFlips few{10, 0, 1}, many{200, 0, 1};
+    const FlipHypothesis base{.all = few, .own = {{kOther.v, many}}};
+    EXPECT_EQ(course.wide({base}, kHz), (std::vector<uint32_t>{0, 0, 0, 0, 0}));
+    const FlipsApart told = course.apart(base, {{.all = many}, {.all = few, .own = {{kWaker.v, many}}}}, kHz);
+    EXPECT_EQ(told.row, (std::vector<uint32_t>{0, 1}));
+    EXPECT_EQ(told.curr, (std::vector<uint32_t>{kWaker.v, kWaker.v})) << "whom it has them from";
+    EXPECT_EQ(told.p, (std::vector<uint32_t>{1, 1}));
+    EXPECT_EQ(told.of_curr, (std::vector<uint32_t>{0b110, 0b110})) << "200 against 10";
+    EXPECT_EQ(told.of_p, (std::vector<uint32_t>{0b010, 0b010})) << "10 against 200";
+}
+
 TEST(Flips, OfALongCourseNoStepIsLostOnTheWayThroughAFile) {
-    FlipHypotheses all({{8, 0, 0}}, kHz);
+    FlipHypotheses all({{{8, 0, 0}}}, kHz);
     FlipCourse course;
     all.begin(kStart, {}), course.begin(kStart, {});
     PolicyState s;
@@ -96,10 +130,10 @@ TEST(Flips, OfALongCourseNoStepIsLostOnTheWayThroughAFile) {
         expected.push_back(all.wide(kWaker, w.p, 1 + i % 40));
         course.woke(w, before, s.task(kWaker), i, static_cast<int>(1 + i % 40));
         if (i == 100'000) {
-            EXPECT_EQ(course.wide({{8, 0, 0}}, kHz), expected) << "and more may come";
+            EXPECT_EQ(course.wide({{{8, 0, 0}}}, kHz), expected) << "and more may come";
         }
     }
-    EXPECT_EQ(course.wide({{8, 0, 0}}, kHz), expected);
+    EXPECT_EQ(course.wide({{{8, 0, 0}}}, kHz), expected);
 }
 
 TEST(Flips, AreCertainFromOneRecordedValueOn) {
@@ -171,7 +205,7 @@ TEST(Flips, GrowAtTheRateOfTheBeginningAndAreInherited) {
     c.n = ts.size(), c.ts = ts.data(), c.curr_task = curr.data(), c.task = task.data();
     const std::vector<float> rates = flip_rates(c);
     EXPECT_NEAR(rates.at(kWaker.v), 1010, 1);  // 100 in the first 99 ms
-    FlipHypotheses all({{8, 0.5, 1}, {100, 0, 1}}, kHz);
+    FlipHypotheses all({{{8, 0.5, 1}}, {{100, 0, 1}}}, kHz);
     all.begin(kStart, rates);
     const TaskId child{70};
     all.fork(kWaker, child);
@@ -184,7 +218,7 @@ TEST(Flips, GrowAtTheRateOfTheBeginningAndAreInherited) {
 }
 
 TEST(Flips, RecordedValuesTellWhenTheyAreHalved) {
-    FlipHypotheses all({{8, 0, 0}}, kHz);  // due at once, by the hypothesis
+    FlipHypotheses all({{{8, 0, 0}}}, kHz);  // due at once, by the hypothesis
     all.begin(kStart, {});
     PolicyState s;
     const auto flips = [&] {
@@ -208,7 +242,7 @@ TEST(Flips, RecordedValuesTellWhenTheyAreHalved) {
 
 TEST(Flips, RefusesTooManyHypotheses) {
     EXPECT_THROW(FlipHypotheses({}, kHz), std::invalid_argument);
-    EXPECT_THROW(FlipHypotheses(std::vector<FirstFlips>(33), kHz), std::invalid_argument);
+    EXPECT_THROW(FlipHypotheses(std::vector<FlipHypothesis>(33), kHz), std::invalid_argument);
 }
 
 /// has_idle_cores after `recorded` was chosen where the flag was `before`; of the CPUs 5 and 6 are idle, 5 is prev's sibling.

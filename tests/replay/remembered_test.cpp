@@ -21,7 +21,7 @@ Opening wakeup(uint32_t curr, uint32_t p, uint16_t prev, uint16_t chosen, Decisi
 }
 
 TEST(Remembered, FlipsGoOnFromWhatTasksBeganWith) {
-    Remembered r(8, {.flips = 10, .grown_s = 0.5, .halved_s = 0.25}, kHz, true);
+    Remembered r(8, {.all = {.flips = 10, .grown_s = 0.5, .halved_s = 0.25}}, kHz, true);
     r.begin(5 * kSecond, {0, 0, 0, 0, 20});
     EXPECT_EQ(r.tasks()[3].flips, 10u) << "inherited";
     EXPECT_EQ(r.tasks()[4].flips, 20u) << "and half a second at 20 a second";
@@ -37,7 +37,7 @@ TEST(Remembered, FlipsGoOnFromWhatTasksBeganWith) {
 }
 
 TEST(Remembered, ForgetsTasksThatNobodyTouched) {
-    Remembered r(200, {.flips = 10}, kHz, true);
+    Remembered r(200, {.all = {.flips = 10}}, kHz, true);
     r.begin(0, {});
     r.forget(6);
     const Paged<PolicyState::Task> tasks = r.tasks();
@@ -64,7 +64,7 @@ TEST(Remembered, RecentIsWhereTheSearchMovedATaskFrom) {
 }
 
 TEST(Remembered, AWindowBeginsWithItAndKeepsWhatItDoesNotSay) {
-    Remembered r(4, {.flips = 3}, kHz, true);
+    Remembered r(4, {.all = {.flips = 3}}, kHz, true);
     r.begin(0, {});
     r.decided(wakeup(0, 2, 1, 2, DecisionClass::moved), 0, false);
     PolicyState own;

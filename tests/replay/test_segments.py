@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewake.replay import _engine, segments, sync, unseen
+from rewake.replay.first_flips import FIRST_FLIPS
 from rewake.replay.ranks import Ranks
 from rewake.replay.segments import CHUNK, Growing, Thinned
 from rewake.replay.simulate import Simulator, Window, _kept_samples, _told
 from rewake.replay.sync import Before, Sites, by_fold, causal, counted, evidence, flags_of
-from rewake.replay.unseen import FIRST_FLIPS, Asked, infer
+from rewake.replay.unseen import Asked, infer
 
 
 @pytest.mark.parametrize("in_memory", [4, 100])

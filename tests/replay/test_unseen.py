@@ -20,22 +20,10 @@ from world import World
 from rewake.forms import Columns, Recording
 from rewake.importing import import_trace
 from rewake.replay import _engine, inputs, recorded
+from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, OWN, FirstFlips, better, between, nearby
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import (
-    BLOCK_NS,
-    CLOSER,
-    FIRST_FLIPS,
-    FOLDS,
-    MODES,
-    Asked,
-    FirstFlips,
-    between,
-    fold_of,
-    infer,
-    nothing,
-    scan_values,
-)
+from rewake.replay.unseen import BLOCK_NS, FOLDS, MODES, Asked, Course, fold_of, infer, nothing, scan_values
 
 VALUES = [0, 2, 4]
 MS = 1_000_000
@@ -171,6 +159,9 @@ def one_relation(agreed: npt.NDArray[np.uint32], wide: npt.NDArray[np.uint32]) -
     )  # fmt: skip
 
 
+NOBODY = {name: np.empty(0, np.uint32) for name in ("row", "curr", "p", "of_curr", "of_p")}
+
+
 def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorded() -> None:
     """From decision 20 on another value holds: too few to change the vote of all."""
     n, wide = 26, 1 << FIRST_FLIPS.index(FirstFlips(16))
@@ -193,8 +184,9 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
         right = FirstFlips(20) if first == near else FirstFlips(21)
         return np.full(n - 4, 1 << first.index(right), np.uint32)
 
-    assert infer([asked], "auto", [], 1, names, wide_under).first_flips == (FirstFlips(21),)
-    assert infer([asked], "causal", [], 1, names, wide_under).first_flips == found.first_flips
+    course = Course(wide_under, lambda base, tries: NOBODY)
+    assert infer([asked], "auto", [], 1, names, course).first_flips == (FirstFlips(21),)
+    assert infer([asked], "causal", [], 1, names, course).first_flips == found.first_flips
 
 
 def test_which_kind_of_hypothesis_holds_shows_when_both_are_close() -> None:
@@ -215,7 +207,61 @@ def test_which_kind_of_hypothesis_holds_shows_when_both_are_close() -> None:
     agreed[:, 2:] = np.uint32(1 << 31)
     asked, names = one_relation(agreed, wide_under(FIRST_FLIPS)), np.zeros(3, np.int64)
     assert infer([asked], "auto", [], 1, names).first_flips == (at_once,)
-    assert infer([asked], "auto", [], 1, names, wide_under).first_flips == (later._replace(flips=36),)
+    course = Course(wide_under, lambda base, tries: NOBODY)
+    assert infer([asked], "auto", [], 1, names, course).first_flips == (later._replace(flips=36),)
+
+
+def test_a_task_begins_otherwise_where_the_votes_of_other_folds_are_for_it() -> None:
+    """Wide is right where the waker began with 512, and no hypothesis for all says so. Only one fold tells."""
+    n = 40
+    fold = fold_of(np.arange(n, dtype=np.int64) * BLOCK_NS, 0)
+    tells = fold == FOLDS - 1
+    right = FirstFlips(512).of(1)
+
+    def wide(first: Sequence[FirstFlips]) -> npt.NDArray[np.uint32]:
+        return np.full(n, sum(1 << k for k, h in enumerate(first) if h.of(1) == right), np.uint32)
+
+    def apart(base: FirstFlips, tries: Sequence[FirstFlips]) -> dict[str, npt.NDArray[Any]]:
+        return {"row": np.arange(n), "curr": np.full(n, 1, np.uint32), "p": np.full(n, 2, np.uint32),
+                "of_curr": wide([base, *tries]), "of_p": wide([base] * (1 + len(tries)))}  # fmt: skip
+
+    agreed = np.full((n, 4), np.uint32(1 << 31))
+    agreed[tells, :2] = 0
+    asked = np.zeros(n, np.uint32)
+    asked[0] = 1 << FIRST_FLIPS.index(FirstFlips(256))
+    found = infer([one_relation(agreed, asked)], "auto", [], 1, np.zeros(3, np.int64), Course(wide, apart))
+    assert found.flips is not None
+    own = [found.first_flips[k].own for k in found.flips.tolist()]
+    assert own == [() if f == FOLDS - 1 else ((1, right),) for f in fold.tolist()]
+
+
+def told(rows: Sequence[tuple[int, int, int, int]]) -> dict[str, npt.NDArray[Any]]:
+    """FlipsApart of one try. Rows: waker, wakee, and whether it is wide with the try of either; else it is not."""
+    curr, p, of_curr, of_p = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
+    return {"row": np.arange(len(rows)), "curr": curr, "p": p, "of_curr": of_curr << 1, "of_p": of_p << 1}
+
+
+def test_who_began_otherwise_takes_more_votes_than_chance() -> None:
+    assert better(told([(1, 2, 1, 0)] * 3), np.array([1, 1, 1], np.int8), 1) == {1: 0}
+    assert better(told([(1, 2, 1, 0)] * 3), np.array([1, 0, 0], np.int8), 1) == {}, "one is too few"
+    assert better(told([(1, 2, 1, 0)] * 3), np.array([1, 1, -1], np.int8), 1) == {}, "two against one"
+    assert better(told([(1, 2, 0, 1)] * 3), np.array([1, 1, 1], np.int8), 1) == {2: 0}
+    assert better(told([(1, 2, 1, 0)] * 3), np.array([-1, -1, -1], np.int8), 1) == {}
+    pair = [(1, 2, 1, 1)] * 3 + [(1, 3, 1, 0)] * 2 + [(4, 3, 1, 0)] * 2
+    assert better(told(pair), np.ones(7, np.int8), 1) == {1: 0, 4: 0}, "not the second of a pair"
+    assert better(NOBODY, np.ones(7, np.int8), 1) == {}
+
+
+def test_hypotheses_near_one_change_what_each_task_began_with() -> None:
+    base = FirstFlips(40, 0.5, 0.2, ((7, (100, 0.0, 0.95)),))
+    tries = nearby(base)
+    assert len(tries) < 32
+    assert len(OWN) < 32
+    assert {h.flips for h in tries} >= {20, 40, 80}
+    assert {h.of(7)[0] for h in tries} >= {50, 100, 200}
+    assert all(0 <= h.halved_s <= 1 and 0 <= h.of(7)[2] <= 1 for h in tries)
+    assert base.of(7) == (100, 0.0, 0.95)
+    assert base.of(8) == (40, 0.5, 0.2)
 
 
 def test_closer_hypotheses_lie_between_the_neighbours() -> None:

@@ -12,19 +12,22 @@ namespace {
 constexpr size_t kPage = Paged<PolicyState::Task>::kPage;
 }
 
-Remembered::Remembered(size_t tasks, const FirstFlips& first, uint32_t hz, bool recent)
-    : first_(first), hz_(hz), recent_(recent), unborn_{.flips = first.flips} {
+Remembered::Remembered(size_t tasks, const FlipHypothesis& first, uint32_t hz, bool recent)
+    : first_(first), hz_(hz), recent_(recent), unborn_{.flips = first.all.flips} {
     state_.tasks.resize(tasks, unborn_);
 }
 
 void Remembered::begin(Ns ts, const std::vector<float>& rates) {
-    const uint64_t decayed = first_.decayed(jiffies_at(ts, hz_), hz_);
+    const uint64_t now = jiffies_at(ts, hz_);
     for (size_t i = 0; i < state_.tasks.size(); ++i) {
-        state_.tasks[i].decay_ts = decayed;
-        state_.tasks[i].flips = first_.at_start(i < rates.size() ? rates[i] : 0);
-        if (i < rates.size() && rates[i] > 0) touch(TaskId(static_cast<uint32_t>(i)));
+        const TaskId t(static_cast<uint32_t>(i));
+        const FirstFlips& first = first_.of(t);
+        const float rate = i < rates.size() ? rates[i] : 0;
+        state_.tasks[i].decay_ts = first.decayed(now, hz_);
+        state_.tasks[i].flips = first.at_start(rate);
+        if (rate > 0 || &first != &first_.all) touch(t);
     }
-    unborn_ = {.flips = first_.at_start(0), .decay_ts = decayed};
+    unborn_ = {.flips = first_.all.at_start(0), .decay_ts = first_.all.decayed(now, hz_)};
 }
 
 void Remembered::decided(const Opening& o, Ns ts, bool busy) {

@@ -19,7 +19,7 @@ class Remembered {
   public:
     /// `first`: what tasks older than the recording begin with; `recent`: the kernel's search sets recent_used_cpu of the wakee
     /// (5.14+; before, of the waker).
-    Remembered(size_t tasks, const FirstFlips& first, uint32_t hz, bool recent);
+    Remembered(size_t tasks, const FlipHypothesis& first, uint32_t hz, bool recent);
     /// The recording begins at `ts`. `rates`: flip_rates().
     void begin(Ns ts, const std::vector<float>& rates);
     /// The recorded kernel decided a wakeup, a fork or an exec. `busy`: the CPU that it chose.
@@ -34,7 +34,7 @@ class Remembered {
 
   private:
     void touch(TaskId t);
-    FirstFlips first_;
+    FlipHypothesis first_;
     uint32_t hz_;
     bool recent_;
     PolicyState state_;

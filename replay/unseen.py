@@ -40,7 +40,7 @@ ROUNDS = 2
 RIVAL = 0.03
 """Part of its votes by which the best hypothesis may be ahead of one whose closer ones are tried as well."""
 
-OWN_ROUNDS = 6
+OWN_ROUNDS = 4
 """How often tasks are looked for that began with other flips than the rest."""
 
 MODES = ("auto", "causal")

@@ -9,7 +9,7 @@ wrong for them. Who began otherwise the votes of decisions tell that compare the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +40,6 @@ FIRST_FLIPS = (
 )
 """Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
 
-OWN = [FirstFlips(n, 0.0, halved) for halved in (0.0, 0.35, 0.7) for n in (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)]
-"""What single tasks may have begun with."""
-
 CLOSER = 7
 """Hypotheses between the neighbours of the one that holds, of which the best is taken: wake_wide compares flips of two
 tasks, and what is off by a few is on the wrong side of that for many wakeups."""
@@ -62,19 +59,42 @@ def between(first: FirstFlips, tried: Sequence[FirstFlips] = FIRST_FLIPS) -> lis
 
 
 _PARTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0)
-_TIMES = (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3)
+_TIMES = 28
+_Began = tuple[int, float, float]
 
 
-def nearby(first: FirstFlips) -> list[FirstFlips]:
+def _each(first: FirstFlips, change: Callable[[_Began], _Began]) -> FirstFlips:
+    return FirstFlips(*change(first[:3]), tuple((task, change(its)) for task, its in first.own))
+
+
+def own(first: FirstFlips, span_s: float) -> list[FirstFlips]:
+    """Hypotheses that have nothing to do with that one."""
+    numbers = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    return [FirstFlips(n, 0.0, part * min(span_s, _LATER)) for part in (0.0, 0.35, 0.7) for n in numbers]
+
+
+def later(first: FirstFlips, span_s: float) -> list[FirstFlips]:
+    """Hypotheses in which all tasks are halved at another time of a recording of that length, or behind it. Those that
+    would have been halved at once have been."""
+    last = min(span_s, _LATER)
+
+    def at(time: float) -> FirstFlips:
+        return _each(first, lambda its: (its[0], its[1], time) if its[2] else (its[0] // 2, its[1] / 2, time))
+
+    return [at(last * k / _TIMES) for k in range(1, _TIMES + 1)] + [at(_LATER)]
+
+
+def nearby(first: FirstFlips, span_s: float) -> list[FirstFlips]:
     """Hypotheses in which all tasks began with somewhat more or less, or were halved somewhat earlier or later."""
+    step = min(span_s, _LATER) / _TIMES
 
-    def all_with(part: float, more: float) -> FirstFlips:
-        def changed(flips: int, grown_s: float, halved_s: float) -> tuple[int, float, float]:
-            return round(flips * part), grown_s * part, min(max(halved_s + more, 0.0), _LATER)
+    def more(part: float) -> FirstFlips:
+        return _each(first, lambda its: (round(its[0] * part), its[1] * part, its[2]))
 
-        return FirstFlips(*changed(*first[:3]), tuple((task, changed(*its)) for task, its in first.own))
+    def moved(time: float) -> FirstFlips:
+        return _each(first, lambda its: (its[0], its[1], min(max(its[2] + time, 0.0), _LATER)))
 
-    return [all_with(part, 0.0) for part in _PARTS] + [all_with(1.0, more) for more in _TIMES]
+    return [more(part) for part in _PARTS] + [moved(part * step) for part in (-0.75, -0.5, -0.25, 0.25, 0.5, 0.75)]
 
 
 def kinds(same: Sequence[int]) -> list[list[int]]:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.replay import _engine, order, sync
-from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, OWN, FirstFlips, better, between, kinds, nearby
+from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, FirstFlips, better, between, kinds, later, nearby, own
 from rewake.replay.segments import SEGMENT, Growing
 from rewake.replay.sync import Bools, Ints, Sites
 
@@ -40,8 +40,8 @@ ROUNDS = 2
 RIVAL = 0.03
 """Part of its votes by which the best hypothesis may be ahead of one whose closer ones are tried as well."""
 
-OWN_ROUNDS = 4
-"""How often tasks are looked for that began with other flips than the rest."""
+OWN_ROUNDS = (later, nearby, own, later, nearby)
+"""What single tasks are tried with that may have begun with other flips than the rest, one after the other."""
 
 MODES = ("auto", "causal")
 
@@ -237,10 +237,12 @@ class _Told:
         self._closer: tuple[Sequence[int], Any, list[list[int]]] | None = None
         relations = sync.Relations(names)
         alike: list[int] = [0] * len(FIRST_FLIPS)
-        start = 0
+        start = self._span_ns = 0
         for asked in parts:
             if not self.n and len(asked.ts):
                 start = int(asked.ts[0])
+            if len(asked.ts):
+                self._span_ns = int(asked.ts[-1]) - start
             hits = _hits(asked)
             rows = {
                 "relation": relations.number(asked.waker, asked.wakee), "may": asked.may,
@@ -385,21 +387,17 @@ class _Told:
         self, asked: Sequence[int], found: list[tuple[int, sync.Flags]], course: Course
     ) -> list[tuple[int, sync.Flags]]:
         """Lets tasks begin otherwise where the votes of the other folds are for it. `asked`: as of _try_closer()."""
-        moved = True
-        for k in range(OWN_ROUNDS):
-            before, last = [self.first[h] for h, _ in found], moved
-            tries = {base: OWN if k % 2 == 0 else nearby(base) for base in dict.fromkeys(before)}
+        for tried in OWN_ROUNDS:
+            before = [self.first[h] for h, _ in found]
+            tries = {base: tried(base, self._span_ns / 1e9) for base in dict.fromkeys(before)}
             apart = {base: course.apart(base, those) for base, those in tries.items()}
             after = []
             for f, base in enumerate(before):
-                own = better(apart[base], self._gain(f, found[f][1]), len(tries[base]))
-                began = dict(base.own) | {task: tries[base][k].of(task) for task, k in own.items()}
+                those = better(apart[base], self._gain(f, found[f][1]), len(tries[base]))
+                began = dict(base.own) | {task: tries[base][k].of(task) for task, k in those.items()}
                 after.append(base._replace(own=tuple(sorted(began.items()))))
-            moved = after != before
-            if moved:
+            if after != before:
                 found = self._try_closer(asked, [[one] for one in after], course)
-            elif not last:
-                break
         return found
 
     def _gain(self, fold: int, flags: sync.Flags) -> npt.NDArray[np.int8]:

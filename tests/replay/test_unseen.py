@@ -20,7 +20,7 @@ from world import World
 from rewake.forms import Columns, Recording
 from rewake.importing import import_trace
 from rewake.replay import _engine, inputs, recorded
-from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, OWN, FirstFlips, better, between, nearby
+from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, FirstFlips, better, between, later, nearby, own
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import BLOCK_NS, FOLDS, MODES, Asked, Course, fold_of, infer, nothing, scan_values
@@ -253,15 +253,18 @@ def test_who_began_otherwise_takes_more_votes_than_chance() -> None:
 
 
 def test_hypotheses_near_one_change_what_each_task_began_with() -> None:
-    base = FirstFlips(40, 0.5, 0.2, ((7, (100, 0.0, 0.95)),))
-    tries = nearby(base)
-    assert len(tries) < 32
-    assert len(OWN) < 32
+    base = FirstFlips(40, 0.5, 0.2, ((7, (100, 0.0, 0.0)),))
+    tries = nearby(base, 2.8)
     assert {h.flips for h in tries} >= {20, 40, 80}
     assert {h.of(7)[0] for h in tries} >= {50, 100, 200}
-    assert all(0 <= h.halved_s <= 1 and 0 <= h.of(7)[2] <= 1 for h in tries)
-    assert base.of(7) == (100, 0.0, 0.95)
+    assert {round(h.halved_s, 4) for h in tries} >= {0.1732, 0.2, 0.2268}, "three quarters of a step of 1 s"
+    assert all(h.halved_s >= 0 and h.of(7)[2] >= 0 for h in tries)
     assert base.of(8) == (40, 0.5, 0.2)
+    at_other_times = later(base, 0.14)
+    assert {round(h.halved_s, 3) for h in at_other_times} == {*(round(0.005 * k, 3) for k in range(1, 29)), 1.0}
+    assert {h.flips for h in at_other_times} == {40}
+    assert {h.of(7)[0] for h in at_other_times} == {50}, "it has been halved by the first call"
+    assert all(len(each(base, 2.8)) < 32 for each in (own, later, nearby)), "and the one itself"
 
 
 def test_closer_hypotheses_lie_between_the_neighbours() -> None:

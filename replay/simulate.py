@@ -24,7 +24,6 @@ from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import CAUSES, batch
 from rewake.replay.segments import CHUNK, Growing
 from rewake.replay.spec import PolicySpec
-from rewake.replay.unseen import Unseen
 
 WARM_UP = 50_000_000
 """Start of each window that is simulated and not counted, ns (policies.md D2.8)."""
@@ -155,13 +154,6 @@ def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) 
     return out
 
 
-def _first_flips(unseen: Unseen) -> FirstFlips:
-    """wakee_flips of the tasks older than the recording: what most folds of time heard."""
-    if unseen.flips is None or not len(unseen.flips):
-        return unseen.first_flips[0]
-    return unseen.first_flips[int(np.bincount(unseen.flips).argmax())]
-
-
 class Simulator:
     """What does not depend on the policies: the recording, its costs, its windows."""
 
@@ -171,7 +163,7 @@ class Simulator:
         self.loop = Loop(recording, settings.seed, use_probes=False)
         unseen = self.loop.infer(auto, again=False, scans=False) if auto is not None else None
         _engine.give_back()
-        flips = FirstFlips() if unseen is None else _first_flips(unseen)
+        flips = FirstFlips() if unseen is None else unseen.likeliest
         self.first_flips = flips
         self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)]}
         self.span = self._span()

@@ -75,6 +75,8 @@ class Unseen(NamedTuple):
     """Values of wakee_flips of the tasks older than the recording."""
     flips: npt.NDArray[np.uint8] | None = None
     """Which of them; None: the first."""
+    likeliest: FirstFlips = FirstFlips()
+    """That of them under which most of all decisions come out as recorded: of no use for these themselves."""
     scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
     """nr_idle_scan of the LLCs of the waker's and of the previous CPU; None: as modelled."""
     searched: npt.NDArray[np.int16] | None = None
@@ -170,8 +172,9 @@ def infer(
         scan = told.scans(which, flags, values, n_llcs, causal=mode == "causal") if values else None
         turned = told.turned(which, flags, causal=mode == "causal")
         of = tuple(told.first[k] for k in np.flatnonzero(chosen).tolist())
+        best = told.likeliest() if mode == "auto" else of[0]
         number = (np.cumsum(chosen) - 1).astype(np.uint8)
-        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, scan, turned=turned)
+        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, best, scan, turned=turned)
 
 
 def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
@@ -399,6 +402,15 @@ class _Told:
             if after != before:
                 found = self._try_closer(asked, [[one] for one in after], course)
         return found
+
+    def likeliest(self) -> FirstFlips:
+        """Of what the folds take. After auto()."""
+        hits = [0] * len(self._chosen)
+        for rows, bits in self._opened():
+            for k, (h, flags) in enumerate(self._chosen):
+                sync_ = flags._replace(relation=rows["relation"], may=rows["may"]).of(k)
+                hits[k] += int(np.count_nonzero(_hit(rows, 2 * _wide(bits, h) + sync_)))
+        return self.first[self._chosen[hits.index(max(hits))][0]]
 
     def _gain(self, fold: int, flags: sync.Flags) -> npt.NDArray[np.int8]:
         """Per decision the vote for wake_wide() that `fold` hears: 1, 0 or -1."""

@@ -233,6 +233,7 @@ def test_a_task_begins_otherwise_where_the_votes_of_other_folds_are_for_it() -> 
     assert found.flips is not None
     own = [found.first_flips[k].own for k in found.flips.tolist()]
     assert own == [() if f == FOLDS - 1 else ((1, right),) for f in fold.tolist()]
+    assert found.likeliest.own == ((1, right),), "by all votes"
 
 
 def told(rows: Sequence[tuple[int, int, int, int]]) -> dict[str, npt.NDArray[Any]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, clocks, fair, hotplug, order, plugins, probes, wake_lists
+from rewake.replay import affinity, clocks, fair, hotplug, looks, order, plugins, probes, wake_lists
 from rewake.replay.first_flips import FIRST_FLIPS, FirstFlips
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
@@ -29,7 +29,7 @@ from rewake.replay.recorded import (
 )
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers
-from rewake.replay.unseen import Asked, Course, Unseen, infer, scan_values
+from rewake.replay.unseen import Asked, Course, Unseen, fold_of, infer, scan_values
 
 Array = npt.NDArray[Any]
 
@@ -231,6 +231,9 @@ class Loop:
         placing = _placing(recording, n_cpus)
         # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
         agree = clocks.agree(recording, n_cpus)
+        self._agree, self._probed = agree, seen is not None
+        self.looks: list[tuple[int, int]] = []
+        """Of the searches, by fold (looks.py); told by infer()."""
         more_lead = (_AGREED if self.truth is None else _AGREED_PROBED) if agree else (0, 0)
         lead = _lead(recording, n_cpus, *_LEAD_NS, more_lead) if any(placing) else []
         seen_empty = wake_lists.seen_empty(recording)
@@ -304,6 +307,8 @@ class Loop:
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
         flips = [tuple(f) for f in first_flips]
         options = self.options | {"sync": sync, "first_flips": flips, "own": [s == own for s in specs]} | more
+        if self.looks:
+            options["looks"] = self.looks
         try:
             return _engine.OpenLoop(self.recorded, wanted, self._seed, options, *self._ranges, self.running)
         except ValueError as error:
@@ -320,6 +325,7 @@ class Loop:
         tasks."""
         recording = self._recording
         first = 0
+        start: int | None = None
         for k in range(recording.n_parts):
             following = self._first_switches(k + 1)
             events, decisions = self._part(k, irq)
@@ -336,6 +342,10 @@ class Loop:
                 passed["turned"] = unseen.turned[here]
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
+            if self.looks:
+                ts = np.asarray(decisions["ts_ns"])
+                start = int(ts[0]) if start is None and n else start
+                passed["looks"] = fold_of(ts, start or 0).astype(np.uint8)
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
@@ -379,6 +389,7 @@ class Loop:
         will be another pass over the parts, for which some of them stay in memory, and with Unseen.turned; `scans`:
         with Unseen.scan."""
         self._room = _KEPT_BYTES if again else 0
+        self.looks = []
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
@@ -394,7 +405,10 @@ class Loop:
             lambda base, tries: engine.wide_apart(tuple(base), [tuple(f) for f in tries]),
         )
         found = infer(asked, mode, values if scans else [], len(llcs), names, course)
-        return found._replace(searched=np.concatenate(searched))
+        examined = np.concatenate(searched)
+        if again and self._agree and mode == "auto":
+            self.looks = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)
+        return found._replace(searched=examined)
 
     def _asked(
         self, engine: _engine.OpenLoop, column: PolicySpec, names: Array, llc: Array, searched: list[Array]

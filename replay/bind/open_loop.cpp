@@ -69,6 +69,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
     if (t.contains("turned")) d.turned = column<bool>(t, "turned", d.n);
     if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
+    if (t.contains("looks")) d.looks = column<uint8_t>(t, "looks", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);
     if (t.contains("luck")) {
@@ -127,6 +128,9 @@ ReplayOptions read_options(const nb::dict& o) {
     if (o.contains("first_flips")) r.first_flips = hypotheses(nb::cast<std::vector<PyFlips>>(o["first_flips"]));
     if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one hypothesis expected");
     if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
+    if (o.contains("looks"))
+        for (const auto& [from, step] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["looks"]))
+            r.looks.push_back({from, step});
     r.hz = nb::cast<uint32_t>(o["hz"]);
     r.migration_cost = nb::cast<Ns>(o["migration_cost"]);
     r.inferred = nb::cast<uint32_t>(o["inferred"]);

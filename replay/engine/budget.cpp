@@ -34,6 +34,7 @@ class Restore {
 void set_idle(View& v, Cpu c, bool idle) {
     v.idle.assign(c, idle);
     v.avail.assign(c, idle);
+    v.turns.forget(c);
 }
 
 bool core_idle(const View& v, Cpu c) {
@@ -149,6 +150,7 @@ uint16_t Budget::possible(Policy& policy, View& v, const Wakeup& w, Cpu made, Cp
                     }));
     }
     const bool made_idle = v.avail.test(made), goal_idle = v.avail.test(goal);
+    const Turns turns = v.turns;
     set_idle(v, goal, !goal_idle);
     suspect(kWasIdle, attempt([](Wakeup&) {}));
     set_idle(v, made, !made_idle);
@@ -156,6 +158,7 @@ uint16_t Budget::possible(Policy& policy, View& v, const Wakeup& w, Cpu made, Cp
     set_idle(v, goal, goal_idle);
     suspect(kWasIdle, attempt([](Wakeup&) {}));
     set_idle(v, made, made_idle);
+    v.turns = turns;
     return found;
 }
 

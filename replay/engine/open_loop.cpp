@@ -52,6 +52,8 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     machine_.set_listing(opt_.listing);
     machine_.set_clearing(opt_.clearing);
     machine_.set_pulling(kPulling);
+    if (!opt_.looks.empty()) machine_.keep_turns();
+    began_.resize(static_cast<size_t>(topo.n_cpus));
     if (opt_.fair) delays_.emplace(tasks, *opt_.fair, machine_);
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
@@ -144,6 +146,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
             held.push_back(row);
         else if (!probed)
             due(b.waking.ts[i] + took(c), row);
+        began_[c.v] = b.waking.ts[i];
         calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);
         called_[c.v] = row++;
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
@@ -166,16 +169,16 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         std::erase_if(held, [&](size_t late) {
             const Cpu c(d.waker_cpu[late]);
             const bool waits = called_[c.v] == late;
-            if (waits && d.task[late] == task) due(ts + took(c), late);
+            if (waits && d.task[late] == task) due(ts + took(c), late), began_[c.v] = ts;
             return !waits || d.task[late] == task;
         });
     };
     // Before an event of the model.
     auto before = [&](Event e, const HeadColumns& head, size_t i) {
-        if (calling_.empty()) return;
+        if (calling_.empty() && opt_.looks.empty()) return;
         const Ns ts = head.ts[i] - EventOrder::lead_of(b, e, i, opt_.lead);
-        settle(ts);
-        returned(Cpu(head.cpu[i]), ts);
+        if (!calling_.empty()) settle(ts), returned(Cpu(head.cpu[i]), ts);
+        if (!opt_.looks.empty()) machine_.seen_at(ts);
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
@@ -196,7 +199,11 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
             case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
             case Event::wake_list: before(e, b.wake_list, i); break;
             case Event::probe:
-                if (b.probe.phase[i] != 0 && !opt_.blind) before(e, b.probe, i);
+                if (opt_.blind) break;
+                if (b.probe.phase[i] != 0)
+                    before(e, b.probe, i);
+                else
+                    began_[b.probe.cpu[i]] = b.probe.ts[i];
                 break;
             default: break;
         }
@@ -379,6 +386,12 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.common = topo_.common(w.waker, w.prev);
         if (several && !budget_) w.sums = &sums_;  // the budget asks about other machines, too
         machine_.advance(ts, w.prev, w.waker);
+        if (!opt_.looks.empty()) {
+            const ReplayOptions::Looks& looks =
+                opt_.looks[d.looks ? std::min<size_t>(d.looks[row], opt_.looks.size() - 1) : 0];
+            machine_.seen_at(ts);
+            machine_.look_from(began_[w.waker.v] + looks.from, kind == Kind::wake ? looks.step : 0);
+        }
         if (d.scan_prev) {
             machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
             machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);

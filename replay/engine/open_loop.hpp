@@ -59,6 +59,7 @@ struct DecisionColumns {
     const bool* turned =
         nullptr;  ///< the previous CPU had gone idle, or not yet, whatever the times say; nullptr: none
     const uint8_t* flips = nullptr;  ///< which of ReplayOptions::first_flips; nullptr: the first
+    const uint8_t* looks = nullptr;  ///< which of ReplayOptions::looks; nullptr: the first
     const uint8_t* scanned = nullptr;  ///< closed loop: CPUs that its search examined; nullptr: not known
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
     const float* luck_preempt = nullptr;
@@ -100,6 +101,12 @@ struct ReplayOptions {
     std::vector<Lead> lead;  ///< EventOrder::bring_forward(); empty: nothing is
     std::vector<Machine::ListedAfter> listing;  ///< Machine::set_listing()
     std::vector<Ns> clearing;  ///< Machine::set_clearing()
+    /// Machine::look_from(): from a wakeup's opening event, or the call that probes saw, to the first CPU of its search, and from
+    /// one CPU to the next; step 0: all is looked at when the placement ends. DecisionColumns::looks names one; empty: so it is.
+    struct Looks {
+        Ns from = 0, step = 0;
+    };
+    std::vector<Looks> looks;
     std::optional<FairSettings> fair;  ///< the recorded kernel's; only of one that delays dequeues
     Ns warm_up = 2'000'000'000;  ///< flips and recent count as assumed until then
 };
@@ -183,6 +190,7 @@ class OpenLoop {
         const Ns tick = 1'000'000'000 / opt_.hz;
         return opt_.hz + 1 + static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
     }
+    std::vector<Ns> began_;  ///< by waker's CPU: its latest placement. With looks_step
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.

@@ -374,6 +374,7 @@ void Machine::refresh(Cpu c) {
     const auto put = [&](CpuMask& set, bool on) { set.w[word] = on ? set.w[word] | bit : set.w[word] & ~bit; };
     const bool idle =
         nr == 0 && (s.pending == 0 || s.hides) && s.curr_known && is_idle_task(s.curr) && (online_.w[word] & bit);
+    if (keeps_turns_ && idle != ((view_.avail.w[word] & bit) != 0)) note_turn(c, idle);
     put(view_.idle, idle);
     put(view_.avail, idle);
     put(view_.sidle, nr > 0 && nr == s.idle_h);
@@ -445,7 +446,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
     const TaskId prev(s.prev_task[i]), next(s.next_task[i]);
     CpuState& cpu = cpus_[c.v];
     now_ = cpu.switches.at(ts, preempted(prev, still_runnable(s.prev_state[i])), next, topo_.cap_orig[c.v]);
-    if (!unlisted_.empty()) list_due();
+    if (!unlisted_.empty()) list_due(now_);
     if (!pulled_.empty()) put_pulled(c), put_pulled({});
     ++counts_.switches;
     grow(prev);
@@ -648,9 +649,9 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     view_.now = now_ = ts;
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
-    if (!unlisted_.empty()) list_due();
+    if (!unlisted_.empty()) list_due(now_);
     if (!pulled_.empty()) put_pulled({});
-    if (!cleared_.empty()) look_at_cleared();
+    if (!cleared_.empty()) look_at_cleared(now_);
     if (!waits_.empty()) look_for_held();
     const Ns tick = last_tick();
     catch_up(prev, tick);

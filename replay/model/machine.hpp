@@ -133,9 +133,22 @@ class Machine {
     void suppose(Cpu c, bool idle) {
         view_.idle.assign(c, idle);
         view_.avail.assign(c, idle);
+        view_.turns.forget(c);
     }
     /// Takes that back.
-    void look_again(Cpu c) { refresh(c); }
+    void look_again(Cpu c) {
+        const bool keeps = std::exchange(keeps_turns_, false);
+        refresh(c);
+        if (view_.turns.step > 0) look_from(view_.turns.from, view_.turns.step);
+        keeps_turns_ = keeps;
+    }
+    /// From now on keeps when CPUs turn idle or busy, for look_from().
+    void keep_turns() { keeps_turns_ = true; }
+    /// What is applied next others see at that time. With keep_turns(); times go back by no more than events are brought forward.
+    void seen_at(Ns ts);
+    /// The placement looked from then on, and so much later at each CPU that its search examined (View::turns); `step` 0: at all
+    /// at once, now.
+    void look_from(Ns from, Ns step);
     /// Since when `c` has been idle, where nothing was queued there since.
     Ns idle_since(Cpu c) const { return cpus_[c.v].idle_stamp; }
     /// Nothing but the running task is on `c`, or on its way there.
@@ -355,11 +368,12 @@ class Machine {
     void unlink(TaskId id, Task& t);
     void expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by);
     void list(Task& t, Cpu c, Ns at);
-    void list_due();
+    void list_due(Ns now);
+    void note_turn(Cpu c, bool idle);
     void moved(TaskId id, Task& t, Cpu by, Ns ts);
     void unlist(Task& t);
     bool unlist_unseen(Task& t);
-    void look_at_cleared();
+    void look_at_cleared(Ns now);
     void show_list(Cpu c, Ns at);
     void drop_pending(Task& t);
     bool lists(Cpu by, Cpu c) const;
@@ -442,6 +456,9 @@ class Machine {
     };
     std::vector<Clearing> cleared_;  ///< wake lists that are about to be cleared
     std::vector<Ns> clearing_;
+    bool keeps_turns_ = false;
+    Ns turn_at_ = 0;  ///< seen_at()
+    std::vector<Turns::Turn> turns_;  ///< in order of time, the latest ones
     bool watches_limits_ = false;
     LimitNews limit_news_;
     std::vector<std::pair<Cpu, Ns>> waits_;  ///< idle CPUs where a task of a limited group queued, and when

@@ -28,6 +28,33 @@ struct IrqLoad {
     int32_t threshold = 1000;
 };
 
+/// CPUs that turn idle or busy while a placement looks at one after the other.
+struct Turns {
+    struct Turn {
+        Cpu cpu{};
+        Ns at = 0;  ///< as other CPUs see it
+        bool idle = false;  ///< from then on
+    };
+    std::vector<Turn> since;  ///< of all that it looks at, in order of time
+    Ns from = 0;  ///< when it looks at the first CPU,
+    Ns step = 0;  ///< and so much later at each that its search examines
+    bool any() const { return !since.empty(); }
+    /// Whether `c`, which turned, was idle at that time.
+    bool idle(Cpu c, Ns at) const {
+        bool now = false, met = false;
+        for (const Turn& t : since) {
+            if (t.cpu != c) continue;
+            if (t.at > at) return met ? now : !t.idle;
+            now = t.idle, met = true;
+        }
+        return now;
+    }
+    /// From now on `c` is what the masks of the View say.
+    void forget(Cpu c) {
+        std::erase_if(since, [c](const Turn& t) { return t.cpu == c; });
+    }
+};
+
 /// The machine immediately before a decision, all earlier decisions applied (policies.md C3).
 struct View {
     const Topology* topo = nullptr;
@@ -36,6 +63,7 @@ struct View {
     CpuMask idle;   ///< IDLE: curr is the idle task, nr == 0, no pending remote wakeup
     CpuMask avail;  ///< AVAIL: idle and the vCPU is not preempted
     CpuMask sidle;  ///< SIDLE: nr > 0 and every queued task is of idle policy
+    Turns turns;    ///< what of `idle` and `avail` was otherwise when the placement looked there; empty: nothing
 
     // Per CPU, length topo->n_cpus.
     std::vector<int32_t> nr;        ///< nr_running, all classes, curr included, idle task not

@@ -36,14 +36,17 @@ void Machine::moved(TaskId id, Task& t, Cpu by, Ns ts) {
     unlisted_.push_back({id, t.cpu, ts + listing_[by.v].migrate});
 }
 
-void Machine::list_due() {
+void Machine::list_due(Ns now) {
+    const Ns seen = turn_at_;
     std::erase_if(unlisted_, [&](const Listing& x) {
         Task& t = tasks_[x.p.v];
         if (!t.pending || t.cpu != x.to || t.listed) return true;
-        if (now_ < x.at) return false;
+        if (now < x.at) return false;
+        turn_at_ = x.at;
         list(t, x.to, x.at);
         return true;
     });
+    turn_at_ = seen;
 }
 
 void Machine::unlist(Task& t) {
@@ -72,13 +75,40 @@ void Machine::on_wake_list(Cpu c, Ns ts) {
     if (c.v < clearing_.size() && clearing_[c.v] > 0) cleared_.push_back({c, ts + clearing_[c.v]});
 }
 
-void Machine::look_at_cleared() {
+void Machine::look_at_cleared(Ns now) {
+    const Ns seen = turn_at_;
     std::erase_if(cleared_, [&](const Clearing& x) {
-        if (now_ < x.at) return false;
+        if (now < x.at) return false;
+        turn_at_ = x.at;
         cpus_[x.c.v].hides = cpus_[x.c.v].pending > 0;
         refresh(x.c);
         return true;
     });
+    turn_at_ = seen;
+}
+
+void Machine::seen_at(Ns ts) {
+    turn_at_ = ts;
+    if (!unlisted_.empty()) list_due(ts);
+    if (!cleared_.empty()) look_at_cleared(ts);
+}
+
+/// Others may see it before what was noted earlier.
+void Machine::note_turn(Cpu c, bool idle) {
+    auto at = turns_.end();
+    while (at != turns_.begin() && (at - 1)->at > turn_at_) --at;
+    turns_.insert(at, {c, turn_at_, idle});
+}
+
+void Machine::look_from(Ns from, Ns step) {
+    view_.turns.from = from, view_.turns.step = step;
+    view_.turns.since.clear();
+    if (step == 0) return;
+    auto first = turns_.end();
+    while (first != turns_.begin() && (first - 1)->at > from) --first;
+    view_.turns.since.assign(first, turns_.end());
+    constexpr std::ptrdiff_t kLate = 64;  // a placement may have begun before those that were asked about before it
+    if (turns_.size() > 4096) turns_.erase(turns_.begin(), std::min(first, turns_.end() - kLate));
 }
 
 /// Who is put on a list while it is being emptied is seen there, and the others with it.

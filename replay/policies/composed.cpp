@@ -32,6 +32,12 @@ Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)
 }
 
 Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d) {
+    const CpuMask& idle = c_.idle == IdlePred::idle ? v.idle : v.avail;
+    const bool turns = v.turns.any();
+    if (turns) [[unlikely]] {
+        looked_ = idle;
+        for (const Turns::Turn& t : v.turns.since) looked_.assign(t.cpu, v.turns.idle(t.cpu, v.turns.from));
+    }
     const bool soft = c_.idle == IdlePred::avail_or_sidle ||
                       (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
     return Ctx{.v = v,
@@ -39,8 +45,9 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Deci
                .t = topo_,
                .s = state,
                .dirty = dirty,
-               .idle = c_.idle == IdlePred::idle ? v.idle : v.avail,
+               .idle = turns ? looked_ : idle,
                .soft = soft ? v.sidle : Ctx::none(),
+               .in_turn = turns ? &looked_ : nullptr,
                .d = d,
                .reasons = reasons};
 }

@@ -36,6 +36,7 @@ bool CorePass::run(Ctx& x) const {
     }
     const CpuMask& span = x.t.llc_span[llc];
     const Words words = x.t.llc_words[llc];
+    x.look_in_turn(words, x.target.v, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; });
     LocalMask cpus(words, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; });
     // A core that failed is no longer a candidate, so the next one is again the first.
     while (const auto core = first_in_wrap(words, x.target.v, [&](unsigned i) { return cpus.word(i); })) {
@@ -76,6 +77,7 @@ bool CpuPass::run(Ctx& x) const {
         rules_.sis_prop ? sis_prop_bound(x, rules_, x.t.llc_weight[llc]) - 1 : kUnbounded;  // CPUs that are examined
     auto cpus = [&](unsigned i) { return rules_.counts_disallowed ? span.w[i] : span.w[i] & allowed.w[i]; };
     if (!x.soft_empty()) x.look(kIdlePolicy);
+    x.look_in_turn(words, start, cpus);
     auto takes = [&](unsigned i) {
         return span.w[i] & allowed.w[i] & (rules_.soft_last ? x.idle.w[i] : x.usable_word(i));
     };

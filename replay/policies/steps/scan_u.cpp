@@ -175,6 +175,7 @@ bool ScanU::run(Ctx& x) const {
     }
     if (exact && idle_cores) x.d.same_from = 1, x.d.same_to = kMaxCpus;  // a core search knows no bound
     const unsigned start = x.target.v + 1u;
+    x.look_in_turn(span.words, start, [&](unsigned i) { return span.cpus.w[i] & x.w.allowed->w[i]; });
     if (rules_.clusters && x.t.has_cluster[x.target.v]) return search_clusters(x, span, start, nr, idle_cores, rules_);
     return idle_cores ? search_cores(x, span, start, rules_) : search_cpus(x, span, start, nr, exact);
 }

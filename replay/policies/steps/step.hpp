@@ -25,6 +25,7 @@ struct Ctx {
     const CpuMask* dirty;  ///< CPUs changed by this policy's own earlier picks; nullptr: none
     const CpuMask& idle;   ///< idle predicate of the kernel (IDLE or AVAIL)
     const CpuMask& soft;   ///< CPUs that count as usable besides (SIDLE), or the empty set
+    CpuMask* in_turn = nullptr;  ///< `idle`, where some CPU of View::turns is in it or was
     Decision& d;           ///< the caller's: a copy on the way out would stall on its narrow stores
     Reasons* reasons = nullptr;  ///< where the steps tell why; nullptr in replay
     Cpu target{};       ///< `new` of A4, handed to select-idle-sibling
@@ -68,6 +69,17 @@ struct Ctx {
         d.scanned = static_cast<uint16_t>(d.scanned + count_all(words, word));
         for (unsigned i = words.begin(); dirty && i < words.end(); ++i)
             if (word(i) & dirty->w[i]) d.exposed = true;
+    }
+    /// A search examines the CPUs of a set one after the other in wrap order from `start`: from now on each is idle if it was
+    /// when the search came to it (View::turns).
+    template <class Word>
+    void look_in_turn(Words words, unsigned start, Word word) {
+        if (!in_turn) [[likely]]
+            return;
+        for (const Turns::Turn& t : v.turns.since)
+            if (word(t.cpu.v >> 6) >> (t.cpu.v & 63) & 1)
+                in_turn->assign(
+                    t.cpu, v.turns.idle(t.cpu, v.turns.from + v.turns.step * count_in_wrap(words, start, t.cpu, word)));
     }
     bool decide(Cpu c, Branch b) {
         d.cpu = c;

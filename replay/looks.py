@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""When a search for an idle CPU looks at each of them: it takes a while, in which CPUs turn idle and busy.
+
+What a search takes is told by the waker's own clock, from sched_waking to the wakee's sched_migrate_task, and how many
+CPUs it examined by the recorded kernel's column (Unseen.searched): a line through the medians of searches of equal
+length has what everything else takes, and what one CPU takes. Only where clocks agree (clocks.py) do others' events
+have a time beside that. No decision hears its own outcome: each fold's line goes through the searches of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rewake.forms import ENUMS, Recording
+from rewake.replay.probes import Nullable
+from rewake.replay.recorded import with_null
+from rewake.replay.unseen import FOLDS, fold_of
+
+FEWEST, LENGTHS = 10, 3
+"""So many searches of one length have a median, and so many lengths a line."""
+
+_LONGEST_NS = 20_000
+"""A wakee that is placed later had to be waited for."""
+
+_FIRST, _FIRST_PROBED, _FIRST_IN_PROBE = 0, -1000, 200
+"""When the first CPU is looked at, after a search of no CPU would have been over: without probes, where probes ran and
+are not used, and from the call to the return that they saw. Others see what happens before its event, which is in
+these; what recordings come out best with whose clocks differ by 0.1 and 0.4 us."""
+
+
+def calibrate(
+    recording: Recording, searched: npt.NDArray[np.int16], truth: dict[str, Nullable] | None, *, probed: bool
+) -> list[tuple[int, int]]:
+    """Per fold (unseen.py), as the others tell it: from a wakeup's sched_waking (from the call, where `truth` has
+    probes) to the first CPU that its search looks at, and from each to the next, ns; 0, 0: not told. `searched`:
+    Unseen.searched; `probed`: probes ran."""
+    first = _FIRST_IN_PROBE if truth is not None else _FIRST_PROBED if probed else _FIRST
+    ts = np.asarray(recording.read("decision", ("ts_ns",))["ts_ns"])
+    fold = fold_of(ts, int(ts[0])) if len(ts) else ts
+    took = np.concatenate([np.empty(0, np.int64), *(_took(recording, k, truth) for k in range(recording.n_parts))])
+    known = (searched > 0) & (took > 0) & (took < _LONGEST_NS)
+    return [_line(searched[heard], took[heard], first) for heard in (known & (fold != f) for f in range(FOLDS))]
+
+
+def _line(searched: npt.NDArray[np.int16], took: npt.NDArray[np.int64], first: int) -> tuple[int, int]:
+    """Through the medians by length, by Theil and Sen: the commonest lengths may be few."""
+    lengths, number = np.unique(searched, return_counts=True)
+    lengths = lengths[number >= FEWEST].astype(np.float64)
+    if len(lengths) < LENGTHS:
+        return 0, 0
+    medians = np.array([np.median(took[searched == length]) for length in lengths])
+    one, other = np.triu_indices(len(lengths), 1)
+    step = float(np.median((medians[other] - medians[one]) / (lengths[other] - lengths[one])))
+    nothing = float(np.median(medians - step * lengths))
+    return (max(0, round(nothing) + first), round(step)) if step >= 1 else (0, 0)
+
+
+def _took(recording: Recording, k: int, truth: dict[str, Nullable] | None) -> npt.NDArray[np.int64]:
+    """Per decision of that part what its search took, with all around it; 0: not known."""
+    read = recording.read_part("decision", k, ("event_id", "ts_ns", "task", "waker_cpu", "decision_id"))
+    decision: Any = {name: with_null(read[name])[0].astype(np.int64) for name in read}
+    out = np.zeros(len(decision["ts_ns"]), np.int64)
+    if truth is not None:
+        rows = decision["decision_id"] - int(np.asarray(recording.read("decision", ("decision_id",))["decision_id"])[0])
+        called, unknown = (np.asarray(column)[rows] for column in truth["probe_ns"])
+        ends = recording.read_part("probe", k, ("id", "ts_ns", "cpu", "phase"))
+        found = _next(ends, decision["waker_cpu"], np.asarray(truth["probe_id"][0])[rows])
+        good = ~unknown & (found >= 0)
+        good[good] = np.asarray(ends["phase"])[found[good]] != 0
+        out[good] = np.asarray(ends["ts_ns"])[found[good]] - called[good]
+        return out
+    moved = recording.read_part("migrate", k, ("id", "ts_ns", "cpu", "task", "cause"))
+    cause, no_cause = with_null(moved["cause"])
+    ours = (cause == ENUMS["migrate_cause"].index("wake")) & ~no_cause
+    moves = {name: with_null(moved[name])[0][ours].astype(np.int64) for name in ("id", "ts_ns", "cpu", "task")}
+    found = _next(moves, decision["waker_cpu"], decision["event_id"])
+    good = found >= 0
+    good[good] = moves["task"][found[good]] == decision["task"][good]
+    out[good] = moves["ts_ns"][found[good]] - decision["ts_ns"][good]
+    return out
+
+
+def _next(rows: Any, cpu: npt.NDArray[np.int64], event: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Which of `rows` (id, cpu) is the first on that CPU after that event; -1: none."""
+    key = (np.asarray(rows["cpu"]).astype(np.int64) << 48) + rows["id"]
+    order = np.argsort(key, kind="stable")
+    at = np.searchsorted(key, (cpu << 48) + event, side="right", sorter=order)
+    found = np.full(len(event), -1, np.int64)
+    there = at < len(order)
+    found[there] = order[at[there]]
+    there[there] = np.asarray(rows["cpu"])[found[there]] == cpu[there]
+    found[~there] = -1
+    return found

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""When a search looks at each CPU: what recordings tell of it, and what replay makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from world import World
+
+from rewake.forms import ENUMS
+from rewake.replay import _engine, looks
+from rewake.replay.unseen import BLOCK_NS, FOLDS, fold_of
+
+WAKE = ENUMS["migrate_cause"].index("wake")
+
+
+class Tables:
+    """A recording of two parts: wakeups one a block, of each of which the search took `took`."""
+
+    n_parts = 2
+
+    def __init__(self, took: Sequence[int]) -> None:
+        n = len(took)
+        ids, ts = 10 * np.arange(n), BLOCK_NS * np.arange(n)
+        task, cpu = np.arange(n) % 7, np.arange(n) % 4
+        none = np.zeros(n, np.bool_)
+        self.tables: dict[str, dict[str, Any]] = {
+            "decision": {"event_id": ids, "ts_ns": ts, "task": task, "waker_cpu": (cpu, none),
+                         "decision_id": np.arange(n)},
+            "migrate": {"id": ids + 1, "ts_ns": ts + np.array(took), "task": task, "cpu": cpu,
+                        "cause": (np.full(n, WAKE), none)},
+            "probe": {"id": ids + 1, "ts_ns": ts + np.array(took), "cpu": cpu, "phase": np.ones(n, np.uint8)},
+        }  # fmt: skip
+
+    def read(self, table: str, names: Sequence[str]) -> dict[str, Any]:
+        return {name: self.tables[table][name] for name in names}
+
+    def read_part(self, table: str, k: int, names: Sequence[str]) -> dict[str, Any]:
+        half = len(self.tables["decision"]["ts_ns"]) // 2
+        here = slice(0, half) if k == 0 else slice(half, None)
+        cut = {True: lambda c: tuple(x[here] for x in c), False: lambda c: c[here]}
+        return {name: cut[isinstance(column, tuple)](column) for name, column in self.read(table, names).items()}
+
+
+def searches(n: int = 400) -> tuple[Any, list[int]]:
+    """How many CPUs each examined, and what it took: 1 us and 70 ns each; now and then an interrupt."""
+    searched = (np.arange(n) * 7 % 5).astype(np.int16)
+    return searched, [1_000 + 70 * k + (5_000 if i % 9 == 8 else 0) for i, k in enumerate(searched.tolist())]
+
+
+def test_searches_of_every_length_tell_what_a_cpu_takes() -> None:
+    searched, took = searches()
+    found = looks.calibrate(Tables(took), searched, None, probed=False)  # type: ignore[arg-type]
+    assert found == [(1_000 + looks._FIRST, 70)] * FOLDS
+    assert looks.calibrate(Tables(took), searched, None, probed=True)[0][1] == 70  # type: ignore[arg-type]
+    few = np.where(searched < 3, searched, -1).astype(np.int16)
+    assert looks.calibrate(Tables(took), few, None, probed=False) == [(0, 0)] * FOLDS, "of two lengths"  # type: ignore[arg-type]
+    flat = looks.calibrate(Tables([1_000] * len(took)), searched, None, probed=False)  # type: ignore[arg-type]
+    assert flat == [(0, 0)] * FOLDS, "no longer for more CPUs: not told"
+    assert looks.calibrate(Tables([]), np.empty(0, np.int16), None, probed=False) == [(0, 0)] * FOLDS  # type: ignore[arg-type]
+
+
+def test_probes_time_the_call() -> None:
+    searched, took = searches()
+    tables = Tables(took)
+    decision = tables.tables["decision"]
+    none = np.zeros(len(took), np.bool_)
+    truth = {"probe_id": (decision["event_id"], none), "probe_ns": (decision["ts_ns"] + 300, none)}
+    found = looks.calibrate(tables, searched, truth, probed=True)  # type: ignore[arg-type]
+    assert found == [(700 + looks._FIRST_IN_PROBE, 70)] * FOLDS
+
+
+def test_no_fold_hears_its_own_searches() -> None:
+    searched, took = searches()
+    fold = fold_of(np.arange(len(took), dtype=np.int64) * BLOCK_NS, 0)
+    other = [t + 40 * int(k) if f == 2 else t for t, k, f in zip(took, searched, fold, strict=True)]
+    before, after = (looks.calibrate(Tables(t), searched, None, probed=False) for t in (took, other))  # type: ignore[arg-type]
+    assert after[2] == before[2]
+
+
+@pytest.mark.parametrize(("from_", "chosen"), [(300, 3), (700, 2), (None, 2)])
+def test_replay_looks_at_each_cpu_when_the_search_came_to_it(from_: int | None, chosen: int) -> None:
+    """CPUs 0 and 1 are busy, 2 goes idle 700 ns after the wakeup, 3 is idle; the placement ends 2 us after it began."""
+    w = World(4, 12)
+    w.runs(1_000, 1, 1, 8).runs(1_100, 2, 2, 7).runs(1_200, 0, 0, 10).runs(1_300, 3, 11, 3)
+    w.waking(60_000, 0, 9, 1, curr=10).runs(60_700, 2, 7, 2).wakeup(64_000, 3, 9, 3)
+    decisions = w.decisions((6, 1))
+    options: Any = {
+        "sync": False,
+        "hz": 250,
+        "migration_cost": 500_000,
+        "inferred": 0,
+        "settle": [2_000] * 4,
+    }
+    if from_ is not None:
+        options["looks"] = [(0, 0), (from_, 50)]
+    running = World.running(decisions.batches)
+    loop = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, options, [], [], running)
+    part = dict(decisions.parts[0]) | {"looks": np.ones(len(decisions.parts[0]["event_id"]), np.uint8)}
+    loop.run(decisions.batches[0], None, part)
+    assert loop.ledger(0)["cpu"][0].tolist() == [chosen]

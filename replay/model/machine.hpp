@@ -369,7 +369,7 @@ class Machine {
     void expect(TaskId id, Task& t, Cpu c, std::optional<Cpu> by);
     void list(Task& t, Cpu c, Ns at);
     void list_due(Ns now);
-    void note_turn(Cpu c, bool idle);
+    [[gnu::noinline, gnu::cold]] void note_turn(Cpu c, bool idle);
     void moved(TaskId id, Task& t, Cpu by, Ns ts);
     void unlist(Task& t);
     bool unlist_unseen(Task& t);

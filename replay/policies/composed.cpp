@@ -31,13 +31,16 @@ Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)
     state.scan_cost.assign(t.llc_span.size(), 0);
 }
 
+[[gnu::noinline]] void Composed::look(const Turns& turns, const CpuMask& idle) {
+    looked_ = idle;
+    for (const Turns::Turn& t : turns.since) looked_.assign(t.cpu, turns.idle(t.cpu, turns.from));
+}
+
 Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d) {
     const CpuMask& idle = c_.idle == IdlePred::idle ? v.idle : v.avail;
     const bool turns = v.turns.any();
-    if (turns) [[unlikely]] {
-        looked_ = idle;
-        for (const Turns::Turn& t : v.turns.since) looked_.assign(t.cpu, v.turns.idle(t.cpu, v.turns.from));
-    }
+    if (turns) [[unlikely]]
+        look(v.turns, idle);
     const bool soft = c_.idle == IdlePred::avail_or_sidle ||
                       (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
     return Ctx{.v = v,

@@ -65,7 +65,8 @@ class Composed final : public Policy {
     void decide_wake(Ctx& x) const;
     void decide_slow(Ctx& x) const;
     const Topology& topo_;
-    CpuMask looked_;  ///< idle CPUs of View::turns, as a placement meets them
+    void look(const Turns& turns, const CpuMask& idle);
+    CpuMask looked_;  ///< `idle` of Ctx where CPUs turned: as a placement meets them
     Composition c_;
 };
 

@@ -40,7 +40,9 @@ def calibrate(
     first = _FIRST_IN_PROBE if truth is not None else _FIRST_PROBED if probed else _FIRST
     ts = np.asarray(recording.read("decision", ("ts_ns",))["ts_ns"])
     fold = fold_of(ts, int(ts[0])) if len(ts) else ts
-    took = np.concatenate([np.empty(0, np.int64), *(_took(recording, k, truth) for k in range(recording.n_parts))])
+    took = np.empty(0, np.int64)
+    for k in range(recording.n_parts):
+        took = np.append(took, _took(recording, k, truth, len(took)))
     known = (searched > 0) & (took > 0) & (took < _LONGEST_NS)
     return [_line(searched[heard], took[heard], first) for heard in (known & (fold != f) for f in range(FOLDS))]
 
@@ -58,13 +60,13 @@ def _line(searched: npt.NDArray[np.int16], took: npt.NDArray[np.int64], first: i
     return (max(0, round(nothing) + first), round(step)) if step >= 1 else (0, 0)
 
 
-def _took(recording: Recording, k: int, truth: dict[str, Nullable] | None) -> npt.NDArray[np.int64]:
-    """Per decision of that part what its search took, with all around it; 0: not known."""
-    read = recording.read_part("decision", k, ("event_id", "ts_ns", "task", "waker_cpu", "decision_id"))
+def _took(recording: Recording, k: int, truth: dict[str, Nullable] | None, first: int) -> npt.NDArray[np.int64]:
+    """Per decision of that part, from the `first` on, what its search took, with all around it; 0: not known."""
+    read = recording.read_part("decision", k, ("event_id", "ts_ns", "task", "waker_cpu"))
     decision: Any = {name: with_null(read[name])[0].astype(np.int64) for name in read}
     out = np.zeros(len(decision["ts_ns"]), np.int64)
     if truth is not None:
-        rows = decision["decision_id"] - int(np.asarray(recording.read("decision", ("decision_id",))["decision_id"])[0])
+        rows = slice(first, first + len(out))
         called, unknown = (np.asarray(column)[rows] for column in truth["probe_ns"])
         ends = recording.read_part("probe", k, ("id", "ts_ns", "cpu", "phase"))
         found = _next(ends, decision["waker_cpu"], np.asarray(truth["probe_id"][0])[rows])

@@ -231,7 +231,7 @@ class Loop:
         placing = _placing(recording, n_cpus)
         # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
         agree = clocks.agree(recording, n_cpus)
-        self._agree, self._probed = agree, seen is not None
+        self._agree, self._probed = agree and any(placing), seen is not None
         self.looks: list[tuple[int, int]] = []
         """Of the searches, by fold (looks.py); told by infer()."""
         more_lead = (_AGREED if self.truth is None else _AGREED_PROBED) if agree else (0, 0)
@@ -407,7 +407,8 @@ class Loop:
         found = infer(asked, mode, values if scans else [], len(llcs), names, course)
         examined = np.concatenate(searched)
         if again and self._agree and mode == "auto":
-            self.looks = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)
+            told = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)
+            self.looks = told if any(step for _, step in told) else []
         return found._replace(searched=examined)
 
     def _asked(

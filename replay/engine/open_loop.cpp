@@ -118,6 +118,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     size_t row = flushed_ = 0;
     auto opening = [&](int64_t id, Ns ts) {
         if (row >= d.n || d.event_id[row] != id) return;
+        if (!d.waker_cpu_null || !d.waker_cpu_null[row]) began_[d.waker_cpu[row]] = ts;
         decide(d, row++, ts);
         if (row - flushed_ == LedgerBlock::kRows) flush(row);
     };

@@ -190,7 +190,7 @@ class OpenLoop {
         const Ns tick = 1'000'000'000 / opt_.hz;
         return opt_.hz + 1 + static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
     }
-    std::vector<Ns> began_;  ///< by waker's CPU: its latest placement. With looks_step
+    std::vector<Ns> began_;  ///< by waker's CPU: its latest placement. With ReplayOptions::looks
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.

@@ -102,13 +102,11 @@ void Machine::note_turn(Cpu c, bool idle) {
 
 void Machine::look_from(Ns from, Ns step) {
     view_.turns.from = from, view_.turns.step = step;
-    view_.turns.since.clear();
-    if (step == 0) return;
     auto first = turns_.end();
-    while (first != turns_.begin() && (first - 1)->at > from) --first;
+    while (step > 0 && first != turns_.begin() && (first - 1)->at > from) --first;
     view_.turns.since.assign(first, turns_.end());
-    constexpr std::ptrdiff_t kLate = 64;  // a placement may have begun before those that were asked about before it
-    if (turns_.size() > 4096) turns_.erase(turns_.begin(), std::min(first, turns_.end() - kLate));
+    constexpr std::ptrdiff_t kMost = 4096, kLate = 64;  // a placement may have begun before others that ended earlier
+    if (std::ssize(turns_) > kMost) turns_.erase(turns_.begin(), std::min(first, turns_.end() - kLate));
 }
 
 /// Who is put on a list while it is being emptied is seen there, and the others with it.

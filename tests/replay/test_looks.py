@@ -28,8 +28,7 @@ class Tables:
         task, cpu = np.arange(n) % 7, np.arange(n) % 4
         none = np.zeros(n, np.bool_)
         self.tables: dict[str, dict[str, Any]] = {
-            "decision": {"event_id": ids, "ts_ns": ts, "task": task, "waker_cpu": (cpu, none),
-                         "decision_id": np.arange(n)},
+            "decision": {"event_id": ids, "ts_ns": ts, "task": task, "waker_cpu": (cpu, none)},
             "migrate": {"id": ids + 1, "ts_ns": ts + np.array(took), "task": task, "cpu": cpu,
                         "cause": (np.full(n, WAKE), none)},
             "probe": {"id": ids + 1, "ts_ns": ts + np.array(took), "cpu": cpu, "phase": np.ones(n, np.uint8)},

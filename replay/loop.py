@@ -402,7 +402,7 @@ class Loop:
         asked = self._asked(engine, column, names, dense.astype(np.uint16), searched)
         course = Course(
             lambda first: np.asarray(engine.wide_under([tuple(f) for f in first])),
-            lambda base, tries: engine.wide_apart(tuple(base), [tuple(f) for f in tries]),
+            lambda base, tries, rows: engine.wide_apart(tuple(base), [tuple(f) for f in tries], rows),
         )
         found = infer(asked, mode, values if scans else [], len(llcs), names, course)
         examined = np.concatenate(searched)

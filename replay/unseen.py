@@ -140,8 +140,8 @@ class Course(NamedTuple):
 
     wide: Callable[[list[FirstFlips]], npt.NDArray[np.uint32]]
     """Asked.wide under others."""
-    apart: Callable[[FirstFlips, list[FirstFlips]], dict[str, npt.NDArray[Any]]]
-    """FlipsApart: under one, with each task as some others say."""
+    apart: Callable[[FirstFlips, list[FirstFlips], Bools], dict[str, npt.NDArray[Any]]]
+    """FlipsApart: under one, with each task as some others say; of these decisions."""
 
 
 def infer(
@@ -390,10 +390,13 @@ class _Told:
         self, asked: Sequence[int], found: list[tuple[int, sync.Flags]], course: Course
     ) -> list[tuple[int, sync.Flags]]:
         """Lets tasks begin otherwise where the votes of the other folds are for it. `asked`: as of _try_closer()."""
+        votes = np.zeros(self.n, np.bool_)
+        for rows in self._open.chunks("row", "hits"):
+            votes[rows["row"]] = (rows["hits"] & 3) != (rows["hits"] >> 2)
         for tried in OWN_ROUNDS:
             before = [self.first[h] for h, _ in found]
             tries = {base: tried(base, self._span_ns / 1e9) for base in dict.fromkeys(before)}
-            apart = {base: course.apart(base, those) for base, those in tries.items()}
+            apart = {base: course.apart(base, those, votes) for base, those in tries.items()}
             after = []
             for f, base in enumerate(before):
                 those = better(apart[base], self._gain(f, found[f][1]), len(tries[base]))

@@ -280,8 +280,10 @@ class PyOpenLoop {
 
     nb::object wide_under(const std::vector<PyFlips>& first) const { return own(loop_.wide_under(hypotheses(first))); }
 
-    nb::dict wide_apart(const PyFlips& base, const std::vector<PyFlips>& tries) const {
-        const FlipsApart a = loop_.wide_apart(hypothesis(base), hypotheses(tries));
+    nb::dict wide_apart(const PyFlips& base, const std::vector<PyFlips>& tries,
+                        const nb::ndarray<const bool, nb::ndim<1>, nb::c_contig>& asked) const {
+        const std::vector<bool> rows(asked.data(), asked.data() + asked.shape(0));
+        const FlipsApart a = loop_.wide_apart(hypothesis(base), hypotheses(tries), rows);
         nb::dict d;
         d["row"] = own(a.row), d["curr"] = own(a.curr), d["p"] = own(a.p);
         d["of_curr"] = own(a.of_curr), d["of_p"] = own(a.of_p);
@@ -567,11 +569,14 @@ void bind_open_loop(nb::module_& m) {
              nb::sig("def wide_under(self, first_flips: list[tuple[object, ...]]) -> object"),
              "With option panel, per decision of all parts run so far: bits of wake_wide() under up to 32 other "
              "hypotheses; ends early where none asked any more.")
-        .def("wide_apart", &PyOpenLoop::wide_apart, nb::arg("base"), nb::arg("tries"),
-             nb::sig("def wide_apart(self, base: tuple[object, ...], tries: list[tuple[object, ...]]) -> dict"),
-             "With option panel: the decisions so far of which wake_wide() is another where one task began as one of "
-             "up to 31 `tries` says and all others as `base`: row, curr and p (tasks), of_curr and of_p (FlipsApart of "
-             "engine/flips.hpp).")
+        .def(
+            "wide_apart", &PyOpenLoop::wide_apart, nb::arg("base"), nb::arg("tries"), nb::arg("asked"),
+            nb::sig("def wide_apart(self, base: tuple[object, ...], tries: list[tuple[object, ...]], asked: object) -> "
+                    "dict"),
+            "With option panel: those decisions of `asked` (by decision so far: bool) of which wake_wide() is another "
+            "where one task began as one of "
+            "up to 31 `tries` says and all others as `base`: row, curr and p (tasks), of_curr and of_p (FlipsApart of "
+            "engine/flips.hpp).")
         .def("answers", &PyOpenLoop::answers, nb::sig("def answers(self) -> dict"),
              "Per decision of the part just run, with option panel: PanelAnswers of engine/panel.hpp; agreed and "
              "searched "

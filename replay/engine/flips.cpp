@@ -159,13 +159,15 @@ std::vector<uint32_t> FlipCourse::wide(const std::vector<FlipHypothesis>& first,
     return out;
 }
 
-FlipsApart FlipCourse::apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries, uint32_t hz) const {
+FlipsApart FlipCourse::apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries,
+                             const std::vector<bool>& asked, uint32_t hz) const {
     std::vector<FlipHypothesis> all{base};
     all.insert(all.end(), tries.begin(), tries.end());
     FlipHypotheses flips(all, hz);
     const auto same = static_cast<uint32_t>((uint64_t{1} << all.size()) - 1);
     FlipsApart out;
     walk(flips, [&](const Step& s) {
+        if (s.row >= asked.size() || !asked[s.row]) return;
         const auto [of_curr, of_p] = flips.wide_apart(TaskId(s.curr), TaskId(s.p), s.factor);
         const uint32_t none = of_curr & 1 ? same : 0;
         if (of_curr == none && of_p == none) return;

@@ -125,8 +125,9 @@ class FlipCourse {
     /// back.
     std::vector<uint32_t> wide(const std::vector<FlipHypothesis>& first, uint32_t hz) const;
     /// The same of single tasks that began otherwise: as `tries` say of them, where the others began as `base` says. At most
-    /// FlipHypotheses::kMost - 1.
-    FlipsApart apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries, uint32_t hz) const;
+    /// FlipHypotheses::kMost - 1. Of the rows that `asked` has.
+    FlipsApart apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries,
+                     const std::vector<bool>& asked, uint32_t hz) const;
 
   private:
     struct Step {

@@ -164,8 +164,9 @@ class OpenLoop {
         return panel_ ? panel_->course.wide(first, opt_.hz) : std::vector<uint32_t>{};
     }
     /// With ReplayOptions::panel: FlipCourse::apart() of the recording so far.
-    FlipsApart wide_apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries) const {
-        return panel_ ? panel_->course.apart(base, tries, opt_.hz) : FlipsApart{};
+    FlipsApart wide_apart(const FlipHypothesis& base, const std::vector<FlipHypothesis>& tries,
+                          const std::vector<bool>& asked) const {
+        return panel_ ? panel_->course.apart(base, tries, asked, opt_.hz) : FlipsApart{};
     }
     /// Over all parts so far, with ReplayOptions::log_flips.
     const std::vector<Flip>& flips() const { return flips_; }

@@ -107,7 +107,9 @@ TEST(Flips, TheirCourseTellsOfTasksThatBeganOtherwiseThanTheRest) {
     const FirstFlips few{10, 0, 1}, many{200, 0, 1};
     const FlipHypothesis base{.all = few, .own = {{kOther.v, many}}};
     EXPECT_EQ(course.wide({base}, kHz), (std::vector<uint32_t>{0, 0, 0, 0, 0}));
-    const FlipsApart told = course.apart(base, {{.all = many}, {.all = few, .own = {{kWaker.v, many}}}}, kHz);
+    const std::vector<FlipHypothesis> tries{{.all = many}, {.all = few, .own = {{kWaker.v, many}}}};
+    const FlipsApart told = course.apart(base, tries, std::vector<bool>(5, true), kHz);
+    EXPECT_EQ(course.apart(base, tries, {false, true}, kHz).row, std::vector<uint32_t>{1}) << "only of those";
     EXPECT_EQ(told.row, (std::vector<uint32_t>{0, 1}));
     EXPECT_EQ(told.curr, (std::vector<uint32_t>{kWaker.v, kWaker.v})) << "whom it has them from";
     EXPECT_EQ(told.p, (std::vector<uint32_t>{1, 1}));

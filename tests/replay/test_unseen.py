@@ -184,7 +184,7 @@ def test_flips_at_the_start_are_those_under_which_the_others_come_out_as_recorde
         right = FirstFlips(20) if first == near else FirstFlips(21)
         return np.full(n - 4, 1 << first.index(right), np.uint32)
 
-    course = Course(wide_under, lambda base, tries: NOBODY)
+    course = Course(wide_under, lambda base, tries, rows: NOBODY)
     assert infer([asked], "auto", [], 1, names, course).first_flips == (FirstFlips(21),)
     assert infer([asked], "causal", [], 1, names, course).first_flips == found.first_flips
 
@@ -207,7 +207,7 @@ def test_which_kind_of_hypothesis_holds_shows_when_both_are_close() -> None:
     agreed[:, 2:] = np.uint32(1 << 31)
     asked, names = one_relation(agreed, wide_under(FIRST_FLIPS)), np.zeros(3, np.int64)
     assert infer([asked], "auto", [], 1, names).first_flips == (at_once,)
-    course = Course(wide_under, lambda base, tries: NOBODY)
+    course = Course(wide_under, lambda base, tries, rows: NOBODY)
     assert infer([asked], "auto", [], 1, names, course).first_flips == (later._replace(flips=36),)
 
 
@@ -221,7 +221,10 @@ def test_a_task_begins_otherwise_where_the_votes_of_other_folds_are_for_it() -> 
     def wide(first: Sequence[FirstFlips]) -> npt.NDArray[np.uint32]:
         return np.full(n, sum(1 << k for k, h in enumerate(first) if h.of(1) == right), np.uint32)
 
-    def apart(base: FirstFlips, tries: Sequence[FirstFlips]) -> dict[str, npt.NDArray[Any]]:
+    def apart(
+        base: FirstFlips, tries: Sequence[FirstFlips], rows: npt.NDArray[np.bool_]
+    ) -> dict[str, npt.NDArray[Any]]:
+        assert rows.tolist() == tells.tolist(), "the others have nothing to say"
         return {"row": np.arange(n), "curr": np.full(n, 1, np.uint32), "p": np.full(n, 2, np.uint32),
                 "of_curr": wide([base, *tries]), "of_p": wide([base] * (1 + len(tries)))}  # fmt: skip
 

@@ -5,6 +5,7 @@ What a search takes is told by the waker's own clock, from sched_waking to the w
 CPUs it examined by the recorded kernel's column (Unseen.searched): a line through the medians of searches of equal
 length has what everything else takes, and what one CPU takes. Only where clocks agree (clocks.py) do others' events
 have a time beside that. No decision hears its own outcome: each fold's line goes through the searches of the others.
+(What a CPU costs a simulated search is asked of the time until the wakee is queued, among its like: costs.py.)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rewake.forms import ENUMS, Recording
 from rewake.replay.probes import Nullable
 from rewake.replay.recorded import with_null
 from rewake.replay.unseen import FOLDS, fold_of
+from rewake.replay.wake_lists import last_before
 
 FEWEST, LENGTHS = 10, 3
 """So many searches of one length have a median, and so many lengths a line."""
@@ -63,36 +65,24 @@ def _line(searched: npt.NDArray[np.int16], took: npt.NDArray[np.int64], first: i
 def _took(recording: Recording, k: int, truth: dict[str, Nullable] | None, first: int) -> npt.NDArray[np.int64]:
     """Per decision of that part, from the `first` on, what its search took, with all around it; 0: not known."""
     read = recording.read_part("decision", k, ("event_id", "ts_ns", "task", "waker_cpu"))
-    decision: Any = {name: with_null(read[name])[0].astype(np.int64) for name in read}
-    out = np.zeros(len(decision["ts_ns"]), np.int64)
+    began: Any = {name: with_null(read[name])[0].astype(np.int64) for name in read}
+    out = np.zeros(len(began["ts_ns"]), np.int64)
+    began["id"], began["cpu"] = began["event_id"], began["waker_cpu"]
     if truth is not None:
-        rows = slice(first, first + len(out))
-        called, unknown = (np.asarray(column)[rows] for column in truth["probe_ns"])
-        ends = recording.read_part("probe", k, ("id", "ts_ns", "cpu", "phase"))
-        found = _next(ends, decision["waker_cpu"], np.asarray(truth["probe_id"][0])[rows])
-        good = ~unknown & (found >= 0)
-        good[good] = np.asarray(ends["phase"])[found[good]] != 0
-        out[good] = np.asarray(ends["ts_ns"])[found[good]] - called[good]
+        for name, ours in (("probe_id", "id"), ("probe_ns", "ts_ns")):
+            began[ours] = np.asarray(truth[name][0])[first : first + len(out)]
+        rows = recording.read_part("probe", k, ("id", "ts_ns", "cpu", "phase"))
+        ends = np.asarray(rows["phase"]) != 0
+    else:
+        rows = recording.read_part("migrate", k, ("id", "ts_ns", "cpu", "task", "cause"))
+        cause, unknown = with_null(rows["cause"])
+        ends = (cause == ENUMS["migrate_cause"].index("wake")) & ~unknown
+    ended: Any = {name: with_null(column)[0][ends].astype(np.int64) for name, column in rows.items()}
+    if not len(out) or not len(ended["id"]):
         return out
-    moved = recording.read_part("migrate", k, ("id", "ts_ns", "cpu", "task", "cause"))
-    cause, no_cause = with_null(moved["cause"])
-    ours = (cause == ENUMS["migrate_cause"].index("wake")) & ~no_cause
-    moves = {name: with_null(moved[name])[0][ours].astype(np.int64) for name in ("id", "ts_ns", "cpu", "task")}
-    found = _next(moves, decision["waker_cpu"], decision["event_id"])
-    good = found >= 0
-    good[good] = moves["task"][found[good]] == decision["task"][good]
-    out[good] = moves["ts_ns"][found[good]] - decision["ts_ns"][good]
+    at, same = last_before(began, ended)
+    if truth is None:
+        same &= began["task"][at] == ended["task"]
+    of = np.flatnonzero(same)[::-1]  # of several the first stays
+    out[at[of]] = ended["ts_ns"][of] - began["ts_ns"][at[of]]
     return out
-
-
-def _next(rows: Any, cpu: npt.NDArray[np.int64], event: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Which of `rows` (id, cpu) is the first on that CPU after that event; -1: none."""
-    key = (np.asarray(rows["cpu"]).astype(np.int64) << 48) + rows["id"]
-    order = np.argsort(key, kind="stable")
-    at = np.searchsorted(key, (cpu << 48) + event, side="right", sorter=order)
-    found = np.full(len(event), -1, np.int64)
-    there = at < len(order)
-    found[there] = order[at[there]]
-    there[there] = np.asarray(rows["cpu"])[found[there]] == cpu[there]
-    found[~there] = -1
-    return found

@@ -369,7 +369,7 @@ class _Told:
 
     def _near(self, chosen: int, tried: Sequence[FirstFlips]) -> list[FirstFlips]:
         """The hypothesis that was chosen among those, and such on both sides of it, closer than those are."""
-        best = next(h for h in tried if self.same[self.first.index(h)] == chosen)
+        best = next(h for h in tried if self.same[self.first.index(h)] == self.same[chosen])
         return between(best, tried)
 
     def _try_closer(
@@ -384,7 +384,9 @@ class _Told:
         for _, bits in self._opened():
             alike = _alike(alike, bits)
         self._try(alike)
-        return self.folded(numbers)
+        # Another fold's that asks the same here has heard this fold's outcomes, and may ask otherwise elsewhere.
+        found = zip(numbers, self.folded(numbers), strict=True)
+        return [(next(h for h in mine if self.same[h] == best), flags) for mine, (best, flags) in found]
 
     def _with_own(
         self, asked: Sequence[int], found: list[tuple[int, sync.Flags]], course: Course

@@ -40,6 +40,9 @@ FIRST_FLIPS = (
 )
 """Hypotheses of wakee_flips at the start that are tried. They are halved once a second at most."""
 
+MOST = 32
+"""So many hypotheses an engine follows (engine/flips.hpp, FlipHypotheses)."""
+
 CLOSER = 7
 """Hypotheses between the neighbours of the one that holds, of which the best is taken: wake_wide compares flips of two
 tasks, and what is off by a few is on the wrong side of that for many wakeups."""
@@ -97,7 +100,7 @@ def nearby(first: FirstFlips, span_s: float) -> list[FirstFlips]:
     return [more(part) for part in _PARTS] + [moved(part * step) for part in (-0.75, -0.5, -0.25, 0.25, 0.5, 0.75)]
 
 
-def kinds(same: Sequence[int]) -> list[list[int]]:
+def kinds(same: Sequence[int] = range(len(FIRST_FLIPS))) -> list[list[int]]:
     """FIRST_FLIPS that differ in nothing but the flips, by number, without kinds that ask nothing new. `same`: per
     hypothesis the first that asks the same."""
     found: list[list[int]] = []

@@ -134,6 +134,18 @@ def _inferred(recording: Recording, topology_known: bool) -> int:
     return sum(1 << INPUTS.index(name) for name in names)
 
 
+def _inferred_columns(unseen: Unseen, here: slice) -> dict[str, Array]:
+    """Of these decisions, as the engine takes them."""
+    out: dict[str, Array] = {"sync": unseen.sync[here]}
+    if unseen.flips is not None:
+        out["flips"] = unseen.flips[here]
+    if unseen.scan is not None:
+        out["scan_waker"], out["scan_prev"] = (values[here] for values in unseen.scan)
+    if unseen.turned is not None:
+        out["turned"] = unseen.turned[here]
+    return out
+
+
 def _exit_latency(recording: Recording, n_cpus: int) -> list[list[int]]:
     """Per CPU the exit latency of each cpuidle state; an empty list where it is not recorded."""
     latency = recording.manifest.get("exit_latency_us") or {}
@@ -333,13 +345,9 @@ class Loop:
             here = slice(first, first + n)
             passed: dict[str, Any] = {**decisions}
             if unseen is not None:
-                passed["sync"] = unseen.sync[here]
-            if unseen is not None and unseen.flips is not None:
-                passed["flips"] = unseen.flips[here]
-            if unseen is not None and unseen.scan is not None:
-                passed["scan_waker"], passed["scan_prev"] = (values[here] for values in unseen.scan)
-            if unseen is not None and unseen.turned is not None:
-                passed["turned"] = unseen.turned[here]
+                passed |= _inferred_columns(unseen, here)
+                if unseen.before is not None:
+                    passed["before"] = _inferred_columns(unseen.before, here)
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
             if self.looks:
@@ -404,7 +412,7 @@ class Loop:
             lambda first: np.asarray(engine.wide_under([tuple(f) for f in first])),
             lambda base, tries, rows: engine.wide_apart(tuple(base), [tuple(f) for f in tries], rows),
         )
-        found = infer(asked, mode, values if scans else [], len(llcs), names, course)
+        found = infer(asked, mode, values if scans else [], len(llcs), names, course, before=again)
         examined = np.concatenate(searched)
         if again and self._agree and mode == "auto":
             told = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)

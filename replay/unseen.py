@@ -12,6 +12,11 @@ the answer is the recorded one. Which others, is the mode:
   outcome comes back to its own wakeup, not even through what was inferred for another one.
 - `causal`: those before it.
 
+A policy's private state (has_idle_cores above all) is what earlier decisions made of it. With what is inferred for
+these from later ones, it would tell a decision its own outcome. So under `auto`, too, it comes from what those before
+tell, and from what came of each itself: its nr_idle_scan, or the order of close events, is one under which it comes out
+as recorded (Unseen.before).
+
 What a fold takes for wakee_flips at the start is first one of FIRST_FLIPS, then the best of some close to that, and of
 some still closer, for which the steps of all tasks' flips are gone through again (engine/flips.hpp, FlipCourse). Then
 single tasks are looked for that began otherwise (first_flips.py).
@@ -30,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.replay import _engine, order, sync
-from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, FirstFlips, better, between, kinds, later, nearby, own
+from rewake.replay.first_flips import FIRST_FLIPS, MOST, FirstFlips, better, between, kinds, later, nearby, own
 from rewake.replay.segments import SEGMENT, Growing
 from rewake.replay.sync import Bools, Ints, Sites
 
@@ -62,6 +67,8 @@ NEAR = 16
 """A jump goes that share of the LLC's CPUs away from the modelled value, at least one."""
 
 _MODELLED = 1 << 31
+_AT_PREV, _AT_WAKER = 1, 2
+"""Codes of Asked.searched."""
 
 
 class Unseen(NamedTuple):
@@ -83,6 +90,9 @@ class Unseen(NamedTuple):
     """CPUs that the search examined that came to the recorded answer; negative where none did."""
     turned: Bools | None = None
     """The previous CPU was idle where by the times of the events it was not, or the other way round; None: nowhere."""
+    before: Unseen | None = None
+    """With what each decision is made that stays in a policy's private state; its `flips` are of these first_flips,
+    too. None: with all of the above."""
 
 
 class Asked(NamedTuple):
@@ -151,30 +161,47 @@ def infer(
     n_llcs: int,
     names: Ints,
     course: Course | None = None,
+    *,
+    before: bool = False,
 ) -> Unseen:
     """`parts`: in order; `values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is
     called, by task. `course`: then closer hypotheses are tried, and such of single tasks; it is asked when all parts
-    have been taken."""
+    have been taken. `before`: with Unseen.before."""
     with ExitStack() as files:
         told = _Told(parts, names, bool(values), files)
         if not told.n:
             return nothing(0)
-        inferred = told.causal() if mode == "causal" else told.auto(course)
-        flags, known = np.zeros(told.n, np.bool_), np.zeros(told.n, np.bool_)
-        which = np.zeros(told.n, np.uint8)
-        chosen = np.zeros(max(len(FIRST_FLIPS), FOLDS * (CLOSER + 1)), np.bool_)
-        first = 0
-        for h, flag, is_known in inferred:
-            here = slice(first, first + len(flag))
-            which[here], flags[here], known[here] = h, flag, is_known
-            chosen[h] = True
-            first += len(flag)
-        scan = told.scans(which, flags, values, n_llcs, causal=mode == "causal") if values else None
-        turned = told.turned(which, flags, causal=mode == "causal")
-        of = tuple(told.first[k] for k in np.flatnonzero(chosen).tolist())
-        best = told.likeliest() if mode == "auto" else of[0]
-        number = (np.cumsum(chosen) - 1).astype(np.uint8)
-        return Unseen(flags, known, of, number[which] if len(of) > 1 else None, best, scan, turned=turned)
+        causal = mode == "causal"
+        earlier = told.unseen(told.causal(), values, n_llcs, causal=True) if before or causal else nothing(0)
+        left = told.as_recorded(earlier, values) if before else None
+        if causal:
+            return _with(earlier, left, None)
+        found = told.unseen(told.auto(course), values, n_llcs, causal=False)
+        if left is not None and left.scan is not None and found.scan is None:
+            found = found._replace(scan=told.modelled())
+        return _with(found, left, told.likeliest())
+
+
+def _with(found: Unseen, left: Unseen | None, likeliest: FirstFlips | None) -> Unseen:
+    """Unseen.before of it, with the hypotheses that either takes."""
+    flips = np.zeros(0, np.uint8) if found.flips is None else found.flips
+    number: dict[FirstFlips, int] = {}
+    for k in np.unique(flips).tolist():
+        number.setdefault(found.first_flips[k], len(number))
+    flips = np.array([number.get(h, 0) for h in found.first_flips], np.uint8)[flips]
+    if left is not None and left.flips is not None:
+        taken, first = np.unique(left.flips, return_index=True)
+        # Which of too many are left out, later ones have no say in.
+        earliest = [left.first_flips[k] for k in taken[np.argsort(first)].tolist()][: MOST - FOLDS]
+        for h in earliest:
+            number.setdefault(h, len(number))
+        of = np.array([number.get(h, number[earliest[0]]) for h in left.first_flips], np.uint8)
+        left = left._replace(first_flips=(), flips=of[left.flips])
+    many = len(number) > 1
+    return found._replace(
+        first_flips=tuple(number), flips=flips if many else None, likeliest=likeliest or next(iter(number)),
+        before=left if left is None or many else left._replace(flips=None),
+    )  # fmt: skip
 
 
 def _chosen(each: npt.NDArray[Any], asking: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
@@ -190,7 +217,7 @@ def _best(agreed: dict[int, int]) -> int:
     return max(agreed, key=lambda h: agreed[h])
 
 
-def _rivals(those: set[int], agreed: dict[int, int]) -> bool:
+def _rivals(those: Sequence[int], agreed: dict[int, int]) -> bool:
     """Whether the best of those is so near the best of all that closer ones may be better."""
     best = max(agreed.values())
     return max(agreed[h] for h in those) >= best - max(1, best * RIVAL)
@@ -351,40 +378,48 @@ class _Told:
     def _closer_ones(self, agreed: list[dict[int, int]], course: Course) -> list[tuple[int, sync.Flags]]:
         """Chooses among hypotheses close to the best of each kind that is about as good as the best of all: which of
         two kinds is better shows only when both are as good as they get. `agreed`: of FIRST_FLIPS."""
-        same, asked = self.same, [_best(those) for those in agreed]
+        asked = [_best(those) for those in agreed]
+        each = [{h: of[same] for h, same in enumerate(self.same)} for of in agreed]
         finalists: list[list[FirstFlips]] = [[] for _ in range(FOLDS)]
-        rivals = [those for those in kinds(same) if any(_rivals({same[h] for h in those}, fold) for fold in agreed)]
-        for kind in rivals:
-            self.first, self._closer = FIRST_FLIPS, None
-            self._try(same)
-            best = [_best({same[h]: fold[same[h]] for h in kind}) for fold in agreed]
-            chosen, among = best, [[FIRST_FLIPS[h] for h in kind]] * FOLDS
+        several = [kinds(same) for same in self._alike_elsewhere()]
+        for kind in kinds():
+            near = [f for f in range(FOLDS) if kind in several[f] and _rivals(kind, each[f])]
+            if not near:
+                continue
+            best = [_best({h: of[h] for h in kind}) for of in each]
+            found, among = [FIRST_FLIPS[h] for h in best], [[FIRST_FLIPS[h] for h in kind]] * FOLDS
             for _ in range(ROUNDS):
-                among = [self._near(h, those) for h, those in zip(chosen, among, strict=True)]
-                found = self._try_closer(best, among, course)
-                chosen = [h for h, _ in found]
-            for f, h in enumerate(chosen):
-                finalists[f].append(self.first[h])
-        return found if len(rivals) == 1 else self._try_closer(asked, finalists, course)
+                among = [between(h, tried) for h, tried in zip(found, among, strict=True)]
+                found = [self.first[h] for h, _ in self._try_closer(best, among, course)]
+            for f in near:
+                finalists[f].append(found[f])
+        return self._try_closer(asked, finalists, course)
 
-    def _near(self, chosen: int, tried: Sequence[FirstFlips]) -> list[FirstFlips]:
-        """The hypothesis that was chosen among those, and such on both sides of it, closer than those are."""
-        best = next(h for h in tried if self.same[self.first.index(h)] == self.same[chosen])
-        return between(best, tried)
+    def _alike_elsewhere(self) -> list[list[int]]:
+        """Per fold: per hypothesis the first that asks the same of all other folds' decisions."""
+        alike = [[0] * len(self.first)] * FOLDS
+        for rows, bits in self._opened():
+            alike = [_alike(same, bits[rows["fold"] != f]) for f, same in enumerate(alike)]
+        return alike
 
     def _try_closer(
         self, asked: Sequence[int], near: Sequence[Sequence[FirstFlips]], course: Course
     ) -> list[tuple[int, sync.Flags]]:
-        """Chooses again, each fold among its own: other folds' come from this one's outcomes. `asked`: which of
-        FIRST_FLIPS each fold chose."""
-        self.first = tuple(dict.fromkeys(h for one in near for h in one))
-        numbers = [[self.first.index(one) for one in near_one] for near_one in near]
-        self._closer = asked, course.wide(list(self.first)), numbers
+        """Chooses again, each fold among its own: other folds' come from this one's outcomes, and may ask otherwise
+        where nothing is open. `asked`: which of FIRST_FLIPS each fold chose."""
+        self.first = tuple(h for one in near for h in one)
+        each = list(dict.fromkeys(self.first))
+        ends = np.cumsum([len(one) for one in near]).tolist()
+        numbers = [list(range(end - len(one), end)) for one, end in zip(near, ends, strict=True)]
+        known = course.wide(each)
+        bits = np.zeros(len(known), np.uint32)
+        for k, h in enumerate(self.first):
+            bits |= _wide(known, each.index(h)).astype(np.uint32) << np.uint32(k)
+        self._closer = asked, bits, numbers
         alike = [0] * len(self.first)
         for _, bits in self._opened():
             alike = _alike(alike, bits)
         self._try(alike)
-        # Another fold's that asks the same here has heard this fold's outcomes, and may ask otherwise elsewhere.
         found = zip(numbers, self.folded(numbers), strict=True)
         return [(next(h for h in mine if self.same[h] == best), flags) for mine, (best, flags) in found]
 
@@ -470,10 +505,45 @@ class _Told:
                     alike[key] = _scan(asked, asking, values, n_llcs, causal=causal)
                 if (found := alike[key]) is None:
                     continue
-                out = out or self._modelled()
+                out = out or self.modelled()
                 for into, steps in zip(out, found, strict=True):
                     into[first:last][ours] = steps[here][ours]
         return out
+
+    def unseen(self, told: Iterator[Told], values: list[int], n_llcs: int, *, causal: bool) -> Unseen:
+        """With all hypotheses. `values`: as of infer()."""
+        which, flags, known = np.zeros(self.n, np.uint8), np.zeros(self.n, np.bool_), np.zeros(self.n, np.bool_)
+        first = 0
+        for h, flag, is_known in told:
+            here = slice(first, first + len(flag))
+            which[here], flags[here], known[here] = h, flag, is_known
+            first += len(flag)
+        scan = self.scans(which, flags, values, n_llcs, causal=causal) if values else None
+        turned = self.turned(which, flags, causal=causal)
+        return Unseen(flags, known, self.first, which, scan=scan, turned=turned)
+
+    def as_recorded(self, found: Unseen, values: list[int]) -> Unseen:
+        """The same with the nr_idle_scan, and the order of close events, with which decisions come out as recorded that
+        otherwise would not."""
+        flips = np.zeros(self.n, np.uint8) if found.flips is None else found.flips
+        scan = None
+        if values:
+            waker, prev = found.scan or self.modelled()
+            scan = waker.copy(), prev.copy()
+        for first in range(0, self.n, SEGMENT) if scan is not None else ():
+            here = slice(first, min(first + SEGMENT, self.n))
+            rows, asked = self._rows.read(here.start, here.stop), self._scans.read(here.start, here.stop)
+            asking = 2 * _wide(rows["wide"], flips[here]) + found.sync[here]
+            searched = _chosen(asked["searched"], asking) * asked["decided"]
+            agreed = _chosen(asked["agreed"], asking)
+            for llc, steps in zip((_AT_WAKER, _AT_PREV), scan or (), strict=True):
+                at = np.flatnonzero((searched == llc) & (agreed & (_MODELLED - 1) > 0))
+                steps[first + at] = _nearest(steps[first + at], agreed[at], values)
+        rows = self._doubts.read(0, len(self._doubts))
+        asking = 2 * _wide(self._bits(rows, rows["row"]), flips[rows["row"]]) + found.sync[rows["row"]]
+        turned = np.zeros(self.n, np.bool_)
+        turned[rows["row"]] = (rows["otherwise"] >> asking & 1).astype(np.bool_) & ~_hit(rows, asking)
+        return found._replace(scan=scan, turned=turned)
 
     def turned(self, which: npt.NDArray[np.uint8], flags: Bools, *, causal: bool) -> Bools | None:
         """Where events close to a decision were in the other order, by the votes of all others, which are asked as its
@@ -494,7 +564,7 @@ class _Told:
             out[rows["row"][ours]] = order.turned(rows["pair"], rows["ts"], votes, causal=causal)[ours]
         return out if out.any() else None
 
-    def _modelled(self) -> tuple[Any, Any]:
+    def modelled(self) -> tuple[Any, Any]:
         parts = [(c["scan_waker"], c["scan_prev"]) for c in self._scans.chunks("scan_waker", "scan_prev")]
         waker, prev = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         return waker, prev
@@ -504,6 +574,15 @@ def _alike(alike: Sequence[int], bits: npt.NDArray[np.uint32]) -> list[int]:
     """Per hypothesis the first that asks the same, `alike` before these decisions, and at them."""
     found: dict[tuple[int, bytes], int] = {}
     return [found.setdefault((same, _wide(bits, h).tobytes()), h) for h, same in enumerate(alike)]
+
+
+def _nearest(scan: npt.NDArray[np.int32], agreed: npt.NDArray[np.uint32], values: list[int]) -> npt.NDArray[Any]:
+    """Per decision the nearest of the values that agree: that itself, if the nearest to it does."""
+    away = np.abs(np.array(values) - scan[:, None])
+    at = away.argmin(axis=1)
+    agrees = (agreed[:, None] >> np.arange(len(values), dtype=np.uint32) & 1).astype(np.bool_)
+    other = np.where(agrees, away, np.iinfo(np.int64).max).argmin(axis=1)
+    return np.where(agrees[np.arange(len(scan)), at], scan, np.array(values)[other]).astype(np.int32)
 
 
 def _scan(

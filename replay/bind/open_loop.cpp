@@ -28,6 +28,20 @@ OptionalColumn<T> nullable(const nb::dict& t, const char* name, size_t& n) {
     return c;
 }
 
+InferredColumns read_inferred(const nb::dict& t, size_t n) {
+    InferredColumns c;
+    if (t.contains("sync")) c.sync = column<bool>(t, "sync", n);
+    if (t.contains("scan_prev")) {
+        c.scan_waker = column<int32_t>(t, "scan_waker", n);
+        c.scan_prev = column<int32_t>(t, "scan_prev", n);
+    }
+    if (t.contains("turned")) c.turned = column<bool>(t, "turned", n);
+    if (t.contains("flips")) c.flips = column<uint8_t>(t, "flips", n);
+    for (size_t i = 0; c.flips && i < n; ++i)
+        if (c.flips[i] >= FlipHypotheses::kMost) throw std::invalid_argument("column flips: no such value");
+    return c;
+}
+
 ProbeColumns read_probes(const nb::dict& t, size_t n) {
     ProbeColumns p;
     p.id = nullable<int64_t>(t, "probe_id", n);
@@ -61,14 +75,9 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     d.chosen_cpu = column<uint16_t>(t, "chosen_cpu", d.n, &d.chosen_cpu_null);
     d.latency = column<int64_t>(t, "latency_ns", d.n, &d.latency_null);
     d.low_confidence = column<bool>(t, "low_confidence", d.n);
-    if (t.contains("sync")) d.sync = column<bool>(t, "sync", d.n);
-    if (t.contains("scan_prev")) {
-        d.scan_waker = column<int32_t>(t, "scan_waker", d.n);
-        d.scan_prev = column<int32_t>(t, "scan_prev", d.n);
-    }
+    d.inferred = read_inferred(t, d.n);
+    if (t.contains("before")) d.before = read_inferred(nb::cast<nb::dict>(t["before"]), d.n);
     if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
-    if (t.contains("turned")) d.turned = column<bool>(t, "turned", d.n);
-    if (t.contains("flips")) d.flips = column<uint8_t>(t, "flips", d.n);
     if (t.contains("looks")) d.looks = column<uint8_t>(t, "looks", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);
@@ -86,8 +95,6 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
             d.probes.recent.at(i).value_or(0) >= n_cpus)
             throw std::invalid_argument("decision " + std::to_string(i) +
                                         " names a CPU, task or mask that does not exist");
-    for (size_t i = 0; d.flips && i < d.n; ++i)
-        if (d.flips[i] >= FlipHypotheses::kMost) throw std::invalid_argument("column flips: no such value");
     return d;
 }
 

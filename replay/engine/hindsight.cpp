@@ -17,7 +17,7 @@ std::optional<OpenLoop::Otherwise> OpenLoop::otherwise(Policy& policy, const Wak
     const std::array<Cpu, 4> looked{w.prev, chosen, made, w.waker};
     for (auto c = looked.begin(); c != looked.end() && !found; ++c) {
         if (std::find(looked.begin(), c, *c) != c) continue;
-        own_before_.put(s, w);
+        state_.put(s, w);
         machine_.suppose(*c, !machine_.view().avail.test(*c));
         const Decision other = policy.decide(machine_.view(), w, nullptr, chosen);
         machine_.look_again(*c);
@@ -30,7 +30,7 @@ std::optional<OpenLoop::Otherwise> OpenLoop::otherwise(Policy& policy, const Wak
 void OpenLoop::follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made) {
     const bool asks = w.kind == Kind::wake && made.class_called && made.cpu != chosen && policy.wide_factor(w.waker);
     const std::optional<Otherwise> other = asks ? otherwise(policy, w, chosen, made.cpu) : std::nullopt;
-    const bool guessed = policy.follow(machine_.view(), w, chosen, made, own_before_.p, own_before_.hic);
+    const bool guessed = policy.follow(machine_.view(), w, chosen, made, state_.p, state_.hic);
     if (other) {
         PolicyState::Task& p = policy.memory().task(w.p);
         p.recent = other->p.recent, p.has_recent = other->p.has_recent;
@@ -43,8 +43,8 @@ void OpenLoop::follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decisio
     }
     if (!guessed) return;
     const uint16_t llc = topo_.llc[chosen.v].v;
-    const bool cleared = llc < own_before_.hic.size() && own_before_.hic[llc] && !policy.memory().hic[llc];
-    guesses_.push_back({w.p, chosen, w.prev, own_before_.p, false, cleared});
+    const bool cleared = llc < state_.hic.size() && state_.hic[llc] && !policy.memory().hic[llc];
+    guesses_.push_back({w.p, chosen, w.prev, state_.p, false, cleared});
 }
 
 }  // namespace rewake

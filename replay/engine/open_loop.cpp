@@ -393,10 +393,6 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             machine_.seen_at(ts);
             machine_.look_from(began_[w.waker.v] + looks.from, kind == Kind::wake ? looks.step : 0);
         }
-        if (d.scan_prev) {
-            machine_.set_nr_idle_scan(topo_.llc[w.waker.v], d.scan_waker[row]);
-            machine_.set_nr_idle_scan(topo_.llc[w.prev.v], d.scan_prev[row]);
-        }
         if (kind == Kind::exec) machine_.move_running(p, w.prev);  // before learn(): it was there when the probe looked
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (!irq_.empty()) irq_.advance(ts);
@@ -425,13 +421,17 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             w.p_util = u.util, w.p_util_est = u.util_est, w.p_runnable = u.runnable;
         }
         if (seen.util) w.p_util = static_cast<int32_t>(*seen.util);
-        const bool turned = d.turned && d.turned[row];
-        if (turned) machine_.suppose(w.prev, !machine_.view().avail.test(w.prev));
+        const Inferred as_is = as_modelled(w);
+        Inferred inferred = d.inferred.at(row, as_is);
+        Inferred left = d.before.any() ? d.before.at(row, as_is) : inferred;
+        if (seen.wake_flags) inferred.sync = left.sync = (*seen.wake_flags & Probed::kWfSync) != 0;
+        suppose(w, as_is, inferred);
+        const bool twice = left != inferred;
         if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w) | (stale ? kAllowed : 0u);
         const bool explains = !watched_.empty() && watches(d.event_id[row]);
         if (explains) [[unlikely]] {
-            w.sync = seen.wake_flags ? (*seen.wake_flags & Probed::kWfSync) != 0 : d.sync ? d.sync[row] : opt_.sync;
+            w.sync = inferred.sync;
             explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
             explanations_.back().policies.resize(instances_.size());
         }
@@ -441,14 +441,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             recorded_.count(Histogram::bucket(d.latency[row]));
         const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
         bool asked_prev = false, asked_waker = false;  // loads that the recorded kernel's own column asked for
-        std::optional<bool> told_sync;  // recorded, or else inferred
-        if (seen.wake_flags)
-            told_sync = (*seen.wake_flags & Probed::kWfSync) != 0;
-        else if (d.sync)
-            told_sync = d.sync[row];
         std::optional<LoadKind> kind_now;
         if (opt_.panel && !(energy && instances_[0].policy->energy_aware()))
-            placed_on = ask_panel(w, seen, told_sync, row, chosen, cls != DecisionClass::pinned);
+            placed_on = ask_panel(w, seen, row, chosen, cls != DecisionClass::pinned);
         for (const size_t k : asking_) {
             Instance& in = instances_[k];
             if (energy && in.policy->energy_aware()) {
@@ -456,22 +451,24 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 block_.skip(slot, k);
                 continue;
             }
-            w.sync = told_sync.value_or(opt_.sync);
+            w.sync = inferred.sync;
             if (in.load != kind_now) take_loads(w, *(kind_now = in.load));
             const bool own = in.own;
+            PolicyState& memory = in.policy->memory();
             if (in.flips) [[unlikely]]
-                take_flips(in, w, d.flips ? d.flips[row] : 0);
+                take_flips(in, w, inferred.flips);
             if (own) {
                 if (opt_.log_inputs) {
                     const int64_t queue = machine_.queue_load(p, w.prev);
-                    log_.note(row, machine_.view(), w, in.policy->memory(), queue, before.pelt.util_avg,
-                              certain_.of(p));
+                    log_.note(row, machine_.view(), w, memory, queue, before.pelt.util_avg, certain_.of(p));
                     if (truth.flips) certain_.see(p, *truth.flips);
                 }
                 if (in.flips && seen.flips) in.flips->know(p, *seen.flips);
-                take_private(in.policy->memory(), seen, p, topo_.llc[w.prev.v]);
-                in.policy->memory().task(std::max(p, w.curr));
-                own_before_.take(in.policy->memory(), w);
+                take_private(memory, seen, p, topo_.llc[w.prev.v]);
+            }
+            if (own || in.flips || twice) {
+                memory.task(std::max(p, w.curr));
+                state_.take(memory, w);
             }
             if (own && budget_ && cls != DecisionClass::pinned) {
                 Probed known = truth;
@@ -481,21 +478,29 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
-            const bool follows = in.flips || (own && opt_.log_inputs);
-            const PolicyState::Task curr_before = follows ? in.policy->memory().task(w.curr) : PolicyState::Task{};
-            const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
-            if (in.flips) in.flips->follow(w, curr_before, in.policy->memory().task(w.curr));
-            if (own && opt_.log_inputs)
-                certain_.follow(w, curr_before, in.policy->memory().task(w.curr), jiffies(ts - kTickTakes),
-                                jiffies(ts + kTickTakes));
+            const auto decided = [&] { return in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen); };
+            Decision dec = decided(), stays = dec;
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
+            const bool again = twice && in.policy->remembers();
+            if (again) {
+                suppose(w, inferred, left);
+                w.sync = left.sync;
+                state_.put(memory, w);
+                if (in.flips) take_flips(in, w, left.flips), state_.take(memory, w);
+                stays = decided();
+            }
+            if (in.flips) in.flips->follow(w, state_.curr, memory.task(w.curr));
             if (own) {
+                if (opt_.log_inputs)
+                    certain_.follow(w, state_.curr, memory.task(w.curr), jiffies(ts - kTickTakes),
+                                    jiffies(ts + kTickTakes));
                 std::erase_if(guesses_, [&](const ExitGuess& g) { return g.p == p; });
-                follow(*in.policy, w, chosen, dec);
-                asked_prev = (dec.looked & kLoad) != 0;
+                follow(*in.policy, w, chosen, stays);
+                asked_prev = (stays.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }
+            if (again) suppose(w, left, inferred);
             // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
             if (cls == DecisionClass::pinned || dec.undecided) {
                 block_.skip(slot, k);
@@ -508,7 +513,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             block_.keep(slot, k, judged.verdict, dec, collides, dec.looked & modelled & ~told);
             if (dec.cpu != chosen) divergence_.diverge(k, divergence_.slot(p), dec.cpu, chosen);
         }
-        if (turned) machine_.look_again(w.prev);
+        suppose(w, inferred, as_is);
         // After all of them: the others have the same machine, in whatever order they are asked.
         if (asked_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
         if (asked_prev) machine_.asked_load(machine_.task(p), w.prev);
@@ -527,6 +532,26 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                            told ? std::optional(Cpu(d.waker_cpu[row])) : std::nullopt);
     }
     if (opt_.log_flips) note_flips(ts, decision_);
+}
+
+/// The values with which nothing is inferred of it.
+Inferred OpenLoop::as_modelled(const Wakeup& w) const {
+    const std::vector<int32_t>& scan = machine_.view().nr_idle_scan;
+    return {.sync = opt_.sync, .scan_waker = scan[topo_.llc[w.waker.v].v], .scan_prev = scan[topo_.llc[w.prev.v].v]};
+}
+
+/// From the machine as one of them has it to that of the other.
+void OpenLoop::suppose(const Wakeup& w, const Inferred& now, const Inferred& then) {
+    if (now.scan_waker != then.scan_waker || now.scan_prev != then.scan_prev) {
+        machine_.set_nr_idle_scan(topo_.llc[w.waker.v], then.scan_waker);
+        machine_.set_nr_idle_scan(topo_.llc[w.prev.v], then.scan_prev);
+    }
+    if (now.turned == then.turned) return;
+    if (then.turned)
+        machine_.suppose(w.prev, !machine_.view().avail.test(w.prev));
+    else
+        machine_.look_again(w.prev);
+    sums_.forget();
 }
 
 /// What a policy that reads loads of that kind is given.
@@ -555,8 +580,7 @@ PanelAnswers::Doubt OpenLoop::doubt(const Wakeup& w) const {
 }
 
 /// The answer under the first hypothesis. `counts`: not a pinned wakeup, whose result is forced.
-Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen,
-                        bool counts) {
+Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, size_t row, Cpu chosen, bool counts) {
     const Instance& only = instances_[0];
     const View& v = machine_.view();
     const Llc prev = topo_.llc[w.prev.v], waker = topo_.llc[w.waker.v];
@@ -571,6 +595,8 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_
     if (only.irq) machine_.set_irq_load(only.irq);
     take_private(only.policy->memory(), seen, w.p, topo_.llc[w.prev.v]);
     answers_.doubt[row] = doubt(w);
+    std::optional<bool> told_sync;
+    if (seen.wake_flags) told_sync = (*seen.wake_flags & Probed::kWfSync) != 0;
     const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, seen.flips, chosen, row, answers_, first_row_);
     if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
     if (panel_->load_of_prev) machine_.asked_load(machine_.task(w.p), w.prev);

@@ -13,6 +13,7 @@
 #include "replay/engine/budget.hpp"
 #include "replay/engine/divergence.hpp"
 #include "replay/engine/explanation.hpp"
+#include "replay/engine/inferred.hpp"
 #include "replay/engine/input_log.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/ledger.hpp"
@@ -50,15 +51,11 @@ struct DecisionColumns {
     const bool* latency_null = nullptr;
     const bool* low_confidence = nullptr;
     const uint8_t* hint = nullptr;  ///< hints of the task (seed 5); nullptr: none
-    const bool* sync = nullptr;  ///< WF_SYNC per decision where it was inferred; nullptr: as assumed
-    const int32_t* scan_waker = nullptr;  ///< inferred nr_idle_scan of the waker's LLC; nullptr: as modelled
-    const int32_t* scan_prev = nullptr;   ///< the same of prev's LLC; both or none
+    InferredColumns inferred;  ///< what answers
+    InferredColumns before;  ///< what stays in the policies' private state; all nullptr: the same
     const uint32_t* allowed =
         nullptr;  ///< index into TaskTable::masks where the task's own is not in force; or nullptr
     const bool* allowed_null = nullptr;
-    const bool* turned =
-        nullptr;  ///< the previous CPU had gone idle, or not yet, whatever the times say; nullptr: none
-    const uint8_t* flips = nullptr;  ///< which of ReplayOptions::first_flips; nullptr: the first
     const uint8_t* looks = nullptr;  ///< which of ReplayOptions::looks; nullptr: the first
     const uint8_t* scanned = nullptr;  ///< closed loop: CPUs that its search examined; nullptr: not known
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
@@ -78,7 +75,7 @@ struct IdleLatency {
 struct ReplayOptions {
     bool sync = false;  ///< WF_SYNC of every wakeup
     std::vector<FlipHypothesis> first_flips{{}};  ///< of the tasks that were there before the recording began: one
-    ///< hypothesis, or some of which DecisionColumns::flips names one
+    ///< hypothesis, or some of which InferredColumns::flips names one
     uint32_t hz = 250;
     Ns tick_at = 0;  ///< when some tick was
     Ns clock_offset = 0;  ///< how far the scheduler's clock is ahead of the recording's
@@ -202,7 +199,9 @@ class OpenLoop {
     void write_rows(size_t slot, size_t n, size_t to);
     Verdict judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const;
     PanelAnswers::Doubt doubt(const Wakeup& w) const;
-    Cpu ask_panel(Wakeup& w, const Probed& seen, std::optional<bool> told_sync, size_t row, Cpu chosen, bool counts);
+    Cpu ask_panel(Wakeup& w, const Probed& seen, size_t row, Cpu chosen, bool counts);
+    Inferred as_modelled(const Wakeup& w) const;
+    void suppose(const Wakeup& w, const Inferred& now, const Inferred& then);
     void take_loads(Wakeup& w, LoadKind kind);
     static void take_flips(Instance& in, const Wakeup& w, size_t which);
     uint32_t assumed(const Wakeup& w) const;
@@ -267,7 +266,7 @@ class OpenLoop {
     CpuMask was_avail_;
     std::optional<Budget> budget_;
     std::vector<Blame> blames_;
-    SavedState own_before_;  ///< private state of the recorded kernel's policy just before it decides
+    SavedState state_;  ///< private state of the policy at hand just before it decides
     std::vector<ExitGuess> guesses_;  ///< until the wakee starts
     static constexpr size_t kNoRow = static_cast<size_t>(-1);
     std::vector<size_t> called_;  ///< per CPU: wakeup whose placement is not over; kNoRow: none

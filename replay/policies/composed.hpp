@@ -44,6 +44,7 @@ class Composed final : public Policy {
         return c_.wide_factor == 0 ? topo_.llc_size(waker) : c_.wide_factor;
     }
     bool energy_aware() const override { return c_.energy_aware; }
+    bool remembers() const override { return true; }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     bool follow(const View& v, const Wakeup& w, Cpu recorded, const Decision& made, const PolicyState::Task& before,
                 const std::vector<uint8_t>& hic) override;

@@ -141,6 +141,8 @@ class Policy {
     /// Flips that make wake_wide() for this waker, where that test is all that flips matter to and PolicyState is all that
     /// is private; else nothing.
     virtual std::optional<int> wide_factor(Cpu /*waker*/) const { return std::nullopt; }
+    /// Whether decisions leave something behind in memory(), and nowhere else: then it can be asked twice.
+    virtual bool remembers() const { return false; }
     /// Whether it may look at what load tracking tells: loads, utilisation, nr_idle_scan.
     virtual bool reads_averages() const { return true; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.

@@ -309,7 +309,7 @@ Opening ClosedLoop::opening(const DecisionColumns& d, size_t row) const {
     if (o.chosen_known) o.chosen = Cpu(d.chosen_cpu[row]);
     o.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
     o.hardirq = !null(d.irq_ctx_null) && d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::hardirq);
-    o.sync = d.sync && d.sync[row];
+    o.sync = d.inferred.sync && d.inferred.sync[row];
     o.hint = d.hint ? d.hint[row] : 0;
     if (d.scanned) o.scanned = d.scanned[row];
     if (d.luck) o.luck = {d.luck[row], d.luck_preempt[row]};

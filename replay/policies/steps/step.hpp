@@ -76,10 +76,11 @@ struct Ctx {
     void look_in_turn(Words words, unsigned start, Word word) {
         if (!in_turn) [[likely]]
             return;
-        for (const Turns::Turn& t : v.turns.since)
-            if (word(t.cpu.v >> 6) >> (t.cpu.v & 63) & 1)
+        for (const Turns::Turn& turn : v.turns.since)
+            if (word(turn.cpu.v >> 6) >> (turn.cpu.v & 63) & 1)
                 in_turn->assign(
-                    t.cpu, v.turns.idle(t.cpu, v.turns.from + v.turns.step * count_in_wrap(words, start, t.cpu, word)));
+                    turn.cpu,
+                    v.turns.idle(turn.cpu, v.turns.from + v.turns.step * count_in_wrap(words, start, turn.cpu, word)));
     }
     bool decide(Cpu c, Branch b) {
         d.cpu = c;

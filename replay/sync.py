@@ -194,37 +194,55 @@ def flags_of(sites: Sites, votes: Floats) -> Flags:
 
 def causal(sites: Sites, votes: npt.NDArray[np.int8]) -> tuple[Bools, Bools]:
     """Per decision: WF_SYNC, and whether votes were heard: those of the decisions before it."""
-    return Before(sites.groups).hear(sites.relation, votes, sites.may)
+    return Before(sites.groups).hear(placed(sites.groups, sites.relation), votes, sites.may)
+
+
+class Placed(NamedTuple):
+    """Decisions by group."""
+
+    group: Numbers
+    order: Ints
+    """Rows, sorted by group."""
+    first: Ints
+    """Per sorted row the first one of its group."""
+
+
+def placed(groups: Sequence[Numbers], relation: Numbers) -> list[Placed]:
+    """Per kind of group. `relation`: of the decisions."""
+    out = []
+    for of in groups:
+        group = of[relation]
+        order = np.argsort(group, kind="stable")
+        new = np.diff(group[order], prepend=-1) != 0
+        out.append(Placed(group, order, np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))))
+    return out
 
 
 class Before:
     """The votes so far."""
 
     def __init__(self, groups: tuple[Numbers, ...]) -> None:
-        self._groups = groups
         self._votes = [np.zeros((2, int(group.max(initial=-1)) + 1)) for group in groups]
 
-    def hear(self, relation: Numbers, votes: npt.NDArray[np.int8], may: Bools) -> tuple[Bools, Bools]:
+    def hear(self, decisions: Sequence[Placed], votes: npt.NDArray[np.int8], may: Bools) -> tuple[Bools, Bools]:
         """As causal(), of the decisions that come next."""
         levels = []
-        for group, so_far in zip(self._groups, self._votes, strict=True):
-            here = group[relation]
-            total, number = _before(here, votes)
-            levels.append((so_far[0][here] + total, so_far[1][here] + number))
-            so_far += [np.bincount(here, of, so_far.shape[1]) for of in (votes, votes != 0)]
+        for by, so_far in zip(decisions, self._votes, strict=True):
+            total, number = _before(by, votes)
+            levels.append((so_far[0][by.group] + total, so_far[1][by.group] + number))
+            so_far += [np.bincount(by.group, of, so_far.shape[1]) for of in (votes, votes != 0)]
         mean, number = _shrunk(levels)
         return (mean > 0) & may, (number > 0) | ~may
 
 
-def _before(group: Numbers, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:
+def _before(by: Placed, votes: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:
     """Per decision the sum and number of the votes of its group before it."""
-    order = np.argsort(group, kind="stable")
-    sorted_ = group[order]
-    starts = np.searchsorted(sorted_, sorted_, "left")
+    sorted_ = votes[by.order]
     out = []
-    for values in (votes[order].astype(np.float64), (votes[order] != 0).astype(np.float64)):
-        sums = np.concatenate([[0.0], np.cumsum(values)])
-        here = np.empty(len(group))
-        here[order] = sums[:-1] - sums[starts]
+    for values in (sorted_, sorted_ != 0):
+        sums = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(values, out=sums[1:])
+        here = np.empty(len(values))
+        here[by.order] = sums[:-1] - sums[by.first]
         out.append(here)
     return out[0], out[1]

@@ -470,9 +470,10 @@ class _Told:
             hits = np.zeros((n + 1, len(self.tried)), np.int64)
             found = []
             matters = (rows["hits"] != 0) & (rows["hits"] != 15)
+            decisions = sync.placed(self._groups, rows["relation"])
             for k, (h, votes) in enumerate(before.items()):
                 wide = _wide(rows["wide"], h)
-                flags, known = votes.hear(rows["relation"], self._votes(rows, wide), rows["may"])
+                flags, known = votes.hear(decisions, self._votes(rows, wide), rows["may"])
                 found.append((flags, known))
                 np.cumsum(_hit(rows, 2 * wide + flags) & matters, out=hits[1:, k])
             hits += agreed

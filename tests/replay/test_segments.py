@@ -17,7 +17,7 @@ from rewake.replay.first_flips import FIRST_FLIPS
 from rewake.replay.ranks import Ranks
 from rewake.replay.segments import CHUNK, Growing, Thinned
 from rewake.replay.simulate import Simulator, Window, _kept_samples, _told
-from rewake.replay.sync import Before, Sites, by_fold, causal, counted, evidence, flags_of
+from rewake.replay.sync import Before, Sites, by_fold, causal, counted, evidence, flags_of, placed
 from rewake.replay.unseen import Asked, infer
 
 
@@ -124,7 +124,7 @@ def test_votes_heard_in_pieces_are_those_heard_at_once(rows: Sequence[tuple[int,
         assert there.of(f).tolist() == at_once.of(f).tolist()
         assert there.known(f).tolist() == at_once.known(f).tolist()
     before = Before(groups)
-    heard = [before.hear(relation[i], vote[i], may[i]) for i in (slice(cut), slice(cut, None))]
+    heard = [before.hear(placed(groups, relation[i]), vote[i], may[i]) for i in (slice(cut), slice(cut, None))]
     for k, expected in enumerate(causal(sites, vote)):
         assert np.concatenate([of[k] for of in heard]).tolist() == expected.tolist()
 

@@ -478,8 +478,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (in.irq) machine_.set_irq_load(in.irq);
             if (explains) [[unlikely]]
                 listen(k, w);
-            const auto decided = [&] { return in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen); };
-            Decision dec = decided(), stays = dec;
+            const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            Decision stays = dec;
             if (explains) [[unlikely]]
                 heard(k, dec, cls == DecisionClass::pinned, modelled);
             const bool again = twice && in.policy->remembers();
@@ -488,7 +488,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 w.sync = left.sync;
                 state_.put(memory, w);
                 if (in.flips) take_flips(in, w, left.flips), state_.take(memory, w);
-                stays = decided();
+                stays = in.policy->remember(machine_.view(), w);
             }
             if (in.flips) in.flips->follow(w, state_.curr, memory.task(w.curr));
             if (own) {

@@ -52,6 +52,9 @@ class PluginPolicy final : public Policy {
     LoadKind load_kind() const override { return base_->load_kind(); }
     bool energy_aware() const override { return base_->energy_aware(); }
     PolicyState& memory() override { return base_->memory(); }
+    bool remembers() const override { return true; }
+    /// The base alone: the plugin is asked once, and what it keeps itself could not be put back.
+    Decision remember(const View& v, const Wakeup& w) override { return base_->remember(v, w); }
     const IrqSettings* irq_settings() const override { return base_->irq_settings(); }
     void fork(TaskId parent, TaskId child, Cpu cpu) override;
     Composed& base() { return *base_; }

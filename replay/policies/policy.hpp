@@ -141,8 +141,11 @@ class Policy {
     /// Flips that make wake_wide() for this waker, where that test is all that flips matter to and PolicyState is all that
     /// is private; else nothing.
     virtual std::optional<int> wide_factor(Cpu /*waker*/) const { return std::nullopt; }
-    /// Whether decisions leave something behind in memory(), and nowhere else: then it can be asked twice.
+    /// Whether decisions leave something behind in memory(). Then remember() does that alone.
     virtual bool remembers() const { return false; }
+    /// decide(), for what it leaves there: with other inferred values than those of the answer, after that was given and
+    /// memory() was put back.
+    virtual Decision remember(const View& v, const Wakeup& w) { return decide(v, w, nullptr, w.prev); }
     /// Whether it may look at what load tracking tells: loads, utilisation, nr_idle_scan.
     virtual bool reads_averages() const { return true; }
     /// What it reads in View::load, Wakeup::p_load and Wakeup::curr_load.

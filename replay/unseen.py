@@ -538,7 +538,7 @@ class _Told:
             searched = _chosen(asked["searched"], asking) * asked["decided"]
             agreed = _chosen(asked["agreed"], asking)
             for llc, steps in zip((_AT_WAKER, _AT_PREV), scan or (), strict=True):
-                at = np.flatnonzero((searched == llc) & (agreed & (_MODELLED - 1) > 0))
+                at = np.flatnonzero(searched == llc)
                 steps[first + at] = _nearest(steps[first + at], agreed[at], values)
         rows = self._doubts.read(0, len(self._doubts))
         asking = 2 * _wide(self._bits(rows, rows["row"]), flips[rows["row"]]) + found.sync[rows["row"]]
@@ -578,12 +578,16 @@ def _alike(alike: Sequence[int], bits: npt.NDArray[np.uint32]) -> list[int]:
 
 
 def _nearest(scan: npt.NDArray[np.int32], agreed: npt.NDArray[np.uint32], values: list[int]) -> npt.NDArray[Any]:
-    """Per decision the nearest of the values that agree: that itself, if the nearest to it does."""
-    away = np.abs(np.array(values) - scan[:, None])
-    at = away.argmin(axis=1)
-    agrees = (agreed[:, None] >> np.arange(len(values), dtype=np.uint32) & 1).astype(np.bool_)
-    other = np.where(agrees, away, np.iinfo(np.int64).max).argmin(axis=1)
-    return np.where(agrees[np.arange(len(scan)), at], scan, np.array(values)[other]).astype(np.int32)
+    """Per decision the nearest of the values that agree, or itself if the nearest to it does. `values`: ascending."""
+    tried, out = np.array(values, np.int32), scan.copy()
+    near = np.searchsorted((tried[1:] + tried[:-1]) / 2, scan).astype(np.uint32)
+    rows = np.flatnonzero((agreed >> near & 1 == 0) & (agreed & (_MODELLED - 1) > 0))
+    away = np.full(len(rows), np.iinfo(np.int32).max, np.int32)
+    for k, value in enumerate(values):
+        closer = (agreed[rows] >> np.uint32(k) & 1 == 1) & (np.abs(scan[rows] - value) < away)
+        away[closer] = np.abs(scan[rows[closer]] - value)
+        out[rows[closer]] = value
+    return out
 
 
 def _scan(

@@ -256,6 +256,21 @@ def some_course(n: int) -> Course:
     return Course(lambda first: bits(first, 0)[: n - 4], apart)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("agreed", "left"), [(0b101, 0), (0b100, 4), (0b010, 2), (0b000, 2)])
+def test_what_stays_of_a_decision_goes_by_its_own_outcome(agreed: int, left: int, mode: str) -> None:
+    """It comes out as recorded with some of 0, 2 and 4; the model says 2. Its answer hears none of that."""
+    two = np.full(1, 2, np.int32)
+    asked = one_relation(np.full((1, 4), agreed, np.uint32), np.zeros(1, np.uint32))
+    asked = asked._replace(searched=np.ones(4, np.uint8), scan_prev=two, scan_waker=two)
+    found = infer([asked], mode, VALUES, 1, np.zeros(3, np.int64), before=True)
+    assert found.scan is not None
+    assert found.scan[1].tolist() == [2]
+    assert found.before is not None
+    assert found.before.scan is not None
+    assert found.before.scan[1].tolist() == [left]
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from(MODES))
 def test_what_is_inferred_for_a_fold_hears_none_of_its_outcomes(seed: int, mode: str) -> None:

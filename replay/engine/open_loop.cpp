@@ -292,13 +292,13 @@ void OpenLoop::listen(size_t k, const Wakeup& w) {
     explanations_.back().policies[k] = begin_instance(*instances_[k].policy, machine_.view(), w, reasons_);
 }
 
-/// And after it; `pinned`: the result was forced.
-void OpenLoop::heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled) {
+/// And after it; `counts`: else the result was forced.
+void OpenLoop::heard(size_t k, const Decision& dec, bool counts, uint32_t modelled) {
     instances_[k].policy->reasons = nullptr;
     Explanation::Instance& told = explanations_.back().policies[k];
     told.steps = reasons_.take();
     told.assumed = dec.looked & modelled;
-    if (!pinned) told.decision = dec;
+    if (counts) told.decision = dec;
 }
 
 uint32_t OpenLoop::assumed(const Wakeup& w) const {
@@ -358,10 +358,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
-    const bool fair = cls == DecisionClass::moved || cls == DecisionClass::stayed || cls == DecisionClass::pinned;
+    const bool counts = cls == DecisionClass::moved || cls == DecisionClass::stayed;
     const bool late = row < flushed_;
     const size_t slot = late ? LedgerBlock::kLate : row - flushed_;
-    const bool decidable = fair && !null(d.waker_cpu_null) && !null(d.prev_cpu_null) && !null(d.chosen_cpu_null) &&
+    const bool asked = counts || cls == DecisionClass::pinned || placed_after_all(d, row);
+    const bool decidable = asked && !null(d.waker_cpu_null) && !null(d.prev_cpu_null) && !null(d.chosen_cpu_null) &&
                            !null(d.waker_task_null);
     const bool chosen_known = !null(d.chosen_cpu_null);
     const Cpu chosen(d.chosen_cpu[row]);
@@ -429,7 +430,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         const bool twice = left != inferred;
         if (slow) machine_.look_at_all();
         const uint32_t modelled = assumed(w) | (stale ? kAllowed : 0u);
-        const bool explains = !watched_.empty() && watches(d.event_id[row]);
+        const bool explains = !watched_.empty() && (counts || cls == DecisionClass::pinned) && watches(d.event_id[row]);
         if (explains) [[unlikely]] {
             w.sync = inferred.sync;
             explanations_.push_back(begin_explanation(d.event_id[row], machine_.view(), w));
@@ -437,17 +438,16 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         }
         if (seen.flips) flips_seen_[p.v] = true;
         ++decision_;
-        if (cls != DecisionClass::pinned && kind == Kind::wake && !null(d.latency_null))
-            recorded_.count(Histogram::bucket(d.latency[row]));
+        if (counts && kind == Kind::wake && !null(d.latency_null)) recorded_.count(Histogram::bucket(d.latency[row]));
         const bool energy = opt_.energy_aware && kind == Kind::wake && !machine_.overutilised();
         bool asked_prev = false, asked_waker = false;  // loads that the recorded kernel's own column asked for
         std::optional<LoadKind> kind_now;
         if (opt_.panel && !(energy && instances_[0].policy->energy_aware()))
-            placed_on = ask_panel(w, seen, row, chosen, cls != DecisionClass::pinned);
+            placed_on = ask_panel(w, seen, row, chosen, counts);
         for (const size_t k : asking_) {
             Instance& in = instances_[k];
             if (energy && in.policy->energy_aware()) {
-                in.by_energy += cls != DecisionClass::pinned;
+                in.by_energy += counts;
                 block_.skip(slot, k);
                 continue;
             }
@@ -470,7 +470,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 memory.task(std::max(p, w.curr));
                 state_.take(memory, w);
             }
-            if (own && budget_ && cls != DecisionClass::pinned) {
+            if (own && budget_ && counts) {
                 Probed known = truth;
                 if (before.group) known.rq_load.reset();  // that of the group's queue, which no policy compares
                 blames_[row] = budget_->blame(*in.policy, machine_.view(), w, chosen, known, decision_);
@@ -481,7 +481,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
             Decision stays = dec;
             if (explains) [[unlikely]]
-                heard(k, dec, cls == DecisionClass::pinned, modelled);
+                heard(k, dec, counts, modelled);
             const bool again = twice && in.policy->remembers();
             if (again) {
                 suppose(w, inferred, left);
@@ -501,8 +501,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 asked_waker = asked_prev && w.sync;
             }
             if (again) suppose(w, left, inferred);
-            // A pinned wakeup's result is forced: bookkeeping only, no ledger row.
-            if (cls == DecisionClass::pinned || dec.undecided) {
+            // A pinned wakeup's result is forced, and of others nobody knows: bookkeeping only, no ledger row.
+            if (!counts || dec.undecided) {
                 block_.skip(slot, k);
                 continue;
             }
@@ -579,7 +579,19 @@ PanelAnswers::Doubt OpenLoop::doubt(const Wakeup& w) const {
     return soon ? PanelAnswers::busy : PanelAnswers::no_doubt;
 }
 
-/// The answer under the first hypothesis. `counts`: not a pinned wakeup, whose result is forced.
+/// Where no call was seen, a wakeup of a task that slept a moment may have found it on its run queue still, its dequeue
+/// delayed (6.12+). This one did not, by the queues: it was placed, where it was. What that leaves behind is known, so it is
+/// asked for; what came of it is no choice that counts.
+bool OpenLoop::placed_after_all(const DecisionColumns& d, size_t row) {
+    if (!delays_ || opt_.calls_seen || static_cast<Kind>(d.kind[row]) != Kind::wake) return false;
+    const auto cls = static_cast<DecisionClass>(d.cls[row]);
+    const bool waker = !d.waker_cpu_null || !d.waker_cpu_null[row], prev = !d.prev_cpu_null || !d.prev_cpu_null[row];
+    // Nobody wakes a task from the CPU that it has not left.
+    const bool left = cls == DecisionClass::maybe_on_cpu && waker && prev && d.waker_cpu[row] == d.prev_cpu[row];
+    return (left || cls == DecisionClass::maybe_delayed) && !machine_.task(TaskId(d.task[row])).delayed;
+}
+
+/// The answer under the first hypothesis. `counts`: else the result is forced.
 Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, size_t row, Cpu chosen, bool counts) {
     const Instance& only = instances_[0];
     const View& v = machine_.view();
@@ -600,7 +612,10 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, size_t row, Cpu chosen, b
     const Cpu answer = panel_->ask(*only.policy, machine_, w, told_sync, seen.flips, chosen, row, answers_, first_row_);
     if (panel_->load_of_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
     if (panel_->load_of_prev) machine_.asked_load(machine_.task(w.p), w.prev);
-    return counts ? answer : chosen;
+    if (counts) return answer;
+    const size_t first = row * PanelAnswers::kAskings;
+    std::fill_n(answers_.agreed.begin() + static_cast<ptrdiff_t>(first), PanelAnswers::kAskings, 0);  // no votes
+    return chosen;
 }
 
 Verdict OpenLoop::judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const {

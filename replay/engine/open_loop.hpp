@@ -194,12 +194,13 @@ class OpenLoop {
     /// Whether the decision that this event opens is to be explained.
     bool watches(int64_t event_id) const;
     void listen(size_t k, const Wakeup& w);
-    void heard(size_t k, const Decision& dec, bool pinned, uint32_t modelled);
+    void heard(size_t k, const Decision& dec, bool counts, uint32_t modelled);
     void flush(size_t end);
     void write_rows(size_t slot, size_t n, size_t to);
     Verdict judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const;
     PanelAnswers::Doubt doubt(const Wakeup& w) const;
     Cpu ask_panel(Wakeup& w, const Probed& seen, size_t row, Cpu chosen, bool counts);
+    bool placed_after_all(const DecisionColumns& d, size_t row);
     Inferred as_modelled(const Wakeup& w) const;
     void suppose(const Wakeup& w, const Inferred& now, const Inferred& then);
     void take_loads(Wakeup& w, LoadKind kind);

@@ -276,3 +276,37 @@ def test_a_miss_that_one_cpu_explains_tells_what_the_search_left_of_has_idle_cor
 def test_an_early_exit_explains_less_than_the_flag() -> None:
     """CPU 4, the sibling of 0, is idle, and was not taken: because the flag was set, not because CPU 0 was idle."""
     assert flag_after(busy_cores(4), 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("slept_at", "calls_seen", "answer"),
+    [(3_200_000, False, (1, "X4")), (8_000_000, False, (3, "SCAN")), (3_200_000, True, (3, "SCAN"))],
+)
+def test_a_sleeper_that_had_its_turn_before_it_is_placed_and_remembers(
+    slept_at: int, calls_seen: bool, answer: tuple[int, str]
+) -> None:
+    """Task 8 sleeps beside 9, is woken from its own CPU while nobody is idle, and again on CPU 2 while 1 and 3 are.
+
+    9 had run for 3 ms: with less than that 8 was dequeued when it slept, so it was placed, where recent_used_cpu
+    becomes CPU 1. With more its dequeue was delayed, and nothing was searched. Where probes saw all calls, there was
+    none."""
+    t, w = slept_at, World(4, 12)
+    w.runs(1_000, 0, 0, 10).runs(1_100, 2, 2, 11).runs(1_200, 3, 3, 7).runs(1_300, 1, 1, 8)
+    w.runs(2_000, 1, 8, 9, "R").runs(3_000_000, 1, 9, 8, "R").runs(t, 1, 8, 9)
+    w.waking(t + 90_000, 1, 8, 1, curr=9).wakeup(t + 90_100, 1, 8, 1)
+    w.runs(t + 100_000, 1, 9, 8).migrate(t + 110_000, 2, 8, 1, 2, curr=11).runs(t + 110_500, 1, 8, 1, "R")
+    w.runs(t + 120_000, 2, 11, 8, "R").runs(t + 130_000, 2, 8, 11).runs(t + 140_000, 3, 7, 3)
+    w.waking(t + 200_000, 2, 8, 2, curr=11).migrate(t + 200_050, 2, 8, 2, 3, curr=11).wakeup(t + 200_100, 2, 8, 3)
+    decisions = w.decisions((6, 12))
+    assert [r["class"] for r in decisions.rows()] == ["maybe_delayed", "moved"]
+    options = {
+        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "calls_seen": calls_seen,
+        "delays": True, "major": 6, "minor": 12,
+    }  # fmt: skip
+    running = World.running(decisions.batches)
+    loop = _engine.OpenLoop(decisions.recorded, [("linux-6.12", {})], 0, options, [], [], running)
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    ledger = loop.ledger(0)
+    cpu, undecided = ledger["cpu"]
+    assert undecided.tolist() == [True, False], "what came of the first one is no choice that counts"
+    assert (int(cpu[1]), _engine.BRANCHES[ledger["branch"][0][1]]) == answer

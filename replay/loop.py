@@ -273,6 +273,7 @@ class Loop:
             "clearing": self._clearing,
             "shapes": hotplug.shapes(self.away),
         } | fair.settings(recording)
+        self._delays_unseen = bool(self.options["delays"]) and self.truth is None
 
     def mask_changes(self) -> list[tuple[int, int, int]]:
         """When, which task, to which mask of the recorded machine: where moves tell of it (affinity.py)."""
@@ -350,6 +351,8 @@ class Loop:
                     passed["before"] = _inferred_columns(unseen.before, here)
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
+            if self._delays_unseen:
+                passed["by_waker"] = wake_lists.by_waker(recording, k)
             if self.looks:
                 ts = np.asarray(decisions["ts_ns"])
                 start = int(ts[0]) if start is None and n else start

@@ -167,6 +167,25 @@ def _handlers(source: Source, index: int) -> dict[str, npt.NDArray[Any]]:
     return {name: column[order] for name, column in (columns | {"begins": begins}).items()}
 
 
+def by_waker(recording: Recording, k: int) -> npt.NDArray[np.bool_]:
+    """Per decision of that part: its sched_wakeup is of the waker's CPU, so it did not come from a wake list."""
+    decisions: Any = recording.read_part("decision", k, ("ts_ns", "task", "waker_cpu", "wakeup_ns"))
+    ts, task = np.asarray(decisions["ts_ns"]), np.asarray(decisions["task"]).astype(np.int64)
+    (waker, no_waker), (after, open_) = (with_null(decisions[name]) for name in ("waker_cpu", "wakeup_ns"))
+    wakeups: Any = recording.read_part("wakeup", k, ("ts_ns", "cpu", "task"))
+    if not len(ts) or not len(wakeups["ts_ns"]):
+        return np.zeros(len(ts), np.bool_)
+    at, woken = np.asarray(wakeups["ts_ns"]), with_null(wakeups["task"])[0].astype(np.int64)
+    first = min(int(ts[0]), int(at[0]))
+    span = max(int(at[-1]), int(ts[-1])) - first + 1
+    keys = woken * span + (at - first)
+    order = np.argsort(keys)
+    key = task * span + np.where(open_, 0, ts + after.astype(np.int64) - first)
+    found = order[np.minimum(np.searchsorted(keys, key, sorter=order), len(order) - 1)]
+    out: npt.NDArray[np.bool_] = (keys[found] == key) & ~open_ & ~no_waker & (wakeups["cpu"][found] == waker)
+    return out
+
+
 def last_before(columns: Any, events: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
     """Row of `columns` (some) that comes last before each event on the same CPU, and whether there is one. Both in
     order."""

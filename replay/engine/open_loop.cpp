@@ -586,8 +586,9 @@ bool OpenLoop::placed_after_all(const DecisionColumns& d, size_t row) {
     if (!delays_ || opt_.calls_seen || static_cast<Kind>(d.kind[row]) != Kind::wake) return false;
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const bool waker = !d.waker_cpu_null || !d.waker_cpu_null[row], prev = !d.prev_cpu_null || !d.prev_cpu_null[row];
-    // Nobody wakes a task from the CPU that it has not left.
-    const bool left = cls == DecisionClass::maybe_on_cpu && waker && prev && d.waker_cpu[row] == d.prev_cpu[row];
+    // Nobody wakes a task from the CPU that it has not left, and the wake list of that CPU is emptied there.
+    const bool left = cls == DecisionClass::maybe_on_cpu && waker && prev &&
+                      (d.waker_cpu[row] == d.prev_cpu[row] || (d.by_waker && d.by_waker[row]));
     return (left || cls == DecisionClass::maybe_delayed) && !machine_.task(TaskId(d.task[row])).delayed;
 }
 

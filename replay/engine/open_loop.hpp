@@ -57,6 +57,7 @@ struct DecisionColumns {
         nullptr;  ///< index into TaskTable::masks where the task's own is not in force; or nullptr
     const bool* allowed_null = nullptr;
     const uint8_t* looks = nullptr;  ///< which of ReplayOptions::looks; nullptr: the first
+    const bool* by_waker = nullptr;  ///< its sched_wakeup is of the waker's CPU; nullptr: not known
     const uint8_t* scanned = nullptr;  ///< closed loop: CPUs that its search examined; nullptr: not known
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
     const float* luck_preempt = nullptr;

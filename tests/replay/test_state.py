@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from world import World
 
 from rewake import importing
-from rewake.forms import ENUMS, INPUTS, Recording
-from rewake.replay import _engine
+from rewake.forms import ENUMS, INPUTS, Columns, Recording
+from rewake.replay import _engine, wake_lists
 from rewake.replay.loop import Loop
 from rewake.replay.recorded import preempts_lazily
 from rewake.replay.spec import PolicySpec
@@ -278,6 +279,34 @@ def test_an_early_exit_explains_less_than_the_flag() -> None:
     assert flag_after(busy_cores(4), 0) == 1
 
 
+def recent_or_not(w: World, t: int, calls_seen: bool, first: str, by_waker: bool = False) -> tuple[int, str]:
+    """Task 8, woken on CPU 1 while nobody is idle, runs there from `t` on, then on CPU 2, and is woken again while 1 and
+    3 are: what linux-6.12 answers."""
+    w.runs(t, 1, 9, 8).migrate(t + 10_000, 2, 8, 1, 2, curr=11).runs(t + 10_500, 1, 8, 1, "R")
+    w.runs(t + 20_000, 2, 11, 8, "R").runs(t + 30_000, 2, 8, 11).runs(t + 40_000, 3, 7, 3)
+    w.waking(t + 100_000, 2, 8, 2, curr=11).migrate(t + 100_050, 2, 8, 2, 3, curr=11).wakeup(t + 100_100, 2, 8, 3)
+    decisions = w.decisions((6, 12))
+    assert [r["class"] for r in decisions.rows()] == [first, "moved"]
+    options = {
+        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "calls_seen": calls_seen,
+        "delays": True, "major": 6, "minor": 12,
+    }  # fmt: skip
+    running = World.running(decisions.batches)
+    loop = _engine.OpenLoop(decisions.recorded, [("linux-6.12", {})], 0, options, [], [], running)
+    loop.run(decisions.batches[0], None, {**decisions.parts[0], "by_waker": np.array([by_waker, False])})
+    ledger = loop.ledger(0)
+    cpu, undecided = ledger["cpu"]
+    assert undecided.tolist() == [True, False], "what came of the first one is no choice that counts"
+    return int(cpu[1]), _engine.BRANCHES[ledger["branch"][0][1]]
+
+
+def beside_another(slept_at: int) -> World:
+    """Task 9 ran for 3 ms, then 8 until it slept; nobody is idle."""
+    w = World(4, 12)
+    w.runs(1_000, 0, 0, 10).runs(1_100, 2, 2, 11).runs(1_200, 3, 3, 7).runs(1_300, 1, 1, 8)
+    return w.runs(2_000, 1, 8, 9, "R").runs(3_000_000, 1, 9, 8, "R").runs(slept_at, 1, 8, 9)
+
+
 @pytest.mark.parametrize(
     ("slept_at", "calls_seen", "answer"),
     [(3_200_000, False, (1, "X4")), (8_000_000, False, (3, "SCAN")), (3_200_000, True, (3, "SCAN"))],
@@ -285,28 +314,42 @@ def test_an_early_exit_explains_less_than_the_flag() -> None:
 def test_a_sleeper_that_had_its_turn_before_it_is_placed_and_remembers(
     slept_at: int, calls_seen: bool, answer: tuple[int, str]
 ) -> None:
-    """Task 8 sleeps beside 9, is woken from its own CPU while nobody is idle, and again on CPU 2 while 1 and 3 are.
-
-    9 had run for 3 ms: with less than that 8 was dequeued when it slept, so it was placed, where recent_used_cpu
+    """Woken from its own CPU. With less than 9 it was dequeued when it slept, so it was placed, where recent_used_cpu
     becomes CPU 1. With more its dequeue was delayed, and nothing was searched. Where probes saw all calls, there was
     none."""
-    t, w = slept_at, World(4, 12)
-    w.runs(1_000, 0, 0, 10).runs(1_100, 2, 2, 11).runs(1_200, 3, 3, 7).runs(1_300, 1, 1, 8)
-    w.runs(2_000, 1, 8, 9, "R").runs(3_000_000, 1, 9, 8, "R").runs(t, 1, 8, 9)
+    t, w = slept_at, beside_another(slept_at)
     w.waking(t + 90_000, 1, 8, 1, curr=9).wakeup(t + 90_100, 1, 8, 1)
-    w.runs(t + 100_000, 1, 9, 8).migrate(t + 110_000, 2, 8, 1, 2, curr=11).runs(t + 110_500, 1, 8, 1, "R")
-    w.runs(t + 120_000, 2, 11, 8, "R").runs(t + 130_000, 2, 8, 11).runs(t + 140_000, 3, 7, 3)
-    w.waking(t + 200_000, 2, 8, 2, curr=11).migrate(t + 200_050, 2, 8, 2, 3, curr=11).wakeup(t + 200_100, 2, 8, 3)
-    decisions = w.decisions((6, 12))
-    assert [r["class"] for r in decisions.rows()] == ["maybe_delayed", "moved"]
-    options = {
-        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "calls_seen": calls_seen,
-        "delays": True, "major": 6, "minor": 12,
+    assert recent_or_not(w, t + 100_000, calls_seen, "maybe_delayed") == answer
+
+
+@pytest.mark.parametrize(("by_waker", "answer"), [(True, (1, "X4")), (False, (3, "SCAN"))])
+def test_who_is_woken_by_its_waker_was_not_on_the_wake_list_of_the_cpu_that_it_left(
+    by_waker: bool, answer: tuple[int, str]
+) -> None:
+    t, w = 3_200_000, beside_another(3_200_000)
+    w.waking(t + 3_000, 0, 8, 1, curr=10).wakeup(t + 3_100, 0 if by_waker else 1, 8, 1)
+    assert recent_or_not(w, t + 100_000, False, "maybe_on_cpu", by_waker) == answer
+
+
+def test_where_a_wakeup_is_of_the_waker() -> None:
+    """The second is of another CPU, of the third there is none, of the fourth there is one of another time."""
+    ts, none = np.array([10, 20, 30, 40], np.int64), np.zeros(4, np.bool_)
+    tables: dict[str, Columns] = {
+        "decision": {
+            "ts_ns": ts, "task": np.array([5, 6, 7, 8], np.uint32), "waker_cpu": (np.full(4, 2, np.uint16), none),
+            "wakeup_ns": (np.array([3, 3, 0, 3], np.int64), np.array([False, False, True, False])),
+        },
+        "wakeup": {
+            "ts_ns": np.array([13, 23, 44], np.int64), "cpu": np.array([2, 1, 2], np.uint16),
+            "task": (np.array([5, 6, 8], np.uint32), np.zeros(3, np.bool_)),
+        },
     }  # fmt: skip
-    running = World.running(decisions.batches)
-    loop = _engine.OpenLoop(decisions.recorded, [("linux-6.12", {})], 0, options, [], [], running)
-    loop.run(decisions.batches[0], None, decisions.parts[0])
-    ledger = loop.ledger(0)
-    cpu, undecided = ledger["cpu"]
-    assert undecided.tolist() == [True, False], "what came of the first one is no choice that counts"
-    assert (int(cpu[1]), _engine.BRANCHES[ledger["branch"][0][1]]) == answer
+
+    class Told(Recording):
+        def __init__(self) -> None:
+            pass
+
+        def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+            return tables[table]
+
+    assert wake_lists.by_waker(Told(), 0).tolist() == [True, False, False, False]

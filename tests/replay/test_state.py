@@ -280,8 +280,8 @@ def test_an_early_exit_explains_less_than_the_flag() -> None:
 
 
 def recent_or_not(w: World, t: int, calls_seen: bool, first: str, by_waker: bool = False) -> tuple[int, str]:
-    """Task 8, woken on CPU 1 while nobody is idle, runs there from `t` on, then on CPU 2, and is woken again while 1 and
-    3 are: what linux-6.12 answers."""
+    """Task 8, woken on CPU 1 while nobody is idle, runs there from `t` on, then on CPU 2, and is woken again while 1
+    and 3 are: what linux-6.12 answers."""
     w.runs(t, 1, 9, 8).migrate(t + 10_000, 2, 8, 1, 2, curr=11).runs(t + 10_500, 1, 8, 1, "R")
     w.runs(t + 20_000, 2, 11, 8, "R").runs(t + 30_000, 2, 8, 11).runs(t + 40_000, 3, 7, 3)
     w.waking(t + 100_000, 2, 8, 2, curr=11).migrate(t + 100_050, 2, 8, 2, 3, curr=11).wakeup(t + 100_100, 2, 8, 3)

@@ -351,8 +351,6 @@ class Loop:
                     passed["before"] = _inferred_columns(unseen.before, here)
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
-            if self._delays_unseen:
-                passed["by_waker"] = wake_lists.by_waker(recording, k)
             if self.looks:
                 ts = np.asarray(decisions["ts_ns"])
                 start = int(ts[0]) if start is None and n else start
@@ -389,6 +387,8 @@ class Loop:
             if any(self._clearing):
                 events["wake_list"] = wake_lists.interrupts(recording, k, self._clearing)
             decisions = recording.read_part("decision", k, DECISION_COLUMNS)
+            if self._delays_unseen:
+                decisions = {**decisions, "by_waker": wake_lists.by_waker(recording, k)}
             size = sum(_bytes(columns) for columns in (*events.values(), decisions))
             if size <= self._room:
                 self._room -= size

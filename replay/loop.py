@@ -418,8 +418,8 @@ class Loop:
         found = infer(asked, mode, values if scans else [], len(llcs), names, course, before=again)
         examined = np.concatenate(searched)
         if again and self._agree and mode == "auto":
-            told = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)
-            self.looks = told if any(step for _, step in told) else []
+            # Also where no fold is told anything: whether another is may hang on this one's outcomes.
+            self.looks = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)
         return found._replace(searched=examined)
 
     def _asked(

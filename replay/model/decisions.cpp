@@ -307,13 +307,13 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
     if (!r.waker) return waker_lost;
     if (one_cpu) return pinned;  // also where it has to leave a CPU: it was bound while it slept
     if (x.moved && r.chosen != r.prev) return moved;
-    // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5). From 6.12 on the same picture
-    // may be a delayed task woken in place.
-    const bool placed_for_sure = !kernel_.at_least(6, 12) && (r.waker == r.prev || x.wakeup_cpu != *r.prev);
-    if (kernel_.at_least(5, 8) && x.blocked_near && !placed_for_sure) return maybe_on_cpu;
-    if (kernel_.at_least(6, 12) && t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at &&
-        (x.wakeup_cpu == *r.waker || !table_.wakeups))
-        return maybe_delayed;
+    // Woken on its queue while its dequeue was delayed (6.12+). A CPU goes idle only when nothing is on its queue.
+    const bool idle_since = !on_cpu && t.ever_blocked && last_idle_[r.prev->v] >= t.blocked_at;
+    const bool may_be_delayed = kernel_.at_least(6, 12) && (on_cpu || t.ever_blocked) && !idle_since;
+    // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5).
+    const bool had_left = r.waker == r.prev || x.wakeup_cpu != *r.prev;
+    if (kernel_.at_least(5, 8) && x.blocked_near && (may_be_delayed || !had_left)) return maybe_on_cpu;
+    if (may_be_delayed && (x.wakeup_cpu == *r.waker || !table_.wakeups)) return maybe_delayed;
     return stayed;
 }
 

@@ -108,11 +108,23 @@ def test_maybe_on_cpu_close_to_the_switch_out(kernel: tuple[int, int], gap: int,
     assert w.decisions(kernel).rows()[0]["class"] == expected
 
 
-def test_a_wakeup_on_the_wakers_cpu_was_placed() -> None:
-    """The bypass of a task still on its CPU goes through that CPU's wake list."""
-    w = asleep(World(8, 12), P, 5, 10000).waking(13000, 0, P, 5, curr=Q).wakeup(13100, 0, P, 5)
-    assert w.decisions((6, 1)).rows()[0]["class"] == "stayed"
-    assert w.decisions((6, 12)).rows()[0]["class"] == "maybe_on_cpu"
+@pytest.mark.parametrize(
+    ("kernel", "instead", "expected"),
+    [
+        ((6, 1), None, "stayed"),
+        ((6, 1), R, "stayed"),
+        ((6, 12), None, "stayed"),  # a delayed task is dequeued before its CPU goes idle
+        ((6, 12), R, "maybe_on_cpu"),
+    ],
+)
+@pytest.mark.parametrize("waker", [0, 5])
+def test_a_wakeup_on_the_wakers_cpu_was_placed(
+    kernel: tuple[int, int], instead: int | None, expected: str, waker: int
+) -> None:
+    """The bypass of a task still on its CPU goes through that CPU's wake list, which none uses that is there itself."""
+    w = World(8, 12).runs(1000, 5, 5, P, "R").runs(10000, 5, P, 5 if instead is None else instead)
+    w.waking(13000, waker, P, 5, curr=Q, ctx="hardirq").wakeup(13100, waker, P, 5)
+    assert w.decisions(kernel).rows()[0]["class"] == expected
 
 
 def test_maybe_on_cpu_when_the_switch_out_comes_after() -> None:

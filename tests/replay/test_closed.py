@@ -404,26 +404,45 @@ def test_real_time_is_reserved_and_not_re_run() -> None:
     assert result["cpu_ns"] == 70_000 and result["broken"] == 0
 
 
-def reading(extra: Sequence[int]) -> World:
+def reading(extra: Sequence[int], every: int = 100_000, beside: bool = False) -> World:
     """Tasks 5 to 7 run on CPUs of their own and wake task 4 in turn: it reads one message in 10 us, `extra` ones in 5
-    us each, and sleeps."""
-    w = World(4, 8)
+    us each, and sleeps. `beside`: task 8 reads a single one in 20 us, and sleeps."""
+    w = World(4, 9)
     for cpu, task in enumerate((5, 6, 7), start=1):
         w.runs(0, cpu, cpu, task)
     for k, more in enumerate(extra):
-        t, sender = 100_000 * (k + 1), k % 3
+        t, sender = every * (k + 1), k % 3
         w.waking(t, sender + 1, 4, 0, sender + 5).wakeup(t + 1000, 0, 4, 0, curr=0)
         w.runs(t + 3000, 0, 0, 4).runs(t + 13_000 + 5000 * more, 0, 4, 0)
+        if beside:
+            w.waking(t + 50_000, sender + 1, 8, 0, sender + 5).wakeup(t + 51_000, 0, 8, 0, curr=0)
+            w.runs(t + 53_000, 0, 0, 8).runs(t + 73_000, 0, 8, 0)
     for cpu, task in enumerate((5, 6, 7), start=1):
-        w.runs(100_000 * (len(extra) + 1), cpu, task, cpu)
+        w.runs(every * (len(extra) + 1), cpu, task, cpu)
     return w
 
 
-PACES = [(-1, 0)] * 4 + [(10_000 * 1024, 5_000 * 1024)] + [(-1, 0)] * 3
+PACES = [(-1, 0)] * 4 + [(10_000 * 1024, 5_000 * 1024)] + [(-1, 0)] * 4
 
 
 def test_a_reader_is_found_by_who_wakes_it_and_how_little_it_works() -> None:
-    assert survey(reading([0, 1, 2] * 10))["readers"] == [*PACES[:5], *[(-1, 0)] * 3]
+    assert survey(reading([0, 1, 2] * 10))["readers"] == [*PACES[:5], *[(-1, 0)] * 4]
+
+
+def test_a_reader_that_never_reads_a_second_one_would_take_for_it_what_others_take() -> None:
+    """Half of the first one's work."""
+    found = survey(reading([0, 1, 2] * 10, beside=True))["readers"]
+    assert (found[4], found[8]) == ((10_000 * 1024, 5_000 * 1024), (20_000 * 1024, 10_000 * 1024))
+
+
+@pytest.mark.parametrize("extra", [[12] * 9, [6] * 6, [2] * 30, [150, 0, 0]])
+def test_messages_that_the_recording_does_not_show_are_sent_in_turn(extra: list[int]) -> None:
+    every = 100_000 + 5000 * max(extra)
+    end = every * (len(extra) + 1)
+    _, script = simulate(reading(extra, every), (0, 0, end, end), "prev", reads=PACES)
+    sent = [sum(kind == "wake" for _, kind, _ in script["tasks"][task]["ops"]) for task in (5, 6, 7)]
+    assert sum(sent) == len(extra) + sum(extra)
+    assert max(sent) - min(sent) <= 1
 
 
 @settings(max_examples=40)

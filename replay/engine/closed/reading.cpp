@@ -2,6 +2,7 @@
 #include "replay/engine/closed/reading.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
@@ -22,6 +23,8 @@ void Reading::woken(TaskId t, TaskId waker) {
 
 std::vector<Pace> Reading::readers() const {
     std::vector<Pace> out(tasks_.size());
+    std::vector<double> ratios;  // of the two, where they are known
+    std::vector<size_t> unknown;
     for (size_t i = 0; i < tasks_.size(); ++i) {
         const Task& x = tasks_[i];
         if (x.n_wakers < kSeveral || x.works.size() < kFewest) continue;
@@ -32,9 +35,20 @@ std::vector<Pace> Reading::readers() const {
         std::vector<int64_t> more;  // of those that read a second one
         for (int64_t v : w)
             if (v > first * 23 / 20 && v < 2 * first) more.push_back(v - first);
-        out[i].first = first;
-        out[i].next = more.size() < kFewest / 2 ? first : more[more.size() / 4];
+        out[i] = {first, first};
+        if (more.size() < kFewest / 2) {
+            unknown.push_back(i);
+            continue;
+        }
+        out[i].next = more[more.size() / 4];
+        ratios.push_back(static_cast<double>(out[i].next) / static_cast<double>(first));
     }
+    if (ratios.empty()) return out;
+    // Readers that sleep rarely are taken for such as the others are.
+    const auto half = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+    std::ranges::nth_element(ratios, half);
+    for (size_t i : unknown)
+        out[i].next = std::max<int64_t>(1, std::llround(*half * static_cast<double>(out[i].first)));
     return out;
 }
 
@@ -51,12 +65,19 @@ class Messages {
   public:
     Messages(Script& script, const std::vector<Pace>& paces, const std::vector<bool>& serves,
              const std::vector<std::vector<Stretch>>& stretches)
-        : script_(script), paces_(paces), stretches_(stretches), senders_(paces.size()), added_(script.tasks.size()) {
+        : script_(script),
+          paces_(paces),
+          stretches_(stretches),
+          ran_before_(stretches.size()),
+          senders_(paces.size()),
+          added_(script.tasks.size()) {
         const auto sends = [&](TaskId t) { return t.v >= serves.size() || !serves[t.v]; };
         for (const Stim& s : script.stims)
             if (s.ends && s.source == Stim::Source::task && s.kind == Kind::wake && paces[s.p.v].first > 0 &&
-                sends(s.curr) && std::ranges::find(senders_[s.p.v], s.curr) == senders_[s.p.v].end())
-                senders_[s.p.v].push_back(s.curr);
+                sends(s.curr) && std::ranges::find(senders_[s.p.v], s.curr, &Sender::id) == senders_[s.p.v].end())
+                senders_[s.p.v].push_back({s.curr});
+        for (const std::vector<Sender>& of : senders_)
+            for (const Sender& s : of) add_up(s.id);
     }
     void run() {
         for (const TaskScript& t : script_.tasks)
@@ -67,15 +88,27 @@ class Messages {
 
   private:
     /// So many between two sleeps at most: of more, several are one.
-    static constexpr int64_t kMost = 64;
+    static constexpr int64_t kMost = 1000;
+    struct Sender {
+        TaskId id{};
+        Ns ran = 0;  ///< by when it last sent something to that reader
+    };
 
+    void add_up(TaskId t) {
+        if (!ran_before_[t.v].empty()) return;
+        Ns ran = 0;
+        for (const Stretch& x : stretches_[t.v]) ran_before_[t.v].push_back(std::exchange(ran, ran + x.to - x.from));
+    }
     /// All that `t` read between two sleeps.
     void read(const TaskScript& t) {
         uint32_t begin = 0;
         uint32_t woken = t.first;
         for (uint32_t k = 0; k < t.ops.size(); ++k) {
             if (t.ops[k].kind == Op::Kind::wake) continue;
-            if (woken != kNone && script_.stims[woken].source == Stim::Source::task) between(t, begin, k, woken);
+            if (woken != kNone && script_.stims[woken].source == Stim::Source::task) {
+                seen(t.id, script_.stims[woken]);
+                between(t, begin, k, woken);
+            }
             begin = k + 1;
             woken = t.ops[k].kind == Op::Kind::block ? t.ops[k].arg : kNone;
         }
@@ -92,6 +125,7 @@ class Messages {
         const Ns from = script_.stims[woken].ts;
         uint32_t op = begin;
         int64_t before = 0;  // work of the ops before
+        reads_.clear(), sent_.clear();
         for (int64_t j = 0; j < all / each; ++j) {
             const int64_t offset = pace.first + j * each * pace.next - pace.next / 2;
             while (op < end && before + t.ops[op].work <= offset) before += t.ops[op++].work;
@@ -99,31 +133,54 @@ class Messages {
             while (at != own.end() &&
                    (at->op < op || (at->op == op && at->done + (at->to - at->from) * at->capacity < done)))
                 ++at;
-            if (at == own.end() || done > t.ops[op].work) return;
+            if (at == own.end() || done > t.ops[op].work) break;
+            reads_.push_back({op, done, Op::Kind::read, kNone});
             const Ns read_at = at->from + std::max<int64_t>(0, done - at->done) / at->capacity;
-            send(t.id, woken, from, read_at, {op, done, Op::Kind::read, kNone});
+            const auto draw = static_cast<uint32_t>(script_.stims.size() + reads_.size());
+            sent_.push_back(from + static_cast<Ns>(uniform(1, t.id.v, draw) * static_cast<double>(read_at - from)));
         }
+        // Any time before is as likely; what is read first was sent first.
+        std::ranges::sort(sent_);
+        for (size_t j = 0; j < reads_.size(); ++j) send(t.id, woken, sent_[j], reads_[j]);
     }
-    /// What `reader` reads at `in` was sent after `from`, when it was woken, by somebody who ran then: any time is as likely.
-    void send(TaskId reader, uint32_t woken, Ns from, Ns read_at, Insertion in) {
+    struct Place {
+        const Stretch* in = nullptr;  ///< nullptr: it did not run then
+        Ns ran = 0;  ///< how long it had by then
+    };
+    Place place(TaskId t, Ns at) const {
+        const std::vector<Stretch>& all = stretches_[t.v];
+        const auto next = std::ranges::upper_bound(all, at, {}, &Stretch::from);
+        if (next == all.begin() || std::prev(next)->to < at) return {};
+        const Stretch& in = *std::prev(next);
+        return {&in, ran_before_[t.v][static_cast<size_t>(next - all.begin()) - 1] + at - in.from};
+    }
+    /// A message to `reader` that the recording shows.
+    void seen(TaskId reader, const Stim& message) {
+        for (Sender& s : senders_[reader.v])
+            if (s.id == message.curr) s.ran = place(s.id, message.ts).ran;
+    }
+    /// A message to `reader` which it reads at `in`. Of those who ran when it was sent, it is of who had run longest since its
+    /// last one to that reader: who sends to several does so in turn.
+    void send(TaskId reader, uint32_t woken, Ns sent, Insertion in) {
         in.stim = static_cast<uint32_t>(script_.stims.size());
-        const Ns sent = from + static_cast<Ns>(uniform(1, reader.v, in.stim) * static_cast<double>(read_at - from));
-        const std::vector<TaskId>& senders = senders_[reader.v];
+        std::vector<Sender>& senders = senders_[reader.v];
         const auto first = static_cast<size_t>(uniform(2, reader.v, in.stim) * static_cast<double>(senders.size()));
+        Sender* by = nullptr;
+        Place at;
         for (size_t i = 0; i < senders.size(); ++i) {
-            const TaskId s = senders[(first + i) % senders.size()];
-            const std::vector<Stretch>& ran = stretches_[s.v];
-            auto k = std::ranges::upper_bound(ran, sent, {}, &Stretch::from);
-            if (k == ran.begin() || (--k)->to < sent) continue;
-            Stim m = unseen(script_.stims[woken]);
-            m.curr = s;
-            m.ts = sent;
-            script_.stims.push_back(m);
-            added_[script_.of[reader.v]].push_back(in);
-            added_[script_.of[s.v]].push_back(
-                {k->op, k->done + (sent - k->from) * k->capacity, Op::Kind::wake, in.stim});
-            return;
+            Sender& s = senders[(first + i) % senders.size()];
+            const Place x = place(s.id, sent);
+            if (x.in && (!by || x.ran - s.ran > at.ran - by->ran)) by = &s, at = x;
         }
+        if (!by) return;
+        by->ran = at.ran;
+        Stim m = unseen(script_.stims[woken]);
+        m.curr = by->id;
+        m.ts = sent;
+        script_.stims.push_back(m);
+        added_[script_.of[reader.v]].push_back(in);
+        added_[script_.of[by->id.v]].push_back(
+            {at.in->op, at.in->done + (sent - at.in->from) * at.in->capacity, Op::Kind::wake, in.stim});
     }
     static void insert(std::vector<Op>& ops, std::vector<Insertion>& added) {
         std::ranges::stable_sort(
@@ -147,7 +204,10 @@ class Messages {
     Script& script_;
     const std::vector<Pace>& paces_;
     const std::vector<std::vector<Stretch>>& stretches_;
-    std::vector<std::vector<TaskId>> senders_;
+    std::vector<std::vector<Ns>> ran_before_;  ///< by TaskId, for each of its stretches
+    std::vector<std::vector<Sender>> senders_;  ///< by reader
+    std::vector<Insertion> reads_;  ///< between two sleeps
+    std::vector<Ns> sent_;
     std::vector<std::vector<Insertion>> added_;  ///< by index of the script
 };
 

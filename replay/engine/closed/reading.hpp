@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Readers (inferred): a task that several others wake works off messages, of which the recording shows only those that found it
-// asleep. How many it worked off between two sleeps is told by its work; who sent the others is guessed. Modelled.
+// asleep. How many it worked off between two sleeps is told by its work; that its senders sent the others in turn is a guess.
+// Modelled.
 #pragma once
 
 #include <array>

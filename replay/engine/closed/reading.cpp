@@ -89,6 +89,7 @@ class Messages {
   private:
     /// So many between two sleeps at most: of more, several are one.
     static constexpr int64_t kMost = 1000;
+    static constexpr size_t kLookedAt = 256;  ///< of more senders, any so many are as good, if one of them ran
     struct Sender {
         TaskId id{};
         Ns ran = 0;  ///< by when it last sent something to that reader
@@ -167,7 +168,7 @@ class Messages {
         const auto first = static_cast<size_t>(uniform(2, reader.v, in.stim) * static_cast<double>(senders.size()));
         Sender* by = nullptr;
         Place at;
-        for (size_t i = 0; i < senders.size(); ++i) {
+        for (size_t i = 0; i < senders.size() && (!by || i < kLookedAt); ++i) {
             Sender& s = senders[(first + i) % senders.size()];
             const Place x = place(s.id, sent);
             if (x.in && (!by || x.ran - s.ran > at.ran - by->ran)) by = &s, at = x;

@@ -308,8 +308,8 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
     if (one_cpu) return pinned;  // also where it has to leave a CPU: it was bound while it slept
     if (x.moved && r.chosen != r.prev) return moved;
     // Woken on its queue while its dequeue was delayed (6.12+). A CPU goes idle only when nothing is on its queue.
-    const bool idle_since = !on_cpu && t.ever_blocked && last_idle_[r.prev->v] >= t.blocked_at;
-    const bool may_be_delayed = kernel_.at_least(6, 12) && (on_cpu || t.ever_blocked) && !idle_since;
+    const bool may_be_delayed =
+        kernel_.at_least(6, 12) && (on_cpu || (t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at));
     // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5).
     const bool had_left = r.waker == r.prev || x.wakeup_cpu != *r.prev;
     if (kernel_.at_least(5, 8) && x.blocked_near && (may_be_delayed || !had_left)) return maybe_on_cpu;

@@ -158,7 +158,8 @@ class Messages {
     /// A message to `reader` that the recording shows.
     void seen(TaskId reader, const Stim& message) {
         for (Sender& s : senders_[reader.v])
-            if (s.id == message.curr) s.ran = place(s.id, message.ts).ran;
+            if (s.id == message.curr)
+                if (const Place x = place(s.id, message.ts); x.in) s.ran = x.ran;
     }
     /// A message to `reader` which it reads at `in`. Of those who ran when it was sent, it is of who had run longest since its
     /// last one to that reader: who sends to several does so in turn.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What will happen in a simulated window, in order. Most of it (interrupts, reservations, recorded moves) is known before
-// the window begins: that is sorted once for all arms, and only what the window itself brings about goes through a heap,
-// which so stays as small as the machine.
+// the window begins: that is sorted once for all arms. Of what the window itself brings about the next few lie sorted, as most
+// of what is added comes soon, and what comes after them in a heap, which only large machines need.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -17,30 +18,23 @@ class Agenda {
     /// `planned`: what is known beforehand, in order; stays where it is.
     explicit Agenda(const std::vector<Event>& planned) : planned_(planned) {}
     void push(const Event& e) {
-        if (hole_) {  // most of what is pushed comes soon: it stays near the top
-            hole_ = false;
-            return sink(e);
-        }
-        size_t at = later_.size();
-        later_.push_back(e);
-        while (at > 0) {
-            const size_t parent = (at - 1) / kWays;
-            if (later_[parent].key() < e.key()) break;
-            later_[at] = later_[parent];
-            at = parent;
-        }
-        later_[at] = e;
+        if (n_ == kNear) [[unlikely]]
+            put_half_off();
+        const auto key = e.key();
+        if (!far_.empty() && far_.front().key() < key) return put_off(e);
+        size_t at = n_++;
+        for (; at > 0 && near_[at - 1].key() < key; --at) near_[at] = near_[at - 1];
+        near_[at] = e;
     }
-    bool empty() const { return next_ == planned_.size() && later_.size() == size_t{hole_}; }
+    bool empty() const { return next_ == planned_.size() && n_ == 0 && far_.empty(); }
     /// Of what is known beforehand the k-th that is still to come; nullptr: there are not so many.
     const Event* ahead(size_t k) const { return k < planned_.size() - next_ ? planned_.data() + next_ + k : nullptr; }
     /// The next one, which is taken off. Not of an empty one.
     Event pop() {
-        if (hole_) close();
-        if (next_ < planned_.size() && (later_.empty() || planned_[next_].key() < later_.front().key()))
+        if (n_ == 0 && !far_.empty()) come_near();
+        if (next_ < planned_.size() && (n_ == 0 || planned_[next_].key() < near_[n_ - 1].key()))
             return planned_[next_++];
-        hole_ = true;
-        return later_.front();
+        return near_[--n_];
     }
 
     /// Calls `f` with the first of those known beforehand, while `soon` is true of them.
@@ -50,38 +44,32 @@ class Agenda {
     }
 
   private:
-    static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
-    void close() {
-        hole_ = false;
-        const Event last = later_.back();
-        later_.pop_back();
-        if (!later_.empty()) sink(last);
+    static constexpr size_t kNear = 64;
+    static bool later(const Event& a, const Event& b) { return b.key() < a.key(); }
+    void put_off(const Event& e) {
+        far_.push_back(e);
+        std::push_heap(far_.begin(), far_.end(), later);
     }
-    /// Puts `e` at the top, or below it.
-    void sink(const Event& e) {
-        Event* const of = later_.data();
-        const size_t n = later_.size();
-        const auto key = e.key();
-        size_t at = 0;
-        for (size_t first; (first = at * kWays + 1) < n;) {
-            size_t least = first;
-            auto its = of[first].key();
-            for (size_t i = first + 1, end = std::min(first + kWays, n); i < end; ++i) {
-                const auto other = of[i].key();
-                least = other < its ? i : least;
-                its = other < its ? other : its;
-            }
-            if (key < its) break;
-            of[at] = of[least];
-            at = least;
+    [[gnu::noinline]] void put_half_off() {
+        constexpr size_t kHalf = kNear / 2;
+        for (size_t i = 0; i < kHalf; ++i) put_off(near_[i]);
+        std::copy(near_.begin() + kHalf, near_.end(), near_.begin());
+        n_ = kNear - kHalf;
+    }
+    [[gnu::noinline]] void come_near() {
+        n_ = std::min(kNear / 2, far_.size());
+        for (size_t at = n_; at > 0; --at) {
+            std::pop_heap(far_.begin(), far_.end(), later);
+            near_[at - 1] = far_.back();
+            far_.pop_back();
         }
-        of[at] = e;
     }
 
     const std::vector<Event>& planned_;
     size_t next_ = 0;
-    std::vector<Event> later_;  ///< a heap
-    bool hole_ = false;  ///< its first was taken off
+    std::array<Event, kNear> near_;  ///< the first `n_` are there, the next one last; all before those of far_
+    size_t n_ = 0;
+    std::vector<Event> far_;  ///< a heap
 };
 
 }  // namespace rewake::closed

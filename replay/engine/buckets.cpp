@@ -21,10 +21,10 @@ BucketEdges::BucketEdges() {
         value = value / 99 * 101 + value % 99 * 101 / 99;
     }
     edges_.push_back(kLast);
+    uint16_t b = 0;  // `smallest` never falls
     for (size_t h = 1; h < start_.size(); ++h)
         for (size_t top = 0; top < start_[h].size(); ++top) {
             const uint64_t smallest = ((uint64_t{1} << kTop) | top) << (64 - kTop - 1) >> (64 - h);
-            uint16_t b = 0;
             while (b + 1u < edges_.size() && edges_[b] < smallest) ++b;
             start_[h][top] = b;
         }

@@ -181,9 +181,7 @@ void Machine::lose_idle_time(Cpu c) {
     if (s.pelt.saturated()) s.lost = std::max(s.lost, now_ - s.clock);
 }
 
-/// Brings the averages of `c` to the time of the event at hand.
-void Machine::accrue(Cpu c) {
-    if (!averages_) return;
+void Machine::accrue_now(Cpu c) {
     CpuState& s = cpus_[c.v];
     s.updated = now_;
     if (!s.leaving.empty()) take_off(s);
@@ -371,14 +369,15 @@ void Machine::refresh(Cpu c) {
     const int32_t nr = view_.nr[c.v];
     const size_t word = c.v >> 6;
     const uint64_t bit = uint64_t{1} << (c.v & 63);
-    const auto put = [&](CpuMask& set, bool on) { set.w[word] = on ? set.w[word] | bit : set.w[word] & ~bit; };
+    const auto put = [&](CpuMask& set, bool on) { set.w[word] = (set.w[word] & ~bit) | (on ? bit : 0); };
     const bool idle =
         nr == 0 && (s.pending == 0 || s.hides) && s.curr_known && is_idle_task(s.curr) && (online_.w[word] & bit);
-    if (keeps_turns_ && idle != ((view_.avail.w[word] & bit) != 0)) note_turn(c, idle);
+    const bool turns = keeps_turns_ && idle != ((view_.avail.w[word] & bit) != 0);
     put(view_.idle, idle);
     put(view_.avail, idle);
     put(view_.sidle, nr > 0 && nr == s.idle_h);
     put(deep_, nr > 2);
+    if (turns) note_turn(c, idle);
 }
 
 void Machine::resync(Cpu c, Ns ts) {

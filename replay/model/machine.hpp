@@ -383,7 +383,14 @@ class Machine {
     void lose_idle_time(Cpu c);
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
-    void accrue(Cpu c);
+    /// Brings the averages of `c` to the time of the event at hand.
+    void accrue(Cpu c) {
+        if (!averages_) return;
+        const CpuState& s = cpus_[c.v];
+        const bool done = s.updated == now_ && s.pelt.at == now_ && s.pelt.gone_load == 0 && s.leaving.empty();
+        if (!done || scaled_ || groups_.any()) accrue_now(c);  // what an event asks for twice is done once
+    }
+    void accrue_now(Cpu c);
     /// A switch from `prev`, which stays on the run queue or not, may follow a wakeup that asked for it at once.
     bool preempted(TaskId prev, bool waits) const { return is_idle_task(prev) || (waits && !table_.preempts_lazily); }
     void guess(const Batch& first, const EventOrder& order, const std::vector<std::pair<uint16_t, uint32_t>>& running);

@@ -42,35 +42,35 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     const TaskTable::Allowed& mine = allowed(t);
     const Task& waking = tasks_[curr.v];
     machine_.task(std::max(curr, s.p, [](TaskId a, TaskId b) { return a.v < b.v; }));  // no reference moves from now on
-    const Machine::Task &p = machine_.task(s.p), &by = machine_.task(curr);
+    const Machine::Task &p = *machine_.known(s.p), &by = *machine_.known(curr);
     machine_.advance(now_, prev, waker);
     if (irq_) irq_->advance(now_);
-    Wakeup w;
-    w.id = s.decision;
-    w.kind = s.kind;
-    w.p = s.p;
-    w.curr = curr;
-    w.waker = waker;
-    w.prev = w.task_cpu = prev;
-    w.allowed = &mine.mask;
-    w.n_allowed = mine.n;
-    if (s.chosen_known && !mine.mask.test(s.chosen) && s.cls != DecisionClass::pinned &&
-        t.allowed == table_.info(s.p).allowed) {
-        w.allowed = &table_.masks[0].mask;  // the snapshot's mask was not in force
-        w.n_allowed = table_.masks[0].n;
-    }
-    w.in_task = s.in_task;
-    w.sync = s.sync && !idle(curr);
-    w.curr_is_idle = idle(curr);
-    w.curr_kthread = waking.kthread || w.curr_is_idle;
-    w.curr_one_cpu = waking.one_cpu;
-    w.curr_exiting = by.exiting;
-    w.hint = s.hint;
-    w.p_idle_policy = t.idle_policy;
-    w.hz = opt_.hz;
-    w.jiffies = jiffies_at(now_, opt_.hz);
-    w.p_exec_start = p.ever_blocked ? p.blocked_at : 0;
-    w.migration_cost = opt_.migration_cost;
+    const bool by_idle = idle(curr);
+    // The snapshot's mask may not have been in force.
+    const bool unforced = s.chosen_known && !mine.mask.test(s.chosen) && s.cls != DecisionClass::pinned &&
+                          t.allowed == table_.info(s.p).allowed;
+    const TaskTable::Allowed& at_hand = unforced ? table_.masks[0] : mine;
+    Wakeup w{.id = s.decision,
+             .kind = s.kind,
+             .p = s.p,
+             .curr = curr,
+             .waker = waker,
+             .prev = prev,
+             .task_cpu = prev,
+             .allowed = &at_hand.mask,
+             .n_allowed = at_hand.n,
+             .sync = s.sync && !by_idle,
+             .in_task = s.in_task,
+             .curr_is_idle = by_idle,
+             .curr_kthread = waking.kthread || by_idle,
+             .curr_one_cpu = waking.one_cpu != 0,
+             .curr_exiting = by.exiting,
+             .p_idle_policy = t.idle_policy != 0,
+             .hint = s.hint,
+             .jiffies = jiffies_at(now_, opt_.hz),
+             .hz = opt_.hz,
+             .p_exec_start = p.ever_blocked ? p.blocked_at : 0,
+             .migration_cost = opt_.migration_cost};
     if (machine_.keeps_averages()) {
         const bool slow = s.kind != Kind::wake || topo_.balance_wake;
         if (slow || topo_.asym) {

@@ -18,17 +18,18 @@ struct Number {
 TEST(Agenda, TakesTheLeastOfWhatIsThere) {
     std::mt19937 rng(1);
     for (int round = 0; round < 200; ++round) {
-        std::vector<int> left(120);
+        std::vector<int> left(500);
         for (size_t i = 0; i < left.size(); ++i) left[i] = static_cast<int>(i);
         std::shuffle(left.begin(), left.end(), rng);
         std::vector<Number> planned;
         for (int i = 0; i < 20; ++i) planned.push_back({left.back()}), left.pop_back();
-        std::ranges::sort(planned, {}, &Number::key);
+        std::ranges::sort(planned, {}, &Number::v);
         Agenda<Number> agenda(planned);
         std::vector<int> there;
         for (const Number& n : planned) there.push_back(n.v);
         while (!agenda.empty()) {
-            for (uint32_t n = rng() % 3; n > 0 && !left.empty(); --n) {
+            // Few at a time, or more than lie sorted.
+            for (auto n = rng() % (round % 2 ? 3 : 200); n > 0 && !left.empty(); --n) {
                 agenda.push({left.back()}), there.push_back(left.back()), left.pop_back();
             }
             const int popped = agenda.pop().v;

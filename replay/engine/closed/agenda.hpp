@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What will happen in a simulated window, in order. Most of it (interrupts, reservations, recorded moves) is known before
-// the window begins: that is sorted once for all arms. Of what the window itself brings about the next few lie sorted, as most
-// of what is added comes soon, and what comes after them in a heap, which only large machines need.
+// the window begins: that is sorted once for all arms. What the window itself brings about is as much as the machine is large.
+// Where that is little it lies sorted, too, as most of what is added comes soon; on a large machine it is a heap.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -16,25 +15,43 @@ template <class Event>
 class Agenda {
   public:
     /// `planned`: what is known beforehand, in order; stays where it is.
-    explicit Agenda(const std::vector<Event>& planned) : planned_(planned) {}
+    explicit Agenda(const std::vector<Event>& planned) : planned_(planned) { later_.reserve(kSorted); }
     void push(const Event& e) {
-        if (n_ == kNear) [[unlikely]]
-            put_half_off();
-        const auto key = e.key();
-        if (!far_.empty() && far_.front().key() < key) return put_off(e);
-        size_t at = n_++;
-        for (; at > 0 && near_[at - 1].key() < key; --at) near_[at] = near_[at - 1];
-        near_[at] = e;
+        if (sorted_) {
+            if (later_.size() < kSorted) return insert(e);
+            std::ranges::reverse(later_);  // what is in order is a heap
+            sorted_ = false;
+        }
+        if (hole_) {  // most of what is pushed comes soon: it stays near the top
+            hole_ = false;
+            return sink(e);
+        }
+        size_t at = later_.size();
+        later_.push_back(e);
+        while (at > 0) {
+            const size_t parent = (at - 1) / kWays;
+            if (later_[parent].key() < e.key()) break;
+            later_[at] = later_[parent];
+            at = parent;
+        }
+        later_[at] = e;
     }
-    bool empty() const { return next_ == planned_.size() && n_ == 0 && far_.empty(); }
+    bool empty() const { return next_ == planned_.size() && later_.size() == size_t{hole_}; }
     /// Of what is known beforehand the k-th that is still to come; nullptr: there are not so many.
     const Event* ahead(size_t k) const { return k < planned_.size() - next_ ? planned_.data() + next_ + k : nullptr; }
     /// The next one, which is taken off. Not of an empty one.
     Event pop() {
-        if (n_ == 0 && !far_.empty()) come_near();
-        if (next_ < planned_.size() && (n_ == 0 || planned_[next_].key() < near_[n_ - 1].key()))
+        if (hole_) close();
+        if (next_ < planned_.size() &&
+            (later_.empty() || planned_[next_].key() < (sorted_ ? later_.back() : later_.front()).key()))
             return planned_[next_++];
-        return near_[--n_];
+        if (!sorted_) {
+            hole_ = true;
+            return later_.front();
+        }
+        const Event e = later_.back();
+        later_.pop_back();
+        return e;
     }
 
     /// Calls `f` with the first of those known beforehand, while `soon` is true of them.
@@ -44,32 +61,48 @@ class Agenda {
     }
 
   private:
-    static constexpr size_t kNear = 64;
-    static bool later(const Event& a, const Event& b) { return b.key() < a.key(); }
-    void put_off(const Event& e) {
-        far_.push_back(e);
-        std::push_heap(far_.begin(), far_.end(), later);
+    static constexpr size_t kSorted = 64;  ///< so many are sorted sooner than sifted
+    static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
+    void insert(const Event& e) {
+        size_t at = later_.size();
+        later_.push_back(e);
+        Event* const of = later_.data();
+        const auto key = e.key();
+        for (; at > 0 && of[at - 1].key() < key; --at) of[at] = of[at - 1];
+        of[at] = e;
     }
-    [[gnu::noinline]] void put_half_off() {
-        constexpr size_t kHalf = kNear / 2;
-        for (size_t i = 0; i < kHalf; ++i) put_off(near_[i]);
-        std::copy(near_.begin() + kHalf, near_.end(), near_.begin());
-        n_ = kNear - kHalf;
+    void close() {
+        hole_ = false;
+        const Event last = later_.back();
+        later_.pop_back();
+        if (!later_.empty()) sink(last);
     }
-    [[gnu::noinline]] void come_near() {
-        n_ = std::min(kNear / 2, far_.size());
-        for (size_t at = n_; at > 0; --at) {
-            std::pop_heap(far_.begin(), far_.end(), later);
-            near_[at - 1] = far_.back();
-            far_.pop_back();
+    /// Puts `e` at the top, or below it.
+    void sink(const Event& e) {
+        Event* const of = later_.data();
+        const size_t n = later_.size();
+        const auto key = e.key();
+        size_t at = 0;
+        for (size_t first; (first = at * kWays + 1) < n;) {
+            size_t least = first;
+            auto its = of[first].key();
+            for (size_t i = first + 1, end = std::min(first + kWays, n); i < end; ++i) {
+                const auto other = of[i].key();
+                least = other < its ? i : least;
+                its = other < its ? other : its;
+            }
+            if (key < its) break;
+            of[at] = of[least];
+            at = least;
         }
+        of[at] = e;
     }
 
     const std::vector<Event>& planned_;
     size_t next_ = 0;
-    std::array<Event, kNear> near_;  ///< the first `n_` are there, the next one last; all before those of far_
-    size_t n_ = 0;
-    std::vector<Event> far_;  ///< a heap
+    std::vector<Event> later_;  ///< the next one last, or a heap with the next one first
+    bool sorted_ = true;  ///< it is not a heap yet
+    bool hole_ = false;  ///< the first of the heap was taken off
 };
 
 }  // namespace rewake::closed

@@ -22,14 +22,19 @@ DEVICE, TIMER = KIND("device"), KIND("local_timer")
 class Interrupted:
     """A recording of handlers on two CPUs: (cpu, kind, from, to)."""
 
-    def __init__(self, *handlers: tuple[int, int, int, int], lost: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, *handlers: tuple[int, int, int, int], lost: tuple[int, int] | None = None, capacity: int | None = 1024
+    ) -> None:
+        """`capacity`: of CPU 0; CPU 1 has 1024."""
         marks = [(ts, cpu, kind, entry) for cpu, kind, a, b in handlers for ts, entry in ((a, True), (b, False))]
-        self.marks, self.lost = sorted(marks), lost
+        self.marks, self.lost, self.capacity = sorted(marks), lost, capacity
 
     def connect(self, _: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
         con = duckdb.connect()
         con.execute("CREATE TABLE irq (id BIGINT, ts_ns BIGINT, cpu USMALLINT, kind UTINYINT, entry BOOLEAN)")
         con.execute("CREATE TABLE loss (ts_ns BIGINT, cpu USMALLINT)")
+        con.execute("CREATE TABLE cpu (cpu USMALLINT, capacity USMALLINT)")
+        con.execute("INSERT INTO cpu VALUES (0, ?), (1, 1024)", (self.capacity,))
         for k, mark in enumerate(self.marks):
             con.execute("INSERT INTO irq VALUES (?, ?, ?, ?, ?)", (k, *mark))
         if self.lost:
@@ -50,6 +55,10 @@ class Interrupted:
         (Interrupted((0, TIMER, 100, 100 + LONG_HANDLER)), LONG_HANDLER),
         (Interrupted((0, TIMER, 100, 100 + LONG_HANDLER), lost=(500, 0)), 0),
         (Interrupted((0, TIMER, 100, 100 + LONG_HANDLER), lost=(500, 1)), LONG_HANDLER),
+        # A timer's handler takes twice as long on a CPU half as fast.
+        (Interrupted((0, TIMER, 100, 99 + 2 * LONG_HANDLER), capacity=512), 0),
+        (Interrupted((0, TIMER, 100, 100 + 2 * LONG_HANDLER), capacity=512), 2 * LONG_HANDLER),
+        (Interrupted((0, TIMER, 100, 100 + LONG_HANDLER), capacity=None), LONG_HANDLER),
     ],
 )
 def test_devices_and_what_lasts(recording: Interrupted, handled: int) -> None:

@@ -523,6 +523,8 @@ def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int, away: 
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
     if off := sorted({gone.cpu for gone in away}):
         notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
+    if not recording.rows("wakeup") and recording.rows("decision"):
+        notes.append("no sched_wakeup: when a wakee was queued is a model, half of its time to an idle CPU")
     return notes
 
 

@@ -12,6 +12,7 @@ from command import told
 
 from rewake.analysis.text import columns
 from rewake.cli import main
+from rewake.replay import costs
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 DEMO = FIXTURES / "demo-split-llc-schbench" / "trace.dat"
@@ -93,6 +94,21 @@ def test_hints_of_a_file_are_followed_by_those_that_follow_any(
         "none of these policies follows hints; add --policy userspace-hints\n"
     )
     assert "--hints says nothing with --pin" in told(capsys, "simulate", DEMO, "--pin", "--hints", rules, code=2)
+
+
+def test_costs_are_there_where_nothing_tells_when_a_wakee_was_queued(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """perf sched records no sched_wakeup: latencies come out as recorded all the same, once as it is, and once as if it
+    were not there."""
+    monkeypatch.setattr(costs, "_TOLD", costs._UNTOLD)
+    shared = FIXTURES.parents[1] / "shared" / "traces" / "split-llc-perfsched" / "perf.data"
+    for trace in (DEMO, *([shared] if shared.exists() else [])):
+        data = json.loads(told(capsys, "simulate", trace, "--policy", "auto", "--format", "json", "--force"))
+        for figures in (c["figures"] for c in data["checks"] if c["kind"] in ("pinned", "factual")):
+            for figure, off in (("p50_ns", 0.1), ("p90_ns", 0.2), ("p99_ns", 0.2)):
+                assert figures[figure] == pytest.approx(figures[f"recorded_{figure}"], rel=off)
+        assert [n for n in data["notes"] if n.startswith("no sched_wakeup")] == data["notes"][: trace == shared]
 
 
 def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ class Simulator:
         self.mask_changes = self.loop.mask_changes()
 
     def _span(self) -> tuple[int, int]:
+        """Of which all CPUs have records: before, one task may seem to run on all that have none yet (perf)."""
         con = self.recording.connect(("switch",))
         try:
             row = con.execute("SELECT min(ts_ns), max(ts_ns) FROM switch").fetchone()
@@ -200,7 +201,12 @@ class Simulator:
             con.close()
         if row is None or row[0] is None:
             raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
-        return int(row[0]), int(row[1])
+        first, last = int(row[0]), int(row[1])
+        if window := self.recording.manifest.get("window"):
+            first, last = max(first, window["begin_ns"]), min(last, window["end_ns"])
+            if last < first:
+                raise TraceError(f"{self.recording.path}: at no time all CPUs have records: nothing to simulate")
+        return first, last
 
     def _drawn_from(self, windows: Sequence[Window]) -> list[_engine.Costs]:
         """Costs of all anchored windows, of those that are not odd(), and of those that are (Window.costs): those that

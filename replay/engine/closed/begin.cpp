@@ -113,6 +113,7 @@ void Simulation::begin() {
         cpu.curr = *curr;
         Task& t = tasks_[curr->v];
         if (!t.script) continue;  // of a higher class: its reservation begins now
+        wait_ends(t);  // one that was moved before its CPU's first event seems to wait there
         t.state = Task::State::running;
         t.cpu = c;
         if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {

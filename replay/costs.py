@@ -15,6 +15,7 @@ import rewake.replay._engine as _engine
 from rewake.forms import ENUMS, Recording, sparingly
 from rewake.replay.handlers import Handlers
 from rewake.replay.ranks import Ranks
+from rewake.replay.recorded import tells_queued
 from rewake.replay.segments import CHUNK, SEGMENT, Growing, Thinned, pieces_of
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ class _Wakeups:
         self._handlers, self._kept = handlers, Growing(0)
         self.close = self._kept.close
         values = {"cpus": _n_cpus(recording), "on_cpu": ON_CPU, "placed": ", ".join(map(str, _PLACED))}
-        values["queued"] = _TOLD if recording.rows("wakeup") else _UNTOLD
+        values["queued"] = _TOLD if tells_queued(recording.manifest) else _UNTOLD
         with closing(recording.connect(("decision", "switch", "cpu"))) as con:
             for edges in sparingly(lambda: self._asked(con, values)):
                 self._keep(con, edges)

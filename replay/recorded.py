@@ -224,8 +224,13 @@ def recorded_machine(
         machine.wake_lists = _NO_LISTS
     elif (0, 0) < kernel < (6, 0):
         machine.wake_lists = _LISTS_TO_OTHER_LLCS
-    machine.wakeups = "sched_wakeup" in events or not events.keys() >= {"sched_waking", "sched_migrate_task"}
+    machine.wakeups = tells_queued(source.manifest) or not events.keys() >= {"sched_waking", "sched_migrate_task"}
     return machine, len(masks)
+
+
+def tells_queued(manifest: Mapping[str, Any]) -> bool:
+    """Whether it was recorded when a wakee was put on a run queue; perf sched does without (sched_wakeup)."""
+    return "sched_wakeup" in (manifest.get("events") or {})
 
 
 def preempts_lazily(manifest: Mapping[str, Any], kernel: tuple[int, int]) -> bool:

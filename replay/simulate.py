@@ -19,9 +19,8 @@ from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.first_flips import FirstFlips
 from rewake.replay.handlers import Handlers
 from rewake.replay.hints import Rules, TaskHints, check_followed
-from rewake.replay.hotplug import Away
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import CAUSES, batch
+from rewake.replay.recorded import CAUSES, batch, tells_queued
 from rewake.replay.segments import CHUNK, Growing
 from rewake.replay.spec import PolicySpec
 
@@ -178,6 +177,8 @@ class Simulator:
         searched = None if unseen is None else unseen.searched
         found = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
         self._samples = _kept_samples(found.samples)
+        self.never_idle = not (found.samples["path"] == costs.PATHS.index("idle")).any()
+        """No wakeup onto an idle CPU tells what one costs."""
         self.told = _told(recording.rows("decision"), None if unseen is None else unseen.sync, found.scanned)
         self.costs = found._replace(samples={}, scanned=None)
         del unseen, searched, found
@@ -518,19 +519,22 @@ def simulate(
         "options": simulator.options,
         "first_flips": simulator.first_flips,
         "hints": None if given is None else given.summary(),
-        "notes": _notes(recording, specs, 0 if hints is None else hints.used, simulator.loop.away)
+        "notes": _notes(simulator, specs, 0 if hints is None else hints.used)
         + [f"plugin {plugin['name']}: {text}" for plugin in told for text in plugin["problems"]],
     }
 
 
-def _notes(recording: Recording, specs: Sequence[PolicySpec], hints: int, away: Sequence[Away]) -> list[str]:
+def _notes(simulator: Simulator, specs: Sequence[PolicySpec], hints: int) -> list[str]:
+    recording = simulator.recording
     notes = machine_notes(recording, specs, hints)
     if any(Loop.about(s)["reads_irq"] for s in specs):
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
-    if off := sorted({gone.cpu for gone in away}):
+    if off := sorted({gone.cpu for gone in simulator.loop.away}):
         notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
-    if not recording.rows("wakeup") and recording.rows("decision"):
+    if not tells_queued(recording.manifest):
         notes.append("no sched_wakeup: when a wakee was queued is a model, half of its time to an idle CPU")
+    if simulator.never_idle:
+        notes.append("no wakeup onto an idle CPU was recorded: one costs what those cost that preempt on a busy one")
     return notes
 
 

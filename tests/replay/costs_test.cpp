@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace rewake::closed {
 
 TEST(Costs, FewSamplesAreJoinedWithTheirLikeButNotWithThoseThatBypassPlacement) {
@@ -28,6 +30,27 @@ TEST(Costs, FewSamplesAreJoinedWithTheirLikeButNotWithThoseThatBypassPlacement) 
     EXPECT_EQ(most(bypassed), 2000);
     EXPECT_EQ(least(slow), 2000);
     EXPECT_EQ(most(slow), 3000);
+}
+
+TEST(Costs, APathThatWasNeverRecordedCostsWhatOthersDo) {
+    const auto drawn = [](const std::vector<CostSample>& samples, Path path) {
+        return Costs(samples, 1).draw(path, Relation::cross_llc, false, 9, 0.5);
+    };
+    const auto sample = [](Path path, Cost cost) { return CostSample{path, Relation::same_cpu, true, 0, cost}; };
+    const std::vector<CostSample> idle = {sample(Path::idle, {4000, 3000, 0})},
+                                  busy = {sample(Path::busy, {2500, 0, 0}), sample(Path::preempt, {0, 1500, 0})};
+    for (const auto& [samples, path, queue, run] : {std::tuple{idle, Path::busy, 4000, 0},
+                                                    {idle, Path::preempt, 0, 3000},
+                                                    {idle, Path::fork, 4000, 3000},
+                                                    {idle, Path::on_cpu, 4000, 3000},
+                                                    {busy, Path::idle, 2500, 1500},
+                                                    {busy, Path::fork, 2500, 1500},
+                                                    {{}, Path::idle, 0, 0}}) {
+        const Cost c = drawn(samples, path);
+        EXPECT_EQ(c.queue, queue);
+        EXPECT_EQ(c.run, run);
+        EXPECT_EQ(c.leave, 0);
+    }
 }
 
 TEST(Costs, OfMoreThanFourSecondsComeOutWhole) {

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from world import World
 
-from rewake.replay import _engine, hotplug, simulate
+from rewake.replay import _engine, hotplug
 
 MS = 1_000_000
 NAMES = {4: "cpuhp/1", 5: "migration/1", 6: "cpuhp/0", 7: "load"}
@@ -82,12 +82,3 @@ def test_the_policies_have_the_machine_of_that_time(shape: hotplug.Shape | None,
     replayed = w.decisions().replay("linux-6.12", shapes=[shape] if shape else [])
     (row,) = replayed.ledgers[0]
     assert (row["cpu"], _engine.BRANCHES[row["branch"]]) == (cpu, branch)
-
-
-def test_the_closed_loop_says_who_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = [hotplug.Away(5, 0, (1, 2), 3, (4, 5)), hotplug.Away(3, 0, (1, 2), 3, (4, 5))] * 2
-    monkeypatch.setattr(simulate, "machine_notes", lambda *_: ["no SMT"])
-    assert simulate._notes(None, [], 0, gone) == [  # type: ignore[arg-type]
-        "no SMT",
-        "offline for a time: CPU 3, 5: busy then, and in its domains all the same",
-    ]

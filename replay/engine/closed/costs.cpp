@@ -46,6 +46,21 @@ Costs::Costs(const std::vector<CostSample>& samples, size_t fewest) {
     for (size_t i = 0; i < of_.size(); ++i) of_[i] = groups[of[i]];
 }
 
+Cost Costs::stand_in(Path path, Relation relation, bool in_task, double draw) const {
+    const auto of = [&](Path p) {
+        const Group g = group(p, relation, in_task, 0);
+        return g.n == 0 ? Cost{} : cost(samples_[at(g, draw)]);
+    };
+    const Cost idle = of(Path::idle);
+    switch (path) {
+        case Path::busy: return {idle.queue, 0};
+        case Path::preempt: return {0, idle.run};
+        default: break;
+    }
+    if (group(Path::idle, relation, in_task, 0).n > 0) return {idle.queue, idle.run};
+    return {of(Path::busy).queue, of(Path::preempt).run};
+}
+
 Costs::Kept Costs::keep(const Cost& c) {
     if (c.queue < kLong && c.run < kLong)  // `leave` is a part of `queue`
         return {static_cast<uint32_t>(c.queue), static_cast<uint32_t>(c.run), static_cast<uint32_t>(c.leave)};

@@ -49,10 +49,11 @@ class Costs {
   public:
     /// A group with fewer samples than `fewest` is joined with its like of other targets, contexts and relations.
     explicit Costs(const std::vector<CostSample>& samples, size_t fewest = 30);
-    /// `draw` in [0, 1): which of the samples, in order of their size.
+    /// `draw` in [0, 1): which of the samples, in order of their size. Of a path without samples: see stand_in().
     Cost draw(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
         const Group g = group(path, relation, in_task, target);
-        if (g.n == 0) return {};
+        if (g.n == 0) [[unlikely]]
+            return stand_in(path, relation, in_task, draw);
         return cost(samples_[at(g, draw)]);
     }
     /// That draw comes soon.
@@ -75,6 +76,9 @@ class Costs {
                target;
     }
     Kept keep(const Cost& c);
+    /// What a path costs that was never recorded, by those that were: onto an idle CPU as onto a busy one, and as it takes to
+    /// preempt there; onto a busy one, and to preempt, as onto an idle one.
+    Cost stand_in(Path path, Relation relation, bool in_task, double draw) const;
     Cost cost(const Kept& s) const {
         if (s.queue == kLong) [[unlikely]]
             return long_[s.run];

@@ -473,6 +473,21 @@ def test_who_reads_ahead_of_late_senders_is_woken_as_often(extra: list[int]) -> 
     assert (result["wakeups"], result["broken"]) == (plain["wakeups"], 0)
 
 
+def test_a_message_after_a_readers_last_look_finds_it_leaving() -> None:
+    """A handler has the reader's CPU as the fourth wakeup comes, which finds it awake, so that it owes a sleep. A message
+    that the recording does not show comes 796 ns before a sleep would be over: it sleeps and is woken, and takes so much
+    longer to run, as its CPU was still leaving it."""
+    extra, every = [8, 1, 2, 2, 4, 3, 2, 7], 60_000
+    end = every * (len(extra) + 1)
+    handlers = [(0, 146_000, 258_500)]
+    (result,), _ = simulate(reading(extra, every), (0, 0, end, end), "prev", reads=PACES, handlers=handlers)
+    woken = result["woken"]
+    _, unseen = woken["decision_id"]
+    assert (result["wakeups"], unseen.tolist().count(True)) == (len(extra), 1)
+    (at,) = np.flatnonzero(unseen)
+    assert (woken["latency_ns"][0][at], woken["latency_ns"][0][at - 1]) == (3000 + 796, 3000)
+
+
 @pytest.mark.parametrize(("search_ns", "takes"), [([0.0, 100.0], 100), ([100.0, 0.0], 0)])
 def test_a_search_takes_time_by_the_cpus_that_it_examines(search_ns: list[float], takes: int) -> None:
     """Tasks wake here; what searches from interrupts take is none of it."""

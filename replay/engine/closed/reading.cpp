@@ -236,10 +236,22 @@ bool Simulation::finds(Task& t, bool recorded) {
         }
         --owed_;
     }
-    const int64_t before = t.left, more = t.pace.first - t.pace.next;
-    t.left = std::max<int64_t>(0, t.left + (found ? -more : more));
-    added_ += t.left - before;
+    spend_sleeps(t, found ? -1 : 1);
     return found;
+}
+
+/// `t` sleeps so many times more than in the recording.
+void Simulation::spend_sleeps(Task& t, int more) {
+    const int64_t before = t.left;
+    t.left = std::max<int64_t>(0, t.left + more * (t.pace.first - t.pace.next));
+    added_ += t.left - before;
+}
+
+/// A reader that has no message has made its last look: it sleeps, and what comes now wakes it.
+bool Simulation::owes_a_sleep(const Task& t) {
+    if (owed_ <= 0 || t.race != kNone) return false;
+    settle(t.cpu);
+    return t.left <= kLeaves * topo_.cap_orig[t.cpu.v];
 }
 
 /// A message comes to a reader.
@@ -258,6 +270,12 @@ void Simulation::message(const Stim& s, Cpu waker, TaskId curr) {
         if (runs && !s.hidden && next.kind == Op::Kind::block && takes_any(t, next.arg) &&
             about_to_sleep(t, next.arg, waker, curr))
             return;
+        if (runs && (next.kind == Op::Kind::read || next.kind == Op::Kind::block) && takes_any(t, next.arg) &&
+            owes_a_sleep(t)) {
+            owed_ -= s.hidden;
+            t.race = t.race_by = next.arg, t.race_waker = waker, t.race_curr = curr, t.race_at = now_;
+            return;
+        }
         owed_ += !s.hidden && !sleeps;
         t.tokens.push_back({now_, curr});
     }

@@ -240,8 +240,13 @@ void Simulation::act(Cpu c) {
                 break;
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
-                if (t.pace.first <= 0 || finds(t, false)) break;
-                t.misses = true;
+                if (t.pace.first <= 0) break;
+                if (t.race != op.arg) {
+                    if (finds(t, false)) break;
+                    t.misses = true;
+                } else {
+                    spend_sleeps(t, 1);
+                }
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::wake:
                 if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))

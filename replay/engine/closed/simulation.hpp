@@ -392,6 +392,8 @@ class Simulation {
     void give(TaskId client, Cpu from, TaskId server);
     bool takes_any(const Task& t, uint32_t stim) const;
     bool finds(Task& t, bool recorded);
+    void spend_sleeps(Task& t, int more);
+    bool owes_a_sleep(const Task& t);
     void message(const Stim& s, Cpu waker, TaskId curr);
     bool gives_way(Cpu c);
     Ns left_until(const Tie& tie, TaskId wakee);

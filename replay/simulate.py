@@ -165,6 +165,8 @@ class Simulator:
         flips = FirstFlips() if unseen is None else unseen.likeliest
         self.first_flips = flips
         self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)]}
+        if not recording.rows("decision"):
+            raise TraceError(f"{recording.path}: no wakeups: nothing to simulate")
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)

@@ -79,8 +79,8 @@ ranked AS (
 SELECT
     arm.policy,
     arm.kind,
-    n,
-    censored,
+    coalesce(n, 0) AS n,
+    coalesce(censored, 0) AS censored,
     CASE WHEN enough(n, 0.5) THEN p50 END AS p50_ns,
     CASE WHEN enough(n, 0.9) THEN p90 END AS p90_ns,
     CASE WHEN enough(n, 0.99) THEN p99 END AS p99_ns,
@@ -91,7 +91,8 @@ SELECT
     p99_high AS p99_high_ns,
     CASE WHEN enough(n + censored, 0.99) AND worst < 9223372036854775807 THEN worst END AS p99_worst_ns,
     biased_from(censored, n) AS biased_from
-FROM ranked
-JOIN arm ON arm.arm = ranked.first
-JOIN spread ON spread.policy = arm.policy
-ORDER BY ranked.first
+FROM arm
+JOIN (SELECT DISTINCT first FROM named) AS one ON one.first = arm.arm
+LEFT JOIN ranked ON ranked.first = arm.arm
+LEFT JOIN spread ON spread.policy = arm.policy
+ORDER BY arm.arm

@@ -18,9 +18,9 @@ WITH named AS (
 sent AS (
     SELECT
         first,
-        count(*) AS n,
-        count(*) FILTER (WHERE NOT idle_target) AS queued
-    FROM woken JOIN named ON named.arm = woken.arm
+        count(woken.arm) AS n,
+        count(woken.arm) FILTER (WHERE NOT idle_target) AS queued
+    FROM named LEFT JOIN woken ON woken.arm = named.arm
     GROUP BY first
 ),
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import duckdb
@@ -60,6 +61,17 @@ def test_a_run_that_left_the_recording_behind_is_refused_again_by_report(
     assert main(["report", str(run)]) == 4
     assert "of the windows left the recording behind" in capsys.readouterr().err
     assert "modelled" in told(capsys, "report", run, "--force")
+
+
+def test_a_run_in_which_nobody_was_woken_has_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = tmp_path / "demo.run"
+    told(capsys, "simulate", DEMO, "--policy", "prev", "-o", run)
+    woken = run / "woken.parquet"
+    duckdb.execute(f"COPY (SELECT * FROM read_parquet('{woken}') LIMIT 0) TO '{tmp_path / 'none'}' (FORMAT parquet)")
+    (tmp_path / "none").replace(woken)
+    data = json.loads(told(capsys, "report", run, "--format", "json"))
+    assert [(p["n"], p["queued"], p["p50_ns"], p["wait_p99_ns"]) for p in data["policies"]] == [(0, 0, None, None)] * 4
+    assert re.search("V4 factual +- / ", told(capsys, "report", run))
 
 
 @pytest.mark.parametrize(

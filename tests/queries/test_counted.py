@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Percentiles of a simulation come from counts of equal values: they are those of quantile_disc, which holds all."""
+"""Percentiles of a simulation come from counts of equal values: they are those of quantile_disc, which holds all.
+A policy has its row though nobody was woken."""
 
 from __future__ import annotations
 
@@ -13,20 +14,21 @@ from hypothesis import strategies as st
 
 from rewake.analysis import sql
 
-FACTS = """SELECT policy, count(latency_ns) AS n, count(*) FILTER (WHERE latency_ns IS NULL) AS censored,
+FACTS = """SELECT policy, count(latency_ns) AS n, count(placed) FILTER (WHERE latency_ns IS NULL) AS censored,
     CASE WHEN enough(n, 0.5) THEN quantile_disc(latency_ns, 0.5) END AS p50_ns,
     CASE WHEN enough(n, 0.9) THEN quantile_disc(latency_ns, 0.9) END AS p90_ns,
     CASE WHEN enough(n, 0.99) THEN quantile_disc(latency_ns, 0.99) END AS p99_ns,
     CASE WHEN enough(n, 0.999) THEN quantile_disc(latency_ns, 0.999) END AS p999_ns,
-    quantile_disc(coalesce(latency_ns, 1099511627776), 0.99) AS worst,
+    quantile_disc(coalesce(latency_ns, 1099511627776), 0.99) FILTER (WHERE placed) AS worst,
     CASE WHEN enough(n + censored, 0.99) THEN nullif(worst, 1099511627776) END AS p99_worst_ns
-    FROM woken JOIN arm USING (arm) GROUP BY policy ORDER BY min(arm)"""
-WAITS = """SELECT policy, count(*) FILTER (WHERE NOT idle_target) AS queued, pct(queued, count(*)) AS queued_pct,
+    FROM arm LEFT JOIN woken USING (arm) GROUP BY policy ORDER BY min(arm)"""
+WAITS = """SELECT policy, count(placed) FILTER (WHERE NOT idle_target) AS queued,
+    pct(queued, count(placed)) AS queued_pct,
     count(wait_ns) FILTER (WHERE NOT idle_target) AS waited,
     quantile_disc(wait_ns, [0.5, 0.9, 0.99]) FILTER (WHERE NOT idle_target) AS q,
     CASE WHEN enough(waited, 0.5) THEN q[1] END AS p50_ns, CASE WHEN enough(waited, 0.9) THEN q[2] END AS p90_ns,
     CASE WHEN enough(waited, 0.99) THEN q[3] END AS p99_ns
-    FROM woken JOIN arm USING (arm) GROUP BY policy ORDER BY min(arm)"""
+    FROM arm LEFT JOIN woken USING (arm) GROUP BY policy ORDER BY min(arm)"""
 
 
 def _rows(con: duckdb.DuckDBPyConnection, text: str, names: list[str]) -> list[tuple[object, ...]]:

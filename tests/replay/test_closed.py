@@ -474,9 +474,9 @@ def test_who_reads_ahead_of_late_senders_is_woken_as_often(extra: list[int]) -> 
 
 
 def test_a_message_after_a_readers_last_look_finds_it_leaving() -> None:
-    """A handler has the reader's CPU as the fourth wakeup comes, which finds it awake, so that it owes a sleep. A message
-    that the recording does not show comes 796 ns before a sleep would be over: it sleeps and is woken, and takes so much
-    longer to run, as its CPU was still leaving it."""
+    """A handler has the reader's CPU as the fourth wakeup comes, which finds it awake, so that it owes a sleep. A
+    message that the recording does not show comes 796 ns before its last work is done: it sleeps and is woken, and
+    takes so much longer to run, as its CPU was still leaving it."""
     extra, every = [8, 1, 2, 2, 4, 3, 2, 7], 60_000
     end = every * (len(extra) + 1)
     handlers = [(0, 146_000, 258_500)]

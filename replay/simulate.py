@@ -191,9 +191,9 @@ class Simulator:
         self.waits_ns = sparingly(lambda: costs.waits(recording))
         self.looks_ns = sparingly(lambda: costs.looks(recording))
         self.asks = sparingly(lambda: askers(recording))
+        self.mask_changes = self.loop.mask_changes()
         self.survey = self._survey()
         _engine.give_back()
-        self.mask_changes = self.loop.mask_changes()
 
     def _span(self) -> tuple[int, int]:
         """Of which all CPUs have records: before, one task may seem to run on all that have none yet (perf)."""
@@ -238,6 +238,7 @@ class Simulator:
 
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
+        loop.change_masks(self.mask_changes)
         for part in self._parts():
             loop.run(*part)
             del part

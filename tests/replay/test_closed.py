@@ -273,10 +273,10 @@ def test_a_hint_keeps_a_task_in_its_llc_while_that_has_no_more_tasks_than_cpus()
         assert [r["newidle_moves"] > 0 for r in results] == expected
 
 
-def going_idle(wakes: bool = False) -> World:
+def going_idle(wakes: bool = False, masks: Sequence[str] = ()) -> World:
     """8 CPUs in 2 LLCs of 2 cores each: CPU 0 goes idle while 2 tasks are on its sibling (2), 3 on another core of its
     LLC (1) and 9 on a CPU of the other LLC (4). `wakes`: and one from there is just about to wake a task on it."""
-    w = World(8, 24, llcs=2, smt=2).runs(0, 0, 0, 8)
+    w = World(8, 24, llcs=2, smt=2, masks=masks).runs(0, 0, 0, 8)
     task = 9
     for cpu, tasks in ((1, 3), (2, 2), (4, 9)):
         w.runs(0, cpu, cpu, task)
@@ -310,6 +310,14 @@ def test_chances_to_pull_are_counted_by_level() -> None:
     """Not where a wakeup is on its way."""
     for world, left in ((going_idle(), [1, 1, 1, 0]), (going_idle(wakes=True), [0, 0, 0, 0])):
         assert [sum(of_level) for of_level in survey(world)["left"]] == left
+
+
+@pytest.mark.parametrize(("from_ns", "left"), [(500_000, [0, 0, 0, 0]), (800_000, [1, 1, 1, 0])])
+def test_who_may_not_run_there_is_no_chance_to_pull(from_ns: int, left: list[int]) -> None:
+    """From then on nobody may use CPU 0; it goes idle at 700 us."""
+    changes = [(from_ns, task, 1) for task in range(9, 24)]
+    found = survey(going_idle(masks=["1,2,3,4,5,6,7"]), mask_changes=changes)
+    assert [sum(of_level) for of_level in found["left"]] == left
 
 
 def test_a_cpu_to_which_a_wakeup_is_on_its_way_pulls_nobody() -> None:

@@ -43,6 +43,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       meeting_(arms_.empty() ? tasks.tasks.size() : 0),
       lockstep_(arms_.empty() ? tasks.tasks.size() : 0),
       since_(static_cast<size_t>(topo.n_cpus), -1),
+      masks_(tasks),
       running_(std::move(running)),
       migration_cost_(recorded.migration_cost),
       threads_(std::max(1u, threads)) {
@@ -256,7 +257,7 @@ void count(Script& script) {
 
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
-    script.masks = masks_of(mask_changes_, table_, script.from, w.builder.horizon());
+    script.masks = masks_.during(script.from, w.builder.horizon());
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (const SimOptions* o = free()) {
         std::vector<std::vector<Stretch>>& stretches = w.builder.stretches();
@@ -354,7 +355,7 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
     const FairTree& queues = fair_.queues();
     const auto waits = [&](Cpu from) {
         return std::ranges::any_of(queues.queue(from), [&](TaskId t) {
-            return machine_.task(t).state == Machine::State::queued && table_.allowed(t).mask.test(to) &&
+            return machine_.task(t).state == Machine::State::queued && masks_.of(t, now).test(to) &&
                    (topo_.smt[to.v].test(from) || !queues.hot(t, now, migration_cost_));
         });
     };

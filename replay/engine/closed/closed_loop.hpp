@@ -77,7 +77,7 @@ class ClosedLoop {
         gone_ = {last, static_cast<size_t>(topo_.n_cpus)};
     }
     /// `changes`: in order of time. Without them every task keeps the mask of the snapshot.
-    void change_masks(std::vector<MaskChange> changes) { mask_changes_ = std::move(changes); }
+    void change_masks(std::vector<MaskChange> changes) { masks_.begin_with(std::move(changes)); }
     /// By task group: when a period of its quota begins, as inferred from when its throttled tasks ran again; negative: not
     /// known, none was seen throttled.
     std::vector<Ns> limit_phases() const;
@@ -137,7 +137,7 @@ class ClosedLoop {
     Lockstep lockstep_;  ///< without arms only
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
-    std::vector<MaskChange> mask_changes_;
+    MaskChanges masks_;
     std::vector<std::vector<Ns>> refills_;  ///< by group, as seen
     Running running_;
     bool primed_ = false;

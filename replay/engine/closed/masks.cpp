@@ -1,22 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/closed/masks.hpp"
 
+#include <limits>
+#include <utility>
+
 #include "replay/engine/closed/simulation.hpp"
 
 namespace rewake::closed {
 
-Masks masks_of(const std::vector<MaskChange>& all, const TaskTable& table, Ns from, Ns horizon) {
-    Masks out;
-    if (all.empty() || all.front().ts > horizon) return out;
-    out.at_begin.resize(table.tasks.size());
-    for (size_t i = 0; i < out.at_begin.size(); ++i) out.at_begin[i] = table.tasks[i].allowed;
-    for (const MaskChange& m : all) {
-        if (m.ts <= from)
-            out.at_begin[m.p.v] = m.mask;
-        else if (m.ts <= horizon)
-            out.later.push_back(m);
-    }
+std::vector<uint32_t> MaskChanges::at(Ns ts) const {
+    std::vector<uint32_t> out(table_.tasks.size());
+    for (size_t i = 0; i < out.size(); ++i) out[i] = table_.tasks[i].allowed;
+    for (const MaskChange& m : all_)
+        if (m.ts <= ts) out[m.p.v] = m.mask;
     return out;
+}
+
+void MaskChanges::begin_with(std::vector<MaskChange> all) {
+    all_ = std::move(all);
+    if (!all_.empty()) now_ = at(std::numeric_limits<Ns>::min());
+}
+
+Masks MaskChanges::during(Ns from, Ns horizon) const {
+    Masks out;
+    if (all_.empty() || all_.front().ts > horizon) return out;
+    out.at_begin = at(from);
+    for (const MaskChange& m : all_)
+        if (m.ts > from && m.ts <= horizon) out.later.push_back(m);
+    return out;
+}
+
+const CpuMask& MaskChanges::of(TaskId t, Ns now) {
+    if (now_.empty()) return table_.allowed(t).mask;
+    for (; next_ < all_.size() && all_[next_].ts <= now; ++next_) now_[all_[next_].p.v] = all_[next_].mask;
+    return t.v < now_.size() ? table_.masks[now_[t.v]].mask : table_.allowed(t).mask;
 }
 
 void Simulation::allow(Task& t, uint32_t mask) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "replay/model/ids.hpp"
+#include "replay/model/mask.hpp"
 #include "replay/model/tasks.hpp"
 
 namespace rewake::closed {
@@ -23,7 +24,22 @@ struct Masks {
     std::vector<MaskChange> later;  ///< in order of time
 };
 
-/// What `all`, in order of time, comes to for a window.
-Masks masks_of(const std::vector<MaskChange>& all, const TaskTable& table, Ns from, Ns horizon);
+/// All of a recording.
+class MaskChanges {
+  public:
+    explicit MaskChanges(const TaskTable& table) : table_(table) {}
+    /// `all`: in order of time.
+    void begin_with(std::vector<MaskChange> all);
+    Masks during(Ns from, Ns horizon) const;
+    /// What `t` may use at `now`, which never falls.
+    const CpuMask& of(TaskId t, Ns now);
+
+  private:
+    std::vector<uint32_t> at(Ns ts) const;  ///< by TaskId
+    const TaskTable& table_;
+    std::vector<MaskChange> all_;
+    std::vector<uint32_t> now_;  ///< by TaskId; empty: no mask ever changes
+    size_t next_ = 0;  ///< of `all_`, the first that `now_` does not have
+};
 
 }  // namespace rewake::closed

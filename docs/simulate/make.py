@@ -3,9 +3,9 @@
 
     python docs/simulate/make.py -o docs/simulate.md RECORDINGS... [--unseen DIR]
 
-RECORDINGS are directories of recordings: NAME/trace.dat with its snapshot. What rewake refuses of them is listed, and
-why. Those of --unseen, which the code has not met before, have a section of their own. How well it predicts one
-recording from another stands in docs/fidelity.md.
+RECORDINGS are directories of recordings: NAME/trace.dat or NAME/perf.data with its snapshot. What rewake refuses of
+them is listed, and why. Those of --unseen, which the code has not met before, have a section of their own. How well it
+predicts one recording from another stands in docs/fidelity.md.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ Answers = dict[str, dict[str, Any]]
 
 def traces(folders: Sequence[Path]) -> dict[str, Path]:
     """Traces by the name of their directory."""
-    found = {file.parent.name: file for folder in folders for file in sorted(folder.glob("*/trace.dat"))}
-    if folders and not found:
-        raise Missing("no NAME/trace.dat in " + ", ".join(map(str, folders)))
-    return found
+    files = [file for folder in folders for name in ("trace.dat", "perf.data") for file in folder.glob(f"*/{name}")]
+    if folders and not files:
+        raise Missing("no NAME/trace.dat or NAME/perf.data in " + ", ".join(map(str, folders)))
+    return {file.parent.name: file for file in sorted(files)}
 
 
 def simulated(trace: Path) -> dict[str, Any] | str:

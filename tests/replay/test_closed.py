@@ -494,6 +494,7 @@ def test_a_message_after_a_readers_last_look_finds_it_leaving() -> None:
     assert (result["wakeups"], unseen.tolist().count(True)) == (len(extra), 1)
     (at,) = np.flatnonzero(unseen)
     assert (woken["latency_ns"][0][at], woken["latency_ns"][0][at - 1]) == (3000 + 796, 3000)
+    assert woken["idle_target"].tolist() == [k != at for k in range(len(extra))], "it ran there itself"
 
 
 @pytest.mark.parametrize(("search_ns", "takes"), [([0.0, 100.0], 100), ([100.0, 0.0], 0)])

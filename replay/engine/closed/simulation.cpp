@@ -600,7 +600,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     t.sample = kNoSample;
     if (s.kind == Kind::wake && s.source != Stim::Source::resume && since >= script_.measured && since < script_.to) {
         t.sample = static_cast<uint32_t>(out_.woken.size());
-        out_.woken.push_back({s.decision, since, 0, 0, s.p.v, prev.v, chosen.v, idle_target, placed, false});
+        const bool met_itself = since < now_ && chosen == prev;  // its CPU was not idle then: it ran there
+        out_.woken.push_back(
+            {s.decision, since, 0, 0, s.p.v, prev.v, chosen.v, idle_target && !met_itself, placed, false});
         ++open_;
     }
     const Ns queued = std::max(now_, since + cost.queue);

@@ -62,9 +62,10 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
              .sync = s.sync && !by_idle,
              .in_task = s.in_task,
              .curr_is_idle = by_idle,
-             .curr_kthread = waking.kthread || by_idle,
-             .curr_one_cpu = waking.one_cpu != 0,
-             .curr_exiting = by.exiting,
+             // The rows of idle tasks are as a rule far away, and tell nothing.
+             .curr_kthread = by_idle || waking.kthread,
+             .curr_one_cpu = !by_idle && waking.one_cpu,
+             .curr_exiting = !by_idle && by.exiting,
              .p_idle_policy = t.idle_policy != 0,
              .hint = s.hint,
              .jiffies = jiffies_at(now_, opt_.hz),

@@ -213,7 +213,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
         return;
     }
     const auto index = static_cast<uint32_t>(script_.stims.size());
-    Stim& stim = script_.stims.emplace_back();
+    Stim stim;  // put there as a whole: bits of what is not in the cache yet would have to be waited for, one by one
     stim.p = o.p;
     stim.curr = o.curr;
     stim.ts = ts;
@@ -233,13 +233,10 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.chosen = o.chosen;
     const bool inline_softirq = !o.in_task && !o.hardirq && saw_interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
     const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
-    if (by_task && state(o.curr, cpu.prio).fair) {
+    const bool given = by_task && state(o.curr, cpu.prio).fair;
+    if (given) {
         account(stim.waker, ts);
         stim.source = Stim::Source::task;
-        if (looks_.empty())
-            act(o.curr, Op::Kind::wake, index);
-        else
-            give(o, index, ts);
     } else if (by_timer && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;
@@ -249,6 +246,11 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
         stim.delay = ts - s.asleep_at;
         stim.device = true;
     }
+    script_.stims.push_back(stim);
+    if (given && looks_.empty())
+        act(o.curr, Op::Kind::wake, index);
+    else if (given)
+        give(o, index, ts);
     if (!s.asleep) {
         s.early = index;
     } else if (s.ended_by == kNone) {

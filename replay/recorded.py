@@ -26,6 +26,7 @@ CAUSES: dict[str, tuple[str, ...] | None] = {"migrate": (*(_MODEL_TABLES["migrat
 """For batch(): with what moved the tasks."""
 
 _SOFTIRQ = {"softirq": ("id", "ts_ns", "cpu", "vec", "phase")}
+_IRQ = ("id", "ts_ns", "cpu", "curr_task", "kind", "entry")
 _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
 
 SCHED_SOFTIRQ = 7
@@ -47,8 +48,14 @@ def batch(
     source: Source, index: int, *, probe: bool = True, more: Mapping[str, tuple[str, ...] | None] | None = None
 ) -> dict[str, Columns]:
     """The tables that the model reads; `probe`: with the placement probes; `more`: with these, or with these columns of
-    theirs. `balance`: when the load balancer ran."""
-    found = tables(source, index, _MODEL_TABLES | _SOFTIRQ | (_PROBE if probe else {}) | dict(more or {}))
+    theirs. `balance`: when the load balancer ran; `tick`: when local timers interrupted idle CPUs."""
+    wanted = _MODEL_TABLES | _SOFTIRQ | (_PROBE if probe else {}) | dict(more or {})
+    asked = wanted.get("irq", ())
+    columns = None if asked is None else tuple(dict.fromkeys((*asked, *_IRQ)))
+    found = tables(source, index, wanted | {"irq": columns})
+    irq: Mapping[str, Any] = found.pop("irq") if asked == () else found["irq"]
+    ticks = irq["entry"] & (irq["kind"] == ENUMS["irq_kind"].index("local_timer")) & (irq["curr_task"] == irq["cpu"])
+    found["tick"] = {name: irq[name][ticks] for name in ("id", "ts_ns", "cpu")}
     softirq: Mapping[str, Any] = found.pop("softirq")
     balances = (softirq["vec"] == SCHED_SOFTIRQ) & (softirq["phase"] == ENUMS["softirq_phase"].index("entry"))
     found["balance"] = {name: softirq[name][balances] for name in ("id", "ts_ns", "cpu")}

@@ -261,6 +261,7 @@ Batch read_batch(const nb::dict& batch) {
     }
     open_table(batch, "loss", b.loss);
     open_table(batch, "balance", b.balance);
+    open_table(batch, "tick", b.tick);
     open_table(batch, "wake_list", b.wake_list);
     if (nb::dict t = open_table(batch, "probe", b.probe); b.probe.n) {
         b.probe.phase = column<uint8_t>(t, "phase", b.probe.n);

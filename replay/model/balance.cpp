@@ -16,24 +16,32 @@ void Machine::update_blocked(Cpu c) {
 
 void Machine::on_balance(Cpu c, Ns ts) {
     now_ = ts;
-    if (view_.idle.test(c)) return balance_idle(c);
+    const Ns now = jiffy();
+    const bool idle = view_.idle.test(c);
+    if (idle && !ticks(c, now)) return balance_idle(c);
     update_blocked(c);
-    cpus_[c.v].blocked = jiffy();
-    balance(c, false, cpus_[c.v].blocked);
+    cpus_[c.v].blocked = static_cast<uint32_t>(now);
+    balance(c, idle, now);
 }
 
-/// An idle CPU balances for all that are (_nohz_idle_balance), itself last.
+void Machine::on_idle_tick(Cpu c, Ns ts) {
+    now_ = ts;
+    cpus_[c.v].ticked = static_cast<uint32_t>(jiffy());
+}
+
+/// An idle CPU was told to balance for all whose tick has stopped (nohz_balancer_kick, _nohz_idle_balance), itself last.
 void Machine::balance_idle(Cpu by) {
     const Ns now = jiffy();
     const auto n = static_cast<uint16_t>(cpus_.size());
     for (uint16_t k = 1, i = by.v; k <= n; ++k) {
         if (++i == n) i = 0;
-        if (view_.idle.test(Cpu(i))) balance_one_idle(Cpu(i), now);
+        if (view_.idle.test(Cpu(i)) && !ticks(Cpu(i), now)) balance_one_idle(Cpu(i), now);
     }
 }
 
 void Machine::balance_one_idle(Cpu c, Ns jiffy) {
-    if (std::exchange(cpus_[c.v].blocked, jiffy) != jiffy) update_blocked(c);  // once a jiffy (update_nohz_stats)
+    const auto now = static_cast<uint32_t>(jiffy);
+    if (std::exchange(cpus_[c.v].blocked, now) != now) update_blocked(c);  // once a jiffy (update_nohz_stats)
     balance(c, true, jiffy);
 }
 

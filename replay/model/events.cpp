@@ -38,6 +38,7 @@ Place place_of(const Batch& b, Event e, size_t i) {
         case Event::irq: return of(b.irq);
         case Event::loss: return of(b.loss);
         case Event::balance: return of(b.balance);
+        case Event::tick: return of(b.tick);
         case Event::wake_list: return of(b.wake_list);
         case Event::probe: return of(b.probe);
         case Event::none: break;

@@ -2,6 +2,7 @@
 // A batch of recorded events as columns (forms.py EVENT_TABLES), and the walk over all its tables in event order.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -106,6 +107,7 @@ struct Batch {
     IrqColumns irq;  ///< only for replays that follow interrupts
     HeadColumns loss;
     HeadColumns balance;  ///< SCHED softirqs begin
+    HeadColumns tick;  ///< interrupts of local timers of idle CPUs; may be rows of irq, too
     HeadColumns
         wake_list;  ///< interrupts begin in which an idle CPU empties its wake list, where others see that; may be
                             ///< rows of irq, too
@@ -126,6 +128,7 @@ enum class Event : uint8_t {
     irq,
     loss,
     balance,
+    tick,
     wake_list,
     probe
 };
@@ -150,9 +153,10 @@ class EventOrder {
             if (c.id[c.n - 1] > hi) hi = c.id[c.n - 1];
         };
         range(b.sw), range(b.waking), range(b.wakeup), range(b.migrate), range(b.fork), range(b.exec), range(b.exit);
-        range(b.idle), range(b.irq), range(b.loss), range(b.balance), range(b.wake_list), range(b.probe);
+        range(b.idle), range(b.irq), range(b.loss), range(b.balance), range(b.tick), range(b.wake_list), range(b.probe);
         slots_.clear();
-        also_irq_.assign(b.irq.n ? b.wake_list.n : 0, kNoRow);
+        for (auto& [e, row] : also_irq_) row.clear();
+        if (b.irq.n) also_irq_[0].row.assign(b.tick.n, kNoRow), also_irq_[1].row.assign(b.wake_list.n, kNoRow);
         if (hi < 0) return;
         if (lo < 0 || hi - lo >= kMaxSpan) throw std::invalid_argument("event ids of a batch are not consecutive");
         slots_.assign(static_cast<size_t>(hi - lo + 1), 0);
@@ -164,11 +168,10 @@ class EventOrder {
                 }
                 const int64_t at = c.id[i] - lo;
                 uint32_t* const slot = at < 0 || at > hi - lo ? nullptr : &slots_[static_cast<size_t>(at)];
-                const bool shared =
-                    slot && e == Event::wake_list && *slot >> kRowBits == static_cast<uint32_t>(Event::irq);
+                const bool shared = slot && also_irq(e) && *slot >> kRowBits == static_cast<uint32_t>(Event::irq);
                 if (!slot || (*slot != 0 && !shared))
                     throw std::invalid_argument("event ids of a batch are out of order or used twice");
-                if (shared) also_irq_[i] = *slot & kRowMask;
+                if (shared) also_irq(e)->row[i] = *slot & kRowMask;
                 *slot = (static_cast<uint32_t>(e) << kRowBits) | static_cast<uint32_t>(i);
             }
         };
@@ -191,6 +194,7 @@ class EventOrder {
         place(b.irq, Event::irq, [](size_t) { return true; });
         place(b.loss, Event::loss, [](size_t) { return true; });
         place(b.balance, Event::balance, [](size_t) { return true; });
+        place(b.tick, Event::tick, [](size_t) { return true; });
         place(b.wake_list, Event::wake_list, [](size_t) { return true; });
         place(b.probe, Event::probe, [&](size_t i) {
             return b.probe.phase[i] != 0 || (b.probe.task_null && b.probe.task_null[i]) || task(b.probe.task[i]);
@@ -240,11 +244,22 @@ class EventOrder {
         const auto e = static_cast<Event>(s >> kRowBits);
         const size_t row = s & kRowMask;
         f(e, row);
-        if (e == Event::wake_list && row < also_irq_.size() && also_irq_[row] != kNoRow)
-            f(Event::irq, static_cast<size_t>(also_irq_[row]));
+        for (const AlsoIrq& also : also_irq_)
+            if (e == also.e && row < also.row.size() && also.row[row] != kNoRow)
+                f(Event::irq, static_cast<size_t>(also.row[row]));
+    }
+    /// Events that may be rows of irq as well: which.
+    struct AlsoIrq {
+        Event e;
+        std::vector<uint32_t> row;
+    };
+    AlsoIrq* also_irq(Event e) {
+        for (AlsoIrq& also : also_irq_)
+            if (also.e == e) return &also;
+        return nullptr;
     }
     std::vector<uint32_t> slots_;
-    std::vector<uint32_t> also_irq_;  ///< by row of wake_list
+    std::array<AlsoIrq, 2> also_irq_{{{Event::tick, {}}, {Event::wake_list, {}}}};
     size_t n_cpus_, n_tasks_;
     int64_t skipped_ = 0;
 };

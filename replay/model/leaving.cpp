@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A task that is woken on another CPU leaves the averages of its old one when it moves (sched_migrate_task,
-// migrate_task_rq_fair), and joins those of the new one when it is queued there.
+// migrate_task_rq_fair), and joins those of the new one when it is queued there. One that exits leaves for good.
 #include <algorithm>
 #include <utility>
 
@@ -34,6 +34,19 @@ void Machine::leave(Task& t, Ns told) {
     const Ns now = pelt_clock(t.attached);
     if (idle) t.pelt.accrue(t.group ? groups_.idle_clock(t.group, t.attached, now) : now, 0, false);
     t.pelt.fresh = fresh;
+}
+
+/// From sched_process_exit on a task belongs to no session's group: it leaves its queue and joins that of the root group,
+/// mostly the same one (sched_autogroup_exit_task(), all kernels up to 7.2).
+void Machine::on_exit(TaskId p, Ns ts) {
+    grow(p);
+    Task& t = tasks_[p.v];
+    t.exiting = true;
+    if (!averages_ || t.group || t.state != State::running || !t.is_attached || t.attached != t.cpu || t.weight == 0)
+        return;
+    now_ = ts;
+    accrue(t.cpu), accrue(t, true);
+    cpus_[t.cpu.v].pelt.rejoin(t.pelt);
 }
 
 /// The averages of a CPU are updated: whoever has left them until then is taken off.

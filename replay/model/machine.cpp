@@ -51,7 +51,10 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     for (int c = 0; c < topo.n_cpus; ++c) cpus_[static_cast<size_t>(c)].curr = TaskId(static_cast<uint32_t>(c));
 }
 
-void Machine::set_prio(Task& t, int prio) { t.prio = static_cast<int16_t>(prio); }
+void Machine::set_prio(Task& t, int prio) {
+    if (std::exchange(t.prio, static_cast<int16_t>(prio)) == prio || t.weight == 0 || !prio_is_fair(prio)) return;
+    if (const int32_t weight = weight_of_prio(prio); weight != t.weight) reweigh(t, weight);
+}
 
 void Machine::link(TaskId id, Task& t) {
     uint32_t& head = list(t);
@@ -75,7 +78,6 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     t.cpu = c;
     const bool fair = prio_is_fair(t.prio);
     const int32_t weight = fair ? weight_of_prio(t.prio) : 0;
-    if (t.is_attached && t.weight > 0 && weight > 0 && weight != t.weight) reweigh(t, weight);
     t.weight = weight;
     t.sidle = fair && table_.info(id).idle_policy;
     view_.nr[c.v] += 1;
@@ -233,15 +235,24 @@ void Machine::tick_all() {
         if (cpus_[c].runs_fair) account(tasks_[cpus_[c].curr.v].group, Cpu(c));
 }
 
-/// Its nice value changed: its averages follow at once (reweight_task).
+/// Its nice value changed: the queue and its averages follow at once, whether it runs, waits or sleeps (reweight_task).
 void Machine::reweigh(Task& t, int32_t weight) {
+    const Cpu c = t.cpu;
+    if (t.counted) accrue(c), accrue(t, t.state == State::running);
+    const int32_t was = std::exchange(t.weight, weight);
+    if (t.counted) {
+        if (t.group)
+            groups_.dequeue(t.group, at(c), was, nullptr), groups_.enqueue(t.group, at(c), weight);
+        else
+            load(LoadKind::weight)[c.v] += weight - was;
+    }
     const double before = t.pelt.load;
     const int32_t seen = t.pelt.load_avg;
-    t.pelt.load = before * weight / t.weight;
-    t.pelt.load_avg = static_cast<int32_t>(int64_t{seen} * weight / t.weight);
-    if (t.left) return;
-    queue(t, t.attached).shift(t.pelt.load - before, t.pelt.load_avg - seen, 0, 0);
-    publish(t.attached);
+    t.pelt.load = before * weight / was;
+    t.pelt.load_avg = static_cast<int32_t>(int64_t{seen} * weight / was);
+    if (t.is_attached && !t.left) queue(t, t.attached).shift(t.pelt.load - before, t.pelt.load_avg - seen, 0, 0);
+    if (t.counted && !t.group) cpus_[c.v].pelt.waiting += t.pelt.load_avg - seen;
+    if (t.is_attached) publish(t.attached);
 }
 
 /// Moves what a fair task carries to the CPU where it now queues.
@@ -426,7 +437,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
             break;
         }
         case Event::fork: on_fork(TaskId(b.fork.child[i])); break;
-        case Event::exit: on_exit(TaskId(b.exit.task[i])); break;
+        case Event::exit: on_exit(TaskId(b.exit.task[i]), b.exit.ts[i]); break;
         case Event::idle: {
             const bool leaves = b.idle.state_null && b.idle.state_null[i];
             on_idle_state(Cpu(b.idle.idle_cpu[i]), leaves ? std::nullopt : std::optional(b.idle.state[i]));
@@ -434,6 +445,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
         }
         case Event::loss: on_loss(Cpu(b.loss.cpu[i]), b.loss.ts[i]); break;
         case Event::balance: on_balance(Cpu(b.balance.cpu[i]), b.balance.ts[i]); break;
+        case Event::tick: on_idle_tick(Cpu(b.tick.cpu[i]), b.tick.ts[i]); break;
         case Event::wake_list: on_wake_list(Cpu(b.wake_list.cpu[i]), b.wake_list.ts[i]); break;
         default: break;
     }
@@ -631,11 +643,6 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
 void Machine::on_fork(TaskId child) {
     grow(child);
     tasks_[child.v].born = true;
-}
-
-void Machine::on_exit(TaskId p) {
-    grow(p);
-    tasks_[p.v].exiting = true;
 }
 
 void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {

@@ -79,14 +79,16 @@ class Machine {
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child);
-    void on_exit(TaskId p);
+    void on_exit(TaskId p, Ns ts);
     /// The dequeue of `p`, if it was delayed, is done.
     void let_go(TaskId p, Ns ts);
     /// An interrupt in which `c` empties its wake list begins: set_clearing().
     void on_wake_list(Cpu c, Ns ts);
     void on_idle_state(Cpu c, std::optional<uint32_t> state);
-    /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU those of all that are idle, and
-    /// nr_idle_scan of the LLCs whose turn it is.
+    /// An interrupt of the local timer of `c`, which is idle: its tick goes on.
+    void on_idle_tick(Cpu c, Ns ts);
+    /// The load balancer ran on `c`: the averages there are up to date, on an idle CPU whose tick has stopped those of all
+    /// such, and nr_idle_scan of the LLCs whose turn it is.
     void on_balance(Cpu c, Ns ts);
     /// Events of `c` were lost: what ran, waited or was expected there is unknown until seen again.
     void on_loss(Cpu c, Ns ts);
@@ -332,7 +334,8 @@ class Machine {
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         std::vector<Leaving> leaving;
         Ns updated = 0;  ///< last update of `pelt`
-        Ns blocked = -1;  ///< jiffy of the last one by a balance
+        uint32_t blocked = ~0u;  ///< jiffy of the last one by a balance, its low bits
+        uint32_t ticked = ~0u;  ///< and of its last tick while idle
         int64_t h_load = 0;  ///< load_avg as task_h_load last took it
         Ns h_load_jiffy = -1;  ///< when; task_h_load keeps it for the rest of that jiffy
         int32_t util_est = 0;  ///< sum over the queued fair tasks
@@ -383,6 +386,8 @@ class Machine {
     void lose_idle_time(Cpu c);
     int32_t exit_latency(Cpu c) const;
     Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
+    /// Its tick interrupted `c`, which is idle, in this jiffy.
+    bool ticks(Cpu c, Ns jiffy) const { return cpus_[c.v].ticked == static_cast<uint32_t>(jiffy); }
     /// Brings the averages of `c` to the time of the event at hand.
     void accrue(Cpu c) {
         if (!averages_) return;

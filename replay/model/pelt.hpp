@@ -124,6 +124,13 @@ struct QueuePelt {
     }
     void attach(const Pelt& p) { change(p.load_avg, p.util_avg, p.runnable_avg); }
     void detach(const Pelt& p) { change(-p.load_avg, -p.util_avg, -p.runnable_avg); }
+    /// A task leaves and joins at once: nothing but its visible averages remains of it.
+    void rejoin(Pelt& p) {
+        load = std::max(0.0, load - (p.load - p.load_avg));
+        util = std::max(0.0, util - (p.util - p.util_avg));
+        runnable = std::max(0.0, runnable - (p.runnable - p.runnable_avg));
+        p.load = p.load_avg, p.util = p.util_avg, p.runnable = p.runnable_avg;
+    }
     /// Takes a task off at the next update (cfs_rq::removed).
     void detach_later(const Pelt& p) {
         gone_load += p.load_avg, gone_util += p.util_avg, gone_runnable += p.runnable_avg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Load tracking of the Machine: averages follow the closed form, move with their task and stay in proportion.
+// Load tracking of the Machine: averages move with their task and stay in proportion.
 #include "replay/model/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -48,85 +48,6 @@ TEST(Topology, LosesCpusThatGoOfflineAndKeepsItsNumbers) {
     EXPECT_EQ(bare.smt[0], t.smt[0]);
 }
 
-TEST(Pelt, DecayIsTheClosedForm) {
-    for (Ns dt : {Ns{0}, Ns{1}, Ns{1000}, 1024 * Ns{1000}, 5 * kMs, Ns{33'554'432}, 100 * kMs, 1000 * kMs})
-        EXPECT_NEAR(pelt_decay(dt), std::exp2(-static_cast<double>(dt) / kHalf), 2e-9) << dt;
-    EXPECT_EQ(pelt_decay(3'600'000 * kMs), 0.0);
-    EXPECT_EQ(pelt_decay(-5), 1.0);
-}
-
-TEST(Pelt, RunningForNMillisecondsIsTheClosedForm) {
-    for (int n : {2, 5, 10, 33, 100, 1000}) {
-        Pelt p;
-        p.accrue(n * kMs, 1024, true);
-        const double expected = 1024 * (1 - std::exp2(-n * kMs / kHalf));  // 1024 (1 - y^n)
-        EXPECT_NEAR(p.util_avg, expected, 1) << n;
-        EXPECT_NEAR(p.load_avg, expected, 1) << n;
-        EXPECT_NEAR(p.runnable_avg, expected, 1) << n;
-        p.accrue(n * kMs + static_cast<Ns>(kHalf), 0, false);
-        EXPECT_NEAR(p.util_avg, expected / 2, 1) << n;
-    }
-}
-
-TEST(Pelt, WholeNumbersGainAsMuchInEveryPeriodThatIsUpdatedByItself) {
-    const auto settled = [](Ns every) {
-        Pelt p;
-        QueuePelt q;
-        for (Ns at = kPeltPeriod; at < 2000 * kPeltPeriod; at += every)
-            p.accrue(at, 1024, true), q.accrue(at, 1024, 1, true);
-        EXPECT_NEAR(q.util, p.util, 1e-6);
-        EXPECT_NEAR(q.runnable, p.runnable, 1e-6);
-        return p.util;
-    };
-    EXPECT_NEAR(settled(kPeltPeriod), 1024 + 0.5, 0.01);  // 0.5 / 47742 a period, of which 1 / (1 - 2^(-1/32)) add up
-    EXPECT_NEAR(settled(4 * kPeltPeriod), 1024, 0.01);
-}
-
-TEST(Pelt, WaitingIsLoadButNotUtilisation) {
-    Pelt p;
-    for (int i = 1; i <= 3000; ++i) p.accrue(i * kMs, i % 3 ? 88761 : 0, i % 3 == 1);
-    EXPECT_NEAR(p.util, 1024 / 3.0, 10);
-    EXPECT_NEAR(p.runnable, 1024 * 2 / 3.0, 12);
-    EXPECT_NEAR(p.load, 88761 * 2 / 3.0, 1000);
-}
-
-TEST(Pelt, ALargeLoadIsCutTo32BitsWhenATaskLeaves) {
-    constexpr auto load_of_the_rest = [](int tasks) {
-        QueuePelt q;
-        q.edge = kPeltPeriod;
-        Pelt one;
-        one.load_avg = 1024;
-        for (int i = 0; i < tasks; ++i) q.attach(one);
-        q.detach_later(one);
-        q.accrue(kPeltPeriod, 1024.0 * (tasks - 1), tasks - 1, true);
-        return q.load_avg;
-    };
-    EXPECT_NEAR(static_cast<double>(load_of_the_rest(85)), 84 * 1024, 10);
-    EXPECT_LT(load_of_the_rest(100), 50 * 1024);  // 99 * 1024 * 46718 is more than 2^32
-}
-
-TEST(Pelt, WhatIsSeenChangesOnceAPeriodAndIsAllThatMoves) {
-    Pelt p;
-    p.edge = kPeltPeriod;
-    p.accrue(1'000'000, 1024, true);
-    EXPECT_EQ(p.util_avg, 0);
-    EXPECT_GT(p.util, 20);
-    Pelt moved = p;
-    moved.move(5 * kMs, 6 * kMs);
-    EXPECT_EQ(moved.util, 0);
-    p.accrue(1'100'000, 1024, true);
-    EXPECT_EQ(p.util_avg, 23);  // 1024 (1 - 2^(-1.1/33.554)) = 23.01
-    EXPECT_EQ(p.edge, 2 * kPeltPeriod);
-}
-
-TEST(Pelt, EstimateRisesAtOnceAndFallsByAQuarter) {
-    EXPECT_EQ(util_est_after_sleep(100, 300, 300, 1024), 300);
-    EXPECT_EQ(util_est_after_sleep(300, 100, 100, 1024), 250);
-    EXPECT_EQ(util_est_after_sleep(300, 295, 295, 1024), 300);  // within the margin
-    EXPECT_EQ(util_est_after_sleep(300, 100, 111, 1024), 300);  // it wanted to run more
-    EXPECT_EQ(util_est_after_sleep(600, 500, 500, 462), 600);  // more than its CPU has
-}
-
 class Loads : public testing::Test {
   protected:
     Loads() { build({1024, 1024}); }
@@ -147,12 +68,12 @@ class Loads : public testing::Test {
         machine_->look_at_all();
         return *machine_->view().slow;
     }
-    void runs(Ns ts, uint16_t cpu, uint32_t prev, uint32_t next, PrevState state = PrevState::S) {
+    void runs(Ns ts, uint16_t cpu, uint32_t prev, uint32_t next, PrevState state = PrevState::S, int16_t was = 120) {
         const int64_t id = 0;
         const auto code = static_cast<uint8_t>(state);
         const int16_t prio = 120;
         SwitchColumns s;
-        s.n = 1, s.id = &id, s.ts = &ts, s.cpu = &cpu, s.prev_task = &prev, s.prev_prio = &prio;
+        s.n = 1, s.id = &id, s.ts = &ts, s.cpu = &cpu, s.prev_task = &prev, s.prev_prio = &was;
         s.prev_state = &code, s.next_task = &next, s.next_prio = &prio;
         machine_->on_switch(s, 0);
     }
@@ -454,6 +375,52 @@ TEST_F(Loads, ALoadFollowsTheNiceValue) {
     machine_->on_wakeup(TaskId(4), 100, Cpu(0), 2 * kMs);  // nice -20 weighs 88761
     EXPECT_EQ(load(0, LoadKind::average), 88761);
     EXPECT_EQ(machine_->task(TaskId(4)).pelt.load_avg, 88761);
+}
+
+TEST_F(Loads, ANiceValueThatChangesWhileTheTaskRunsCountsFromItsNextEvent) {
+    for (const bool stays : {false, true}) {
+        build({1024, 1024});
+        machine_->on_fork(TaskId(4)), machine_->on_fork(TaskId(5));
+        machine_->on_wakeup(TaskId(4), 120, Cpu(0), kMs);
+        runs(kMs, 0, 0, 4);
+        if (stays) machine_->on_wakeup(TaskId(5), 120, Cpu(0), kMs);
+        runs(kMs, 0, 4, stays ? 5 : 0, stays ? PrevState::R : PrevState::S, 100);
+        EXPECT_EQ(load(0, LoadKind::average), 88761 + (stays ? 1024 : 0));
+        EXPECT_EQ(load(0, LoadKind::runnable), stays ? 88761 + 1024 : 0);
+        EXPECT_EQ(load(0, LoadKind::weight), stays ? 88761 + 1024 : 0);
+    }
+}
+
+TEST_F(Loads, NothingRemainsOfATaskThatExits) {
+    const auto starts = [&](uint32_t task, Ns ts) {
+        machine_->on_fork(TaskId(task));
+        machine_->on_wakeup(TaskId(task), 120, Cpu(0), ts);
+        runs(ts, 0, 0, task);
+        return util(task, 0).util;
+    };
+    const Ns begin = 100 * kPeltPeriod + 10'000, end = begin + 1'000'000;  // within one period
+    EXPECT_EQ(starts(4, begin), 512);
+    machine_->on_exit(TaskId(4), end);
+    runs(end, 0, 4, 0, PrevState::X);
+    machine_->on_balance(Cpu(0), end + 4 * kMs);
+    EXPECT_EQ(starts(5, end + 5 * kMs), 512) << "as on a CPU that has done nothing";
+}
+
+TEST_F(Loads, AnIdleCpuWhoseTickGoesOnBalancesForItself) {
+    for (const bool goes_on : {false, true})
+        for (const uint16_t by : {0, 1}) {
+            build({1024, 1024});
+            machine_->set_tick(4 * kMs, 0);
+            runs(kMs, 0, 0, 4);
+            runs(kMs, 1, 1, 5);
+            runs(31 * kMs, 0, 4, 0);
+            runs(31 * kMs, 1, 5, 1);
+            const int32_t before = all(31 * kMs).util[0];
+            if (goes_on) machine_->on_idle_tick(Cpu(0), 40 * kMs);
+            machine_->on_balance(Cpu(by), 40 * kMs + 3'000);
+            EXPECT_EQ(all(41 * kMs).util[0] < before, !goes_on || by == 0);
+            EXPECT_EQ(all(41 * kMs).util[1] < before, !goes_on || by == 1);
+        }
 }
 
 TEST_F(Loads, ANewTaskStartsFromItsCpu) {

@@ -127,6 +127,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             case Event::idle: head = &b.idle; break;
             case Event::irq: head = &b.irq; break;
             case Event::balance: head = &b.balance; break;
+            case Event::tick: head = &b.tick; break;
             default: return;
         }
         const Ns ts = head->ts[i];

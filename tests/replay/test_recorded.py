@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What batch() makes of the recorded tables (replay/recorded.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from rewake.forms import ENUMS, Recording
+from rewake.replay.recorded import batch
+
+IRQ = {
+    "id": [0, 1, 2, 3, 4], "ts_ns": [10, 11, 12, 13, 14], "cpu": [0, 0, 1, 1, 0], "curr_task": [0, 0, 7, 1, 0],
+    "kind": ["local_timer", "local_timer", "local_timer", "call_function_single", "reschedule"],
+    "entry": [True, False, True, True, True],
+}  # fmt: skip
+SOFTIRQ = {
+    "id": [5, 6, 7], "ts_ns": [15, 16, 17], "cpu": [0, 0, 1], "vec": [7, 7, 1], "phase": ["raise", "entry", "entry"],
+}  # fmt: skip
+
+
+class Parts:
+    n_parts = 1
+
+    def read_part(self, name: str, index: int, columns: tuple[str, ...] | None = None) -> Mapping[str, Any]:
+        table: dict[str, list[Any]] = {"irq": IRQ, "softirq": SOFTIRQ}.get(name, {})  # type: ignore[assignment]
+        codes = {"kind": ENUMS["irq_kind"], "phase": ENUMS["softirq_phase"]}
+        return {
+            column: np.array([codes[column].index(v) if column in codes else v for v in values])
+            for column, values in table.items()
+            if columns is None or column in columns
+        }
+
+
+@pytest.mark.parametrize("more", [None, {"irq": ("id", "cpu", "kind")}, {"irq": None}])
+def test_ticks_are_local_timers_of_idle_cpus(more: Mapping[str, tuple[str, ...] | None] | None) -> None:
+    found = cast(dict[str, dict[str, Any]], batch(cast(Recording, Parts()), 0, more=more))
+    assert {name: values.tolist() for name, values in found["tick"].items()} == {"id": [0], "ts_ns": [10], "cpu": [0]}
+    assert found["balance"]["id"].tolist() == [6]
+    assert ("irq" in found) == (more is not None)
+    assert "softirq" not in found

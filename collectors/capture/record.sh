@@ -163,8 +163,12 @@ copy_cgroups() {
 }
 threads() {
     for process in /proc/[0-9]*; do
-        cat "$process"/task/*/status "$process"/task/*/stat 2>/dev/null || :
+        echo process
+        if [ -r "$process/autogroup" ]; then echo "/autogroup-0 nice 0"; fi
+        cat "$process"/autogroup "$process"/task/*/status "$process"/task/*/stat 2>/dev/null || :
     done | awk '
+        /^process$/ { session = ""; next }
+        /^\/autogroup-[0-9]+ nice / { session = " autogroup=" substr($1, 12) ":" $3; next }
         /^Name:\t/ { name = substr($0, 7); next }
         /^Tgid:/ { tgid = $2 }
         /^Pid:/ { pid = $2 }
@@ -179,7 +183,7 @@ threads() {
             sub(/^.*\) /, "")
             split($0, f, " ")
             if (pid in said)
-                print said[pid] " flags=" f[7] " prio=" f[16] " nice=" f[17] " cpu=" f[37] " rtprio=" f[38] " policy=" f[39]
+                print said[pid] " flags=" f[7] " prio=" f[16] " nice=" f[17] " cpu=" f[37] " rtprio=" f[38] " policy=" f[39] session
             delete said[pid]
         }'
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rewake.collectors.snapshot import archive, captured, domains, embedded, guest, hwloc, power, tasks
+from rewake.collectors.snapshot import archive, captured, domains, embedded, guest, hwloc, power, sessions, tasks
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
@@ -163,10 +163,16 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     snapshot.features, snapshot.sysctl = tasks.read_features(files), tasks.read_sysctl(files)
     snapshot.energy_aware = power.read_energy_aware(files)
     groups, member = tasks.read_cgroups(files)
+    threads, bad = tasks.read_threads(files, member)
+    snapshot.threads, groups = sessions.with_sessions(threads, groups, snapshot.sysctl)
     snapshot.cgroup = _cgroup_columns(groups)
-    snapshot.threads, bad = tasks.read_threads(files, member)
     if bad:
         snapshot.notes.append(f"{bad} lines of the thread lists could not be read")
+    if snapshot.threads and sessions.untold(threads, snapshot.sysctl):
+        snapshot.notes.append(
+            "the kernel groups tasks by session (sched_autogroup_enabled), and the snapshot does not say how: those"
+            " that no cgroup has are taken to be in the root group"
+        )
     if not snapshot.threads:
         snapshot.notes.append("no thread list: allowed CPUs and policies of tasks are unknown at the start")
     if not snapshot.features:

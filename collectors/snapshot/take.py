@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -43,6 +44,7 @@ VERBOSE = "sys/kernel/debug/sched/verbose"
 _STATUS = ("Name", "Tgid", "Pid", "PPid", "Cpus_allowed", "Cpus_allowed_list", "Mems_allowed_list")
 # Fields of /proc/PID/stat by their number in proc(5).
 _STAT = (("flags", 9), ("prio", 18), ("nice", 19), ("cpu", 39), ("rtprio", 40), ("policy", 41))
+_AUTOGROUP = re.compile(rb"/autogroup-(\d+) nice (-?\d+)$", re.MULTILINE)
 _MOST = 1 << 20
 _PR_SCHED_CORE, _PR_SCHED_CORE_GET = 62, 0
 
@@ -78,10 +80,12 @@ def take_moving(target: Path, root: Path = Path("/")) -> None:
 
 
 def thread_lines(proc: Path) -> Iterator[bytes]:
-    """One line per thread: `Name=… Tgid=… Pid=… … flags=… policy=…`."""
+    """One line per thread: `Name=… Tgid=… Pid=… … flags=… policy=… autogroup=NUMBER:NICE`."""
     for pid in _names(proc):
         if not pid.isdigit():
             continue
+        session = _read(proc / pid / "autogroup")  # empty: the root group's
+        group = _AUTOGROUP.match(session or b"/autogroup-0 nice 0") if session is not None else None
         for tid in _names(proc / pid / "task"):
             status, stat = _read(proc / pid / "task" / tid / "status"), _read(proc / pid / "task" / tid / "stat")
             if status is None or stat is None:  # it has ended since
@@ -91,6 +95,7 @@ def thread_lines(proc: Path) -> Iterator[bytes]:
             # The name may hold blanks and brackets; what follows the last bracket are numbers, the state being field 3.
             rest = stat.rpartition(b")")[2].split()
             words += [f"{k}=".encode() + rest[n - 3] for k, n in _STAT if len(rest) > n - 3]
+            words += [b"autogroup=%b:%b" % group.groups()] if group else []
             yield b" ".join(words) + b"\n"
 
 

@@ -24,7 +24,9 @@ class Thread:
     """One thread at one moment of the snapshot: `when` is "before" or "after" the recording, "main" once at its start.
 
     `comm` is the name as the scheduler's events carry it: escaped, without what /proc adds for workers. `allowed`
-    is a kernel CPU list, `policy` the SCHED_* number, `cgroup` a path below the root; None: not in the snapshot.
+    is a kernel CPU list, `policy` the SCHED_* number, `cgroup` a path below the root, `autogroup` the number and nice
+    value of the group of its session, 0 the root group's, which it may not be in (sessions.py); None: not in the
+    snapshot.
     """
 
     tid: int
@@ -36,6 +38,7 @@ class Thread:
     nice: int | None
     kthread: bool | None
     cgroup: str | None
+    autogroup: tuple[int, int] | None
     when: str
 
 
@@ -119,8 +122,13 @@ def _thread(match: re.Match[str], when: str, cgroup_of: dict[int, str]) -> Threa
     return Thread(
         tid=tid, tgid=tgid, ppid=ppid, comm=_comm(match[1], flags or 0), allowed=rest.get("Cpus_allowed_list") or None,
         policy=number("policy"), nice=number("nice"), kthread=None if flags is None else bool(flags & PF_KTHREAD),
-        cgroup=cgroup_of.get(tid, cgroup_of.get(tgid)), when=when,
+        cgroup=cgroup_of.get(tid, cgroup_of.get(tgid)), autogroup=_autogroup(rest.get("autogroup", "")), when=when,
     )  # fmt: skip
+
+
+def _autogroup(text: str) -> tuple[int, int] | None:
+    match = re.fullmatch(r"(\d{1,18}):(-?\d{1,2})", text)
+    return (int(match[1]), min(max(int(match[2]), -20), 19)) if match else None
 
 
 def _comm(name: str, flags: int) -> str:

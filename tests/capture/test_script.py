@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -140,6 +142,10 @@ def test_it_records_and_the_tar_is_imported(tracing: Machine, work: Path, shell:
     snapshot = load(work / "o.tar")
     assert {t.when for t in snapshot.threads} == {"main", "before", "after"} and snapshot.steal_pct is not None
     assert any(t.tid == 2 and t.kthread for t in snapshot.threads) or not Path("/proc/2").exists()
+    session = Path("/proc/self/autogroup")
+    told = re.search(r"-(\d+) nice (-?\d+)", session.read_text() or "-0 nice 0") if session.exists() else None
+    mine = (int(told[1]), int(told[2])) if told else None
+    assert {t.autogroup for t in snapshot.threads if t.tid == os.getpid()} == {mine}
     checked = tracing.rewake("check", work / "a.rewake", "--format", "json", ok=False)
     assert {c["name"] for c in json.loads(checked.stdout)["checks"] if c["passed"] is None} == set()
 

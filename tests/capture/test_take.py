@@ -25,8 +25,11 @@ def put(root: Path, path: str, text: str) -> None:
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
     root = tmp_path / "root"
-    put(root, "proc/7/task/7/status", STATUS.format(7))
-    put(root, "proc/7/task/7/stat", STAT.format(7))
+    put(root, "proc/7/autogroup", "/autogroup-12 nice -3\n")
+    put(root, "proc/8/autogroup", "")
+    for tid in (7, 8):
+        put(root, f"proc/{tid}/task/{tid}/status", STATUS.format(tid))
+        put(root, f"proc/{tid}/task/{tid}/stat", STAT.format(tid))
     put(root, "proc/stat", "cpu 1 2 3 4 5 6 7 8\n")
     put(root, "proc/irq/30/smp_affinity_list", "0-1\n")
     put(root, "proc/irq/30/spurious", "unread\n")
@@ -54,9 +57,10 @@ def test_files_of_a_machine(machine: Path, tmp_path: Path) -> None:
         "sys/kernel/debug/sched/domains/cpu0/domain0/name", "sys/kernel/debug/sched/verbose",
         "sys/kernel/sched_ext/state", "threads", "uname",
     ]  # fmt: skip
-    assert (target / "threads").read_text() == (
-        "Name=my job Tgid=7 Pid=7 PPid=1 Cpus_allowed=3 Cpus_allowed_list=0-1 flags=9 prio=18 nice=19 cpu=39"
-        " rtprio=40 policy=41\n"
+    assert (target / "threads").read_text() == "".join(
+        f"Name=my job Tgid={tid} Pid={tid} PPid=1 Cpus_allowed=3 Cpus_allowed_list=0-1 flags=9 prio=18 nice=19 cpu=39"
+        f" rtprio=40 policy=41 autogroup={session}\n"
+        for tid, session in ((7, "12:-3"), (8, "0:0"))
     )
     # Domains are listed while they are read, and the switch is back where it was.
     assert (target / "sys/kernel/debug/sched/verbose").read_text() == "Y"

@@ -260,7 +260,7 @@ source   u8 enum:attr_source | where the row comes from
 """),
         _table("cgroup", "cgroups of the snapshot", """
 cgroup_id u32    | dense number
-path      str    | path below the cgroup root
+path      str    | path below the cgroup root; ending in autogroup-N, what the kernel makes of a session
 parent    u32?   | parent cgroup
 weight    u32?   | cpu.weight
 quota_ns  i64? ns | cpu.max quota; NULL: no limit

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rewake.collectors.capture import events, probes, trace_cmd
 from rewake.collectors.capture.tracefs import MOUNT, Instance, Tracefs
-from rewake.collectors.snapshot.take import cgroup2
+from rewake.collectors.snapshot.take import cpu_cgroups
 from rewake.errors import RewakeError
 
 OK, LIMITED, MISSING = "ok", "limited", "missing"
@@ -142,8 +142,8 @@ def _snapshot(root: Path) -> Iterator[Finding]:
     else:
         yield Finding("pid namespace", LIMITED, "not the machine's own: thread ids differ from those of the events",
                       "run on the host, or in its pid namespace")  # fmt: skip
-    where = cgroup2(root)
-    if where is not None:
-        yield Finding("cgroups", OK, f"version 2 at {where}")
+    cgroups = cpu_cgroups(root)
+    if cgroups is not None:
+        yield Finding("cgroups", OK, f"version {cgroups[1]} at {cgroups[0]}")
     else:
-        yield Finding("cgroups", LIMITED, "no cgroup version 2 with the cpu controller: weights and quotas unknown")
+        yield Finding("cgroups", LIMITED, "none with the cpu controller: weights and quotas unknown")

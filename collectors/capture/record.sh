@@ -153,8 +153,13 @@ copy_trees() {
     done
 }
 copy_cgroups() {
-    while read -r _ top kind _; do
-        if [ "$kind" = cgroup2 ] && grep -qw cpu "$top/cgroup.controllers" 2>/dev/null; then
+    while read -r _ top kind options _; do
+        case $kind,$options, in
+            cgroup2,*) controllers=$(cat "$top/cgroup.controllers" 2>/dev/null || :) ;;
+            cgroup,*,cpu,* | cgroup,cpu,*) controllers=cpu ;;
+            *) controllers= ;;
+        esac
+        if echo "$controllers" | grep -qw cpu; then
             find "$top" -type f \( @CGROUP_FILES@ \) | while read -r file; do
                 copy_to "$file" "$target/sys/fs/cgroup${file#"$top"}"
             done

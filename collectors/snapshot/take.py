@@ -32,8 +32,12 @@ IRQ_FILES = ("smp_affinity_list", "effective_affinity_list")
 CGROUP_FILES = (
     "cpu.weight",
     "cpu.max",
+    "cpu.shares",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
     "cpuset.cpus.effective",
     "cgroup.threads",
+    "tasks",
     "cgroup.procs",
     "cgroup.controllers",
 )
@@ -128,21 +132,24 @@ def _domains_listed(root: Path) -> Iterator[None]:
             switch.write_text("N")
 
 
-def cgroup2(root: Path = Path("/")) -> Path | None:
-    """Where cgroup version 2 is mounted with the cpu controller; None: version 1, or none."""
+def cpu_cgroups(root: Path = Path("/")) -> tuple[Path, int] | None:
+    """Where cgroups are mounted that have the cpu controller, and their version, 1 or 2; None: nowhere."""
     for line in (_read(root / "proc/mounts") or b"").splitlines():
         words = line.split()
-        if len(words) > 2 and words[2] == b"cgroup2":
+        if len(words) > 3 and words[2] in (b"cgroup", b"cgroup2"):
             where = root / os.fsdecode(words[1].decode("unicode_escape").encode("latin-1")).lstrip("/")
-            if b"cpu" in (_read(where / "cgroup.controllers") or b"").split():
-                return where
+            version = 2 if words[2] == b"cgroup2" else 1
+            has = (_read(where / "cgroup.controllers") or b"").split() if version == 2 else words[3].split(b",")
+            if b"cpu" in has:
+                return where, version
     return None
 
 
 def _copy_cgroups(root: Path, target: Path) -> None:
-    top = cgroup2(root)
-    if top is None:
+    found = cpu_cgroups(root)
+    if found is None:
         return
+    top, _ = found
     for folder, names in _walk(top):
         for name in names:
             if name in CGROUP_FILES and (data := _read(folder / name)) is not None:

@@ -44,7 +44,9 @@ class Thread:
 
 @dataclass(frozen=True)
 class Cgroup:
-    """One cgroup (version 2); ids are dense and parents come first. None: no limit, or not reported."""
+    """One cgroup of the cpu controller; ids are dense and parents come first. None: no limit, or not reported.
+
+    `weight` is cpu.weight; cpu.shares of version 1, of which 1024 are as much as a weight of 100, in its units."""
 
     cgroup_id: int
     path: str
@@ -67,7 +69,8 @@ def escape(name: str) -> str:
 
 
 def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
-    """All cgroups, and the path of each thread's (by tid; by tgid where only processes are listed)."""
+    """All cgroups (of version 2, or the cpu controller's of version 1), and the path of each thread's, by tid; by tgid
+    where only processes are listed."""
     if not files.children(CGROUP_ROOT, directories=False):
         return [], {}
     found: list[Cgroup] = []
@@ -76,15 +79,30 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
     while pending and len(found) < _MAX_CGROUPS:
         path, parent = pending.pop(0)
         at = CGROUP_ROOT + path.rstrip("/")
-        quota, period = _cpu_max(files.line(f"{at}/cpu.max"))
+        quota, period = _cpu_max(files.line(f"{at}/cpu.max") or _cfs_limit(files, at))
         cpuset = files.line(f"{at}/cpuset.cpus.effective")
-        found.append(Cgroup(len(found), escape(path), parent, files.number(f"{at}/cpu.weight"), quota, period, cpuset))
-        listed = files.text(f"{at}/cgroup.threads") or files.text(f"{at}/cgroup.procs") or ""
+        weight = None if parent is None else _weight(files, at)
+        found.append(Cgroup(len(found), escape(path), parent, weight, quota, period, cpuset))
+        lists = (files.text(f"{at}/{name}") for name in ("cgroup.threads", "tasks", "cgroup.procs"))
+        listed = next((text for text in lists if text), "")
         member.update((int(tid), found[-1].path) for tid in listed.split() if tid.isascii() and tid.isdigit())
         pending.extend(
             (f"{path.rstrip('/')}/{name}", found[-1].cgroup_id) for name in files.children(at, directories=True)
         )
     return found, member
+
+
+def _weight(files: Files, at: str) -> int | None:
+    shares = files.number(f"{at}/cpu.shares")
+    if shares is None:
+        return files.number(f"{at}/cpu.weight")
+    return min(max(round(shares * 100 / 1024), 1), 10_000)
+
+
+def _cfs_limit(files: Files, at: str) -> str:
+    """As cpu.max has it."""
+    quota, period = (files.line(f"{at}/cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
+    return f"{'max' if quota == '-1' else quota} {period}"
 
 
 def _cpu_max(text: str | None) -> tuple[int | None, int | None]:

@@ -21,6 +21,7 @@ from tracing import PING_PONG, TRACING, Machine
 
 from rewake.collectors.capture import script
 from rewake.collectors.snapshot import load
+from rewake.collectors.snapshot.take import cpu_cgroups
 from rewake.errors import UsageError
 from rewake.forms import Recording
 
@@ -142,6 +143,7 @@ def test_it_records_and_the_tar_is_imported(tracing: Machine, work: Path, shell:
     snapshot = load(work / "o.tar")
     assert {t.when for t in snapshot.threads} == {"main", "before", "after"} and snapshot.steal_pct is not None
     assert any(t.tid == 2 and t.kthread for t in snapshot.threads) or not Path("/proc/2").exists()
+    assert len(snapshot.cgroup["path"]) > 0 or cpu_cgroups() is None
     session = Path("/proc/self/autogroup")
     told = re.search(r"-(\d+) nice (-?\d+)", session.read_text() or "-0 nice 0") if session.exists() else None
     mine = (int(told[1]), int(told[2])) if told else None

@@ -224,3 +224,22 @@ def test_crash_of_the_parser_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(module.hwloc, "__file__", str(tmp_path / "hwloc.py"))
     with pytest.raises(TraceError, match="stopped with signal 11"):
         load("pack:1 core:2 pu:1")
+
+
+def test_cgroups_of_version_1(unpacked: Path) -> None:
+    """cpu.shares of 1024 are as much as cpu.weight of 100; every cgroup is a task group, whatever its shares."""
+    top = unpacked / "sys/fs/cgroup"
+    files = {
+        "cpu.shares": "1024", "tasks": "1", "a/cpu.shares": "2048", "a/cpu.cfs_quota_us": "-1",
+        "a/cpu.cfs_period_us": "100000", "a/tasks": "2\n3", "a/cgroup.procs": "2", "a/b/cpu.shares": "2",
+        "a/b/cpu.cfs_quota_us": "250000", "a/b/cpu.cfs_period_us": "50000",
+    }  # fmt: skip
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(f"{text}\n")
+    s = load(unpacked)
+    assert values(s.cgroup, "path") == ["/", "/a", "/a/b"]
+    assert values(s.cgroup, "weight") == [None, 200, 1]
+    assert values(s.cgroup, "quota_ns") == [None, None, 250_000_000]
+    assert values(s.cgroup, "period_ns") == [None, 100_000_000, 50_000_000]
+    assert {t.tid: t.cgroup for t in s.threads if t.tid < 5} == {1: "/", 2: "/a", 3: "/a", 4: None}

@@ -169,10 +169,7 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
     if bad:
         snapshot.notes.append(f"{bad} lines of the thread lists could not be read")
     if snapshot.threads and sessions.untold(threads, snapshot.sysctl):
-        snapshot.notes.append(
-            "the kernel groups tasks by session (sched_autogroup_enabled), and the snapshot does not say how: those"
-            " that no cgroup has are taken to be in the root group"
-        )
+        snapshot.notes.append("groups of sessions (sched_autogroup_enabled) are not in the snapshot")
     if not snapshot.threads:
         snapshot.notes.append("no thread list: allowed CPUs and policies of tasks are unknown at the start")
     if not snapshot.features:

@@ -12,7 +12,7 @@ from rewake.collectors.snapshot import load
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "topology.tar.gz"
 THREAD = "Name={0} Tgid={1} Pid={1} PPid=1 Cpus_allowed=1 Cpus_allowed_list=0 flags=0 prio=20 nice=0 cpu=0 policy=0{2}"
-UNTOLD = "the kernel groups tasks by session"
+UNTOLD = "groups of sessions (sched_autogroup_enabled) are not"
 
 
 def machine(root: Path, sessions: dict[str, str], on: str = "1", cgroups: dict[str, str] | None = None) -> Path:

@@ -170,7 +170,7 @@ def recorded_machine(
     for row in cpus:  # nobody can be placed on a CPU that nothing is known of
         row["online"] = state.get(row["cpu"], {"online": True})["online"] and row["cpu"] not in left_out
     domains = _without(rows_of(source.read("domain")), left_out)
-    task = source.read("task", ("task_id", "kthread", "observer"))
+    task = source.read("task", ("task_id", "kthread", "observer", "first_ns"))
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
@@ -211,8 +211,11 @@ def recorded_machine(
         "allowed_recorded": allowed_recorded, "policy_recorded": policy_recorded, "allowed": allowed,
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip
-    groups, group_of = _task_groups(source, set(cgroup[~no_cgroup].tolist()))
-    in_group = [0 if n else group_of[c] for c, n in zip(cgroup.tolist(), no_cgroup.tolist(), strict=True)]
+    acts = np.zeros(n, np.bool_)
+    acts[ids] = ~with_null(task["first_ns"])[1]
+    grouped = acts & ~no_cgroup
+    groups, group_of = _task_groups(source, set(cgroup[grouped].tolist()))
+    in_group = [group_of[c] if g else 0 for c, g in zip(cgroup.tolist(), grouped.tolist(), strict=True)]
     tasks["group"] = np.array(in_group, np.uint16)
     try:
         machine = _engine.Recorded(cpus, domains, tasks, [*masks, *more], groups)

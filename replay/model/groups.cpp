@@ -2,6 +2,7 @@
 #include "replay/model/groups.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <utility>
 
@@ -9,6 +10,7 @@ namespace rewake {
 
 namespace {
 constexpr int64_t kLeastShares = 2;
+constexpr double kNothing = 1e-4;  // of an average: it does not come back
 constexpr Ns kTellEvery = 1'000'000;  // a queue tells its group of its load at most this often (6.7+)
 }  // namespace
 
@@ -18,6 +20,8 @@ GroupQueues::GroupQueues(const std::vector<TaskGroup>& groups, int n_cpus)
     cells_.resize(groups_.size() * n_cpus_);
     total_.resize(groups_.size());
     running_.resize(n_cpus_);
+    words_ = (groups_.size() + 63) / 64;
+    leaves_.resize(n_cpus_ * words_);
 }
 
 GroupQueues::Above GroupQueues::above(uint16_t g, const At& at) {
@@ -27,7 +31,19 @@ GroupQueues::Above GroupQueues::above(uint16_t g, const At& at) {
     return {x.pelt, x.weight, x.entities};
 }
 
+/// Nothing of the group is left there, and its queue is off the list of those that are kept up to date
+/// (cfs_rq_is_decayed, list_del_leaf_cfs_rq). Limited ones stay on it.
+bool GroupQueues::rests(uint16_t g, const Cell& x) const {
+    const QueuePelt& p = x.pelt;
+    if (x.tasks != 0 || x.queued || x.runs || x.news || x.stops != 0 || limited(g)) return false;
+    const int64_t leaving = p.gone_load + p.gone_util + p.gone_runnable + x.told;
+    const int64_t seen = p.load_avg + p.util_avg + p.runnable_avg + x.load_avg + x.util_avg + x.runnable_avg;
+    const double kept = p.load + p.util + p.runnable + 1024 * x.runnable + x.util + x.tasks_waiting;
+    return leaving == 0 && seen == 0 && kept < kNothing;
+}
+
 void GroupQueues::accrue(uint16_t g, const At& at) {
+    wake(g, at.cpu);
     Cell& x = cell(g, at.cpu);
     QueuePelt& p = x.pelt;
     if (p.gone_load != 0) {
@@ -116,6 +132,7 @@ void GroupQueues::settle(uint16_t g, const At& at, bool reweigh) {
         x.load_avg = load_avg;
         if (parent != 0) {
             Cell& p = cell(parent, at.cpu);
+            wake(parent, at.cpu);
             p.news = p.decayed = true;
             p.arrived += x.arrived;
         }
@@ -136,13 +153,21 @@ void GroupQueues::update(uint16_t g, const At& at, bool reweigh) {
 void GroupQueues::tick(const At& at) { update(running_[at.cpu.v], at, true); }
 
 void GroupQueues::update_all(const At& at) {
-    for (size_t g = 1; g < groups_.size(); ++g) accrue(static_cast<uint16_t>(g), at);
-    for (size_t g = groups_.size(); --g > 0;) {
-        Cell& x = cell(static_cast<uint16_t>(g), at.cpu);
-        if (x.decayed && x.stops == 0) emptied(static_cast<uint16_t>(g), at.cpu);
-        tell(static_cast<uint16_t>(g), x, at.now);
-        settle(static_cast<uint16_t>(g), at, false);
-    }
+    uint64_t* const leaves = &leaves_[at.cpu.v * words_];
+    for (size_t i = 0; i < words_; ++i)
+        for (uint64_t w = leaves[i]; w != 0; w &= w - 1)
+            accrue(static_cast<uint16_t>(i * 64 + static_cast<size_t>(std::countr_zero(w))), at);
+    for (size_t i = words_; i-- > 0;)
+        for (uint64_t left = ~uint64_t{0}; (leaves[i] & left) != 0;) {  // a group puts the one above it on the list
+            const auto bit = 63 - static_cast<unsigned>(std::countl_zero(leaves[i] & left));
+            left = (uint64_t{1} << bit) - 1;
+            const auto g = static_cast<uint16_t>(i * 64 + bit);
+            Cell& x = cell(g, at.cpu);
+            if (x.decayed && x.stops == 0) emptied(g, at.cpu);
+            tell(g, x, at.now);
+            settle(g, at, false);
+            if (rests(g, x)) leaves[i] &= ~(uint64_t{1} << bit);
+        }
 }
 
 void GroupQueues::begin(const std::vector<At>& at) {

@@ -81,7 +81,10 @@ class GroupQueues {
     void dequeue(uint16_t g, const At& at, int64_t weight, const Pelt* taken = nullptr);
     /// A task brings its averages along, or takes them away at the next update of the queue.
     void attach(uint16_t g, const At& at, const Pelt& p, int64_t weight);
-    void detach_later(uint16_t g, Cpu c, const Pelt& p) { queue(g, c).detach_later(p); }
+    void detach_later(uint16_t g, Cpu c, const Pelt& p) {
+        wake(g, c);
+        queue(g, c).detach_later(p);
+    }
     /// The CPU runs a task of `g` from now on; 0: none, or one of the root group.
     void run(uint16_t g, const At& at);
 
@@ -152,6 +155,9 @@ class GroupQueues {
     };
     Cell& cell(uint16_t g, Cpu c) { return cells_[g * n_cpus_ + c.v]; }
     const Cell& cell(uint16_t g, Cpu c) const { return cells_[g * n_cpus_ + c.v]; }
+    /// update_all() keeps the queue of `g` there up to date.
+    void wake(uint16_t g, Cpu c) { leaves_[c.v * words_ + g / 64] |= uint64_t{1} << (g % 64); }
+    bool rests(uint16_t g, const Cell& x) const;
     Above above(uint16_t g, const At& at);
     void accrue(uint16_t g, const At& at);
     void accrue_chain(uint16_t g, const At& at);
@@ -165,6 +171,8 @@ class GroupQueues {
     std::vector<Cell> cells_;
     std::vector<int64_t> total_;  // per group: load on all CPUs, as told
     std::vector<uint16_t> running_;  // per CPU: group of the running task
+    size_t words_ = 0;
+    std::vector<uint64_t> leaves_;  // per CPU, a bit for each group: its queue there is not at rest
 };
 
 }  // namespace rewake

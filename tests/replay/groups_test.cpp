@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -175,6 +176,25 @@ TEST_F(Groups, TheShareGoesWhereTheLoadIs) {
     }
     EXPECT_NEAR(static_cast<double>(load(k0, LoadKind::weight)), 1024, 20);
     EXPECT_EQ(load(k1, LoadKind::weight), 0);
+}
+
+TEST_F(Groups, AQueueThatWasAtRestGoesOnAsOneThatWasKeptUpToDate) {
+    std::array<int64_t, 2> root{}, counted{};
+    for (const bool kept : {false, true}) {
+        build({{}, {.parent = 0, .shares = 512}, {.parent = 1, .shares = 1024}});
+        runs(kMs, 0, 0, 6);
+        runs(50 * kMs, 0, 6, 0);
+        for (Ns t = 54 * kMs; kept && t < 5'000 * kMs; t += 4 * kMs) machine_->on_balance(k0, t);
+        EXPECT_EQ(kept ? load(k0, LoadKind::average) : 0, 0);
+        wakes(5'000 * kMs, 6, k0);
+        runs(5'000 * kMs, 0, 0, 6);
+        for (Ns t = 5'010 * kMs; t <= 5'100 * kMs; t += 10 * kMs) looks(t);
+        root[kept] = load(k0, LoadKind::average);
+        counted[kept] = counts(6, k0);
+    }
+    EXPECT_GT(root[0], 400);
+    EXPECT_NEAR(static_cast<double>(root[0]), static_cast<double>(root[1]), 1);
+    EXPECT_NEAR(static_cast<double>(counted[0]), static_cast<double>(counted[1]), 1);
 }
 
 TEST_F(Groups, ATaskOfANestedGroupCountsByAllShares) {

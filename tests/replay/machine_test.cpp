@@ -408,7 +408,7 @@ TEST_F(Loads, NothingRemainsOfATaskThatExits) {
 
 TEST_F(Loads, AnIdleCpuWhoseTickGoesOnBalancesForItself) {
     for (const bool goes_on : {false, true})
-        for (const uint16_t by : {0, 1}) {
+        for (const uint16_t by : {uint16_t{0}, uint16_t{1}}) {
             build({1024, 1024});
             machine_->set_tick(4 * kMs, 0);
             runs(kMs, 0, 0, 4);

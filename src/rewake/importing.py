@@ -68,6 +68,8 @@ def import_trace(
     else:
         found, _ = cache.fetch(f"{key}.rewake", build, Recording)
     recording = Recording(found, recent=written[-1].recent if written else None)
+    if out is None:
+        recording.given = trace
     if strict:
         _refuse_degraded(recording.manifest, trace)
     return recording

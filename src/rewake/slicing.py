@@ -70,7 +70,7 @@ def _events_in(recording: Recording, window: Window) -> tuple[int, int]:
             hi = max(hi or 0, int(before.max()) + 1)
     if lo is None or hi is None or lo >= hi:
         span = (recording.manifest.get("span_ns") or 0) / 1e9
-        raise UsageError(f"{recording.path}: no events in the window: the recording is {span:.3f} s long")
+        raise UsageError(f"{recording.given}: no events in the window: the recording is {span:.3f} s long")
     return lo, hi
 
 

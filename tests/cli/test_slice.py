@@ -155,6 +155,19 @@ def test_windows_that_are_none(
     assert not (place / "none.rewake").exists()
 
 
+def test_messages_name_the_trace_and_not_its_recording_in_the_cache(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (
+        ("slice", DEMO, "--window", "2s..5s", "-o", place / "none.rewake"),
+        ("fidelity", DEMO, "--inputs"),
+        ("explain", DEMO, "--pid", 999_999),
+    ):
+        said = told(capsys, *arguments, code=2)
+        assert str(DEMO) in said
+        assert ".rewake" not in said.replace("none.rewake", "")
+
+
 def test_nothing_to_do_and_into_itself(whole: Recording, capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --window" in told(capsys, "slice", whole.path, "-o", whole.path.with_name("x.rewake"), code=2)
     told_ = told(capsys, "slice", whole.path, "--window", "..1s", "-o", whole.path, code=2)

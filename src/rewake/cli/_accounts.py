@@ -33,7 +33,7 @@ def inputs(recording: Recording, column: PolicySpec) -> Section:
     compared = found.inputs(recording, column)
     if compared is None:
         raise UsageError(
-            f"{recording.path}: no placement probes in it, so its inputs cannot be audited: record with the typed "
+            f"{recording.given}: no placement probes in it, so its inputs cannot be audited: record with the typed "
             "probes rewake:select_in and rewake:select_out on select_task_rq_fair"
         )
     result = audit.compare(str(column), *compared)

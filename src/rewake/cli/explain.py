@@ -145,7 +145,9 @@ def _decision_at(con: duckdb.DuckDBPyConnection, recording: Recording, pid: int,
     first = int(recording.manifest.get("first_ns") or 0)
     last = explain.last_of(con, pid)
     if last is None:
-        raise UsageError(f"no decision is about pid {pid}; `rewake query {recording.path} 'FROM task'` lists the tasks")
+        raise UsageError(
+            f"no decision is about pid {pid}; `rewake query {recording.given} 'FROM task'` lists the tasks"
+        )
     at_ns = first if at is None else _nanoseconds(at, first)
     found = explain.next_of(con, pid, at_ns)
     if found is None:

@@ -112,6 +112,8 @@ class Recording:
 
     def __init__(self, path: Path | str, threads: int | None = None, recent: RecentParts | None = None) -> None:
         self.path = Path(path)
+        self.given = self.path
+        """What its user calls it: the trace, where it was imported into the cache."""
         self.manifest = read_manifest(self.path, "recording")
         self._recent = recent
         self._con: duckdb.DuckDBPyConnection | None = None

@@ -120,6 +120,19 @@ def _policies(s: Simulated) -> list[str]:
     return [*render(first, spill=True), "", *render(second, spill=True)]
 
 
+def balancing(s: Simulated) -> list[str]:
+    """How often balancing moved tasks with the recorded kernel's column in charge, beside how often it did."""
+    check = s.check("factual")
+    if check is None or check.figures["recorded_newidle_per_s"] is None:
+        return []
+    ways = (("to CPUs that go idle", "newidle"), ("periodically", "periodic"))
+    told = [
+        f"{way} {number(check.figures[f'{name}_per_s'], 0)} / {number(check.figures[f'recorded_{name}_per_s'], 0)}"
+        for way, name in ways
+    ]
+    return [f"Moves by balancing in V4, simulated / recorded per second (not judged): {', '.join(told)}."]
+
+
 def notes(s: Simulated) -> list[str]:
     """What the figures mean, and where they cannot be answered for. Names are as they are."""
     t = s.settings
@@ -133,7 +146,7 @@ def notes(s: Simulated) -> list[str]:
     )
     if t.get("sync", "auto") != "auto":
         settings += f" WF_SYNC assumed {'set' if t['sync'] == '1' else 'clear'} for every wakeup by a task."
-    lines = [settings]
+    lines = [settings, *balancing(s)]
     lines += [
         f"{p['policy']}: {percent(p['diverged_pct'], 0)} of its windows left the recording behind." for p in s.diverged
     ]

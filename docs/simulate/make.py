@@ -137,6 +137,20 @@ def checks(found: Answers) -> list[str]:
     return [f"{Tally.of(found)} V5 was never violated: a violation is an error.", "", *table(columns, rows)]
 
 
+def balancing(found: Answers) -> list[str]:
+    """How often balancing moved tasks under V4, beside the recording."""
+
+    def pair(figures: dict[str, Any], name: str) -> str:
+        return f"{latency_or_rate(name, figures[name])} / {latency_or_rate(name, figures['recorded_' + name])}"
+
+    rows = [
+        [f"`{name}`", pair(check["figures"], "newidle_per_s"), pair(check["figures"], "periodic_per_s")]
+        for name, answer in found.items()
+        if (check := factual_check(answer)) is not None
+    ]
+    return table(["recording", "to CPUs that go idle", "periodically"], rows)
+
+
 def not_seen(prose: dict[str, Any], found: Answers, others: Answers) -> list[str]:
     """The section of recordings that this version had not seen; `others`: those that it had."""
     if not found:
@@ -189,6 +203,8 @@ def make(folders: list[Path], unseen: Sequence[Path] = ()) -> str:
     lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]
     if refused or refused_too:
         lines += ["Refused:", "", *table(["recording", "why"], refused + refused_too)]
+    moved = prose["balancing"]
+    lines += [f"## {moved['title']}", "", moved["text"].strip(), "", *balancing(good | fresh), ""]
     lines += not_seen(prose["unseen"], fresh, good)
     lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), "", *repeats(good, groups)]
     lines += [f"## {prose['misses']['title']}", "", prose["misses"]["text"].strip(), ""]

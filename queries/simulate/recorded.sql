@@ -4,9 +4,10 @@
 --   recorded wakeups of the same counted intervals, once for each replica. Recorded: wakeups of fair tasks that had to
 --   wait for a CPU (waited_for_cpu), not censored. Queue wait: sched_wakeup to switch-in where the chosen CPU was not
 --   idle. ks: largest distance between the two distribution functions. Percentiles are nearest rank, NULL below
---   10/(1-q) samples. Moves: by wakeups.
+--   10/(1-q) samples. Moves: by wakeups; those by balancing are beside all that were recorded then, of tasks of any
+--   class (NULL: the recording has no migrations).
 -- Units: ns; per second.
--- Requires: woken arm sim_window decision
+-- Requires: woken arm sim_window decision migrate
 -- Columns:
 --   policy: arm
 --   kind: pinned, null or factual
@@ -31,6 +32,10 @@
 --   wait_ks: of the queue wait
 --   moves_per_s: simulated migrations by wakeups
 --   recorded_moves_per_s: recorded
+--   newidle_per_s: simulated migrations by CPUs that went idle
+--   recorded_newidle_per_s: recorded
+--   periodic_per_s: simulated migrations by periodic balancing
+--   recorded_periodic_per_s: recorded
 --   cycles_per_s: simulated wake cycles
 --   recorded_cycles_per_s: recorded
 WITH judged AS (
@@ -162,6 +167,8 @@ rates AS (
     SELECT
         judged.subject AS arm,
         sum(wake_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS moves,
+        sum(newidle_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS newidle,
+        sum(periodic_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS periodic,
         sum(wakeups) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS cycles,
         sum(to_ns - from_ns) / 1e9 AS seconds
     FROM sim_window JOIN judged ON judged.arm = sim_window.arm
@@ -170,6 +177,24 @@ rates AS (
 
 recorded_moves AS (
     SELECT arm, sum(moves)::BIGINT AS moves FROM cells WHERE NOT simulated GROUP BY arm
+),
+
+balanced AS (
+    SELECT
+        parts.arm,
+        count(*) FILTER (WHERE m.cause = 'newidle') AS newidle,
+        count(*) FILTER (WHERE m.cause = 'periodic') AS periodic
+    FROM (
+        SELECT
+            migrate.ts_ns,
+            migrate_cause_of(migrate.cause) AS cause,
+            lengths.arm,
+            migrate.ts_ns // lengths.step AS part
+        FROM migrate CROSS JOIN (SELECT DISTINCT arm, step FROM parts) AS lengths
+        WHERE migrate.orig_cpu <> migrate.dest_cpu
+    ) AS m JOIN parts ON parts.arm = m.arm AND parts.part = m.part
+    WHERE m.ts_ns >= parts.from_ns AND m.ts_ns < parts.to_ns
+    GROUP BY parts.arm
 )
 
 SELECT
@@ -196,6 +221,14 @@ SELECT
     w.ks AS wait_ks,
     rates.moves AS moves_per_s,
     recorded_moves.moves / nullif(rates.seconds, 0) AS recorded_moves_per_s,
+    rates.newidle AS newidle_per_s,
+    CASE
+        WHEN told.migrations THEN coalesce(balanced.newidle, 0) / nullif(rates.seconds, 0)
+    END AS recorded_newidle_per_s,
+    rates.periodic AS periodic_per_s,
+    CASE
+        WHEN told.migrations THEN coalesce(balanced.periodic, 0) / nullif(rates.seconds, 0)
+    END AS recorded_periodic_per_s,
     rates.cycles AS cycles_per_s,
     nullif(l.rec_n, 0) / nullif(rates.seconds, 0) AS recorded_cycles_per_s
 FROM (SELECT subject AS arm, policy, kind, count(*) AS replicas FROM judged GROUP BY ALL) AS judged
@@ -203,4 +236,6 @@ LEFT JOIN ranked AS l ON l.arm = judged.arm AND l.measure = 'latency'
 LEFT JOIN ranked AS w ON w.arm = judged.arm AND w.measure = 'wait'
 LEFT JOIN rates ON rates.arm = judged.arm
 LEFT JOIN recorded_moves ON recorded_moves.arm = judged.arm
+LEFT JOIN balanced ON balanced.arm = judged.arm
+CROSS JOIN (SELECT count(*) > 0 AS migrations FROM migrate) AS told
 ORDER BY judged.arm

@@ -74,6 +74,28 @@ def test_a_run_in_which_nobody_was_woken_has_its_rows(capsys: pytest.CaptureFixt
     assert re.search("V4 factual +- / ", told(capsys, "report", run))
 
 
+def test_moves_by_balancing_stand_beside_the_recorded_ones(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of the factual run, in the same spans; a recording without migrations tells none."""
+    run = tmp_path / "demo.run"
+    data = json.loads(told(capsys, "simulate", DEMO, "--policy", "auto", "-o", run, "--format", "json"))
+    figures = next(c["figures"] for c in data["checks"] if c["kind"] == "factual")
+    shown = " ".join(told(capsys, "report", run).split())
+    pulls, periodic = ((figures[f"{n}_per_s"], figures[f"recorded_{n}_per_s"]) for n in ("newidle", "periodic"))
+    assert pulls[1] > 0
+    assert (
+        "Moves by balancing in V4, simulated / recorded per second (not judged): to CPUs that go idle "
+        f"{pulls[0]:.0f} / {pulls[1]:.0f}, periodically {periodic[0]:.0f} / {periodic[1]:.0f}."
+    ) in shown
+    spans = duckdb.execute(
+        f"SELECT from_ns, to_ns FROM '{run}/sim_window.parquet' w JOIN '{run}/arm.parquet' a USING (arm) "
+        "WHERE a.kind = 'factual'"
+    ).fetchall()
+    recording = json.loads((run / "manifest.json").read_text())["recording"]["path"]
+    newidle = duckdb.execute(f"SELECT ts_ns FROM '{recording}/migrate/*.parquet' WHERE cause = 3").fetchnumpy()["ts_ns"]
+    there = sum(((newidle >= begin) & (newidle < end)).sum() for begin, end in spans)
+    assert pulls[1] == pytest.approx(there * 1e9 / sum(end - begin for begin, end in spans))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

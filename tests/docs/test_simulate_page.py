@@ -17,7 +17,8 @@ make = generator.load(SIMULATE)
 
 
 def check(kind: str, missed: list[str], ks: float, waits: tuple[int, int] = (20, 1_000)) -> dict[str, Any]:
-    names = ("p50_ns", "p90_ns", "p99_ns", "wait_p90_ns", "moves_per_s")
+    rates = ("moves_per_s", "newidle_per_s", "periodic_per_s")
+    names = ("p50_ns", "p90_ns", "p99_ns", "wait_p90_ns", *rates)
     figures: dict[str, Any] = dict.fromkeys(names, 2000.0) | {f"recorded_{n}": 1000.0 for n in names}
     figures |= {"ks": ks, "wait_ks": 2 * ks if min(waits) else None, "wait_n": waits[0], "recorded_wait_n": waits[1]}
     return {"kind": kind, "missed": missed, "holds": not missed, "figures": figures}
@@ -38,6 +39,16 @@ def test_checks_are_counted_and_misses_marked() -> None:
         == "| `one` | V3 pinned | 2.0 / 1.0 | 2.0 / 1.0 | 2.0 / 1.0 | 0.010 | 2.0 / 1.0 | 0.020 | 2,000 / 1,000 | - |"
     )
     assert "| 2.0 / 1.0 ! | 0.100 |" in lines[6] and lines[6].endswith("| 25 % |")
+
+
+def test_moves_by_balancing_are_of_the_factual_run() -> None:
+    found = check("factual", [], 0.1)
+    found["figures"]["recorded_newidle_per_s"] = None  # no migrations in the recording
+    other = {"checks": [check("pinned", [], 0.1)]}
+    assert make.balancing({"one": {"checks": [check("pinned", [], 0.1), found]}, "two": other})[2:] == [
+        "| `one` | 2,000 / - | 2,000 / 1,000 |",
+        "",
+    ]
 
 
 def test_recordings_that_were_not_seen_stand_apart_beside_the_count_of_the_others() -> None:

@@ -203,9 +203,9 @@ def make(folders: list[Path], unseen: Sequence[Path] = ()) -> str:
     lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]
     if refused or refused_too:
         lines += ["Refused:", "", *table(["recording", "why"], refused + refused_too)]
-    moved = prose["balancing"]
-    lines += [f"## {moved['title']}", "", moved["text"].strip(), "", *balancing(good | fresh), ""]
     lines += not_seen(prose["unseen"], fresh, good)
+    moved = prose["balancing"]
+    lines += [f"## {moved['title']}", "", moved["text"].strip(), "", *balancing(good | fresh)]
     lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), "", *repeats(good, groups)]
     lines += [f"## {prose['misses']['title']}", "", prose["misses"]["text"].strip(), ""]
     return "\n".join(lines).rstrip() + "\n"

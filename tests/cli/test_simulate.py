@@ -75,7 +75,7 @@ def test_a_run_in_which_nobody_was_woken_has_its_rows(capsys: pytest.CaptureFixt
 
 
 def test_moves_by_balancing_stand_beside_the_recorded_ones(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Of the factual run, in the same spans; a recording without migrations tells none."""
+    """Of the factual run, in the same spans."""
     run = tmp_path / "demo.run"
     data = json.loads(told(capsys, "simulate", DEMO, "--policy", "auto", "-o", run, "--format", "json"))
     figures = next(c["figures"] for c in data["checks"] if c["kind"] == "factual")

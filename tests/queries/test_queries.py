@@ -72,6 +72,12 @@ def test_without_topology_llc_figures_are_unknown(flat: duckdb.DuckDBPyConnectio
     assert {r["cross_llc"] for r in sql.run(flat, "migrations/by_cause").dicts()} == {None}
 
 
+def test_without_migrations_those_of_balancing_are_unknown(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("DELETE FROM migrate")
+    rows = sql.run(con, "simulate/recorded").dicts()
+    assert [(r["recorded_newidle_per_s"], r["recorded_periodic_per_s"]) for r in rows] == [(None, None)] * 3
+
+
 def test_a_recording_alone_has_no_ledger() -> None:
     con = duckdb.connect()
     con.execute("CREATE TABLE decision (decision_id BIGINT)")

@@ -37,6 +37,13 @@ def _trust(s: Simulated) -> list[str]:
     return [*lines, *wrap(verdict(s))]
 
 
+def per_s(c: Check, name: str) -> str:
+    """A rate, simulated / recorded; marked where the check misses it."""
+    model, truth = c.figures[f"{name}_per_s"], c.figures[f"recorded_{name}_per_s"]
+    mark = " !" if name in c.missed else ""
+    return f"{number(model, 0)} / {number(truth, 0)}{mark}"
+
+
 def checks(s: Simulated) -> list[Column]:
     """The arms that should reproduce the recording, beside it; what does not is marked."""
     rows = s.checks
@@ -44,11 +51,6 @@ def checks(s: Simulated) -> list[Column]:
     def pair(c: Check, name: str) -> str:
         mark = " !" if name in c.missed else ""
         return f"{micros(c.figures[f'{name}_ns'])} / {micros(c.figures[f'recorded_{name}_ns'])}{mark}"
-
-    def per_s(c: Check, name: str) -> str:
-        model, truth = c.figures[f"{name}_per_s"], c.figures[f"recorded_{name}_per_s"]
-        mark = " !" if name in c.missed else ""
-        return f"{number(model, 0)} / {number(truth, 0)}{mark}"
 
     return [
         Column(("",), [NAMES[c.kind] for c in rows], left=True),
@@ -125,12 +127,8 @@ def balancing(s: Simulated) -> list[str]:
     check = s.check("factual")
     if check is None or check.figures["recorded_newidle_per_s"] is None:
         return []
-    ways = (("to CPUs that go idle", "newidle"), ("periodically", "periodic"))
-    told = [
-        f"{way} {number(check.figures[f'{name}_per_s'], 0)} / {number(check.figures[f'recorded_{name}_per_s'], 0)}"
-        for way, name in ways
-    ]
-    return [f"Moves by balancing in V4, simulated / recorded per second (not judged): {', '.join(told)}."]
+    told = f"to CPUs that go idle {per_s(check, 'newidle')}, periodically {per_s(check, 'periodic')}"
+    return [f"Moves by balancing in V4, simulated / recorded per second (not judged): {told}."]
 
 
 def notes(s: Simulated) -> list[str]:

@@ -73,12 +73,16 @@ def factual_check(answer: dict[str, Any]) -> dict[str, Any] | None:
     return next((c for c in answer["checks"] if c["kind"] == "factual"), None)
 
 
+def beside(figures: dict[str, Any], figure: str) -> str:
+    """Simulated / recorded."""
+    return f"{latency_or_rate(figure, figures[figure])} / {latency_or_rate(figure, figures['recorded_' + figure])}"
+
+
 def check_row(name: str, check: dict[str, Any], diverged: float | None) -> list[str]:
     f = check["figures"]
 
     def pair(figure: str, short: str) -> str:
-        mark = " !" if short in check["missed"] else ""
-        return f"{latency_or_rate(figure, f[figure])} / {latency_or_rate(figure, f['recorded_' + figure])}{mark}"
+        return beside(f, figure) + (" !" if short in check["missed"] else "")
 
     kinds = {"pinned": "V3 pinned", "null": "null model", "factual": "V4 factual"}
     ks = NOTHING if f["ks"] is None else f"{f['ks']:.3f}" + (" !" if "ks" in check["missed"] else "")
@@ -139,12 +143,8 @@ def checks(found: Answers) -> list[str]:
 
 def balancing(found: Answers) -> list[str]:
     """How often balancing moved tasks under V4, beside the recording."""
-
-    def pair(figures: dict[str, Any], name: str) -> str:
-        return f"{latency_or_rate(name, figures[name])} / {latency_or_rate(name, figures['recorded_' + name])}"
-
     rows = [
-        [f"`{name}`", pair(check["figures"], "newidle_per_s"), pair(check["figures"], "periodic_per_s")]
+        [f"`{name}`", beside(check["figures"], "newidle_per_s"), beside(check["figures"], "periodic_per_s")]
         for name, answer in found.items()
         if (check := factual_check(answer)) is not None
     ]

@@ -54,6 +54,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     machine_.set_pulling(kPulling);
     if (!opt_.looks.empty()) machine_.keep_turns();
     began_.resize(static_cast<size_t>(topo.n_cpus));
+    sent_.resize(static_cast<size_t>(topo.n_cpus), std::numeric_limits<Ns>::min() / 2);
     if (opt_.fair) delays_.emplace(tasks, *opt_.fair, machine_);
     machine_.set_exit_latency(opt_.exit_latency);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
@@ -496,7 +497,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                     certain_.follow(w, state_.curr, memory.task(w.curr), jiffies(ts - kTickTakes),
                                     jiffies(ts + kTickTakes));
                 std::erase_if(guesses_, [&](const ExitGuess& g) { return g.p == p; });
-                follow(*in.policy, w, chosen, stays);
+                follow(*in.policy, w, chosen, dec, stays);
                 asked_prev = (stays.looked & kLoad) != 0;
                 asked_waker = asked_prev && w.sync;
             }
@@ -521,6 +522,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     }
     if (late) write_rows(slot, 1, row);
     if (kind == Kind::wake && chosen_known) {
+        if (!null(d.waker_cpu_null)) sent_[chosen.v] = began_[d.waker_cpu[row]];
         const bool told = !null(d.waker_cpu_null) && !listed_at_once(cls);
         bool placed = was_placed(cls, true, before.state);
         if (delays_ && placed) {

@@ -189,7 +189,8 @@ class OpenLoop {
         const Ns tick = 1'000'000'000 / opt_.hz;
         return opt_.hz + 1 + static_cast<uint64_t>(std::max<Ns>(0, ts - opt_.tick_at % tick) / tick);
     }
-    std::vector<Ns> began_;  ///< by waker's CPU: its latest placement. With ReplayOptions::looks
+    std::vector<Ns> began_;  ///< by waker's CPU: its latest placement
+    std::vector<Ns> sent_;  ///< by CPU: when the latest placement that chose it began
     void segments(const Batch& b, const SwitchColumns* next);
     void decide(const DecisionColumns& d, size_t row, Ns ts);
     /// Whether the decision that this event opens is to be explained.
@@ -219,7 +220,9 @@ class OpenLoop {
         bool cleared;  ///< has_idle_cores of its LLC was, as if a search had failed
     };
     void started(TaskId p, Cpu c, bool from_idle);
-    void follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made);
+    /// `made`: its decision by what was recorded of this wakeup, too; `blind`: the one without.
+    void follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& blind, const Decision& made);
+    bool looked_idle(const Wakeup& w) const;
     struct Otherwise {
         Branch branch{};
         PolicyState::Task p;  ///< private state of the wakee after it

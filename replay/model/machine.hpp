@@ -158,6 +158,11 @@ class Machine {
         const CpuState& s = cpus_[c.v];
         return s.curr_known && !is_idle_task(s.curr) && view_.nr[c.v] - view_.delayed[c.v] == 1 && s.pending == 0;
     }
+    /// It would be idle, were there no wakeup on its way to it.
+    bool idle_but_for_wakeups(Cpu c) const {
+        const CpuState& s = cpus_[c.v];
+        return s.curr_known && is_idle_task(s.curr) && view_.nr[c.v] == 0 && s.pending > 0;
+    }
     /// nr_idle_scan of an LLC changes when its balancer runs: how often some CPU of it looked whether to, at different
     /// times, and how often it did according to the model.
     struct LlcScan {

@@ -206,6 +206,33 @@ def test_how_a_wakee_starts_tells_whether_its_recent_cpu_was_set() -> None:
     assert recent_after(stays_idle=True) == 1
 
 
+def recent_after_one_sent_there(apart: int) -> int:
+    """recent_used_cpu of task 8, before CPU 1, after it stayed on CPU 2, idle but for 12, whose placement there began
+    that much earlier; one takes 4 us. WF_SYNC as other wakeups tell it would have had it go to its waker."""
+    w = World(4, 14)
+    w.runs(1000, 2, 2, 10, "R").runs(1100, 0, 0, 9, "R").runs(1200, 1, 8, 11).runs(1300, 3, 3, 7, "R")
+    w.waking(10_000, 0, 8, 1, curr=9).migrate(10_100, 0, 8, 1, 2, curr=9).wakeup(10_200, 0, 8, 2)
+    w.runs(20_000, 2, 10, 8).runs(30_000, 2, 8, 2)
+    w.waking(100_000 - apart, 3, 12, 2, curr=7).waking(100_000, 0, 8, 2, curr=9)
+    w.wakeup(106_000, 2, 12, 2).wakeup(107_000, 2, 8, 2).runs(108_000, 2, 2, 12).runs(120_000, 2, 12, 8)
+    w.runs(130_000, 2, 8, 2).waking(160_000, 0, 8, 2, curr=9).wakeup(167_000, 2, 8, 2)
+    decisions = w.decisions()
+    options = {
+        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "own": [True], "log_inputs": True,
+        "settle": [4000] * 4,
+    }  # fmt: skip
+    engine = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, options, [], [], [])
+    by_others, by_all = np.array([False, False, True, False]), np.zeros(4, np.bool_)
+    engine.run(decisions.batches[0], None, {**decisions.parts[0], "sync": by_others, "before": {"sync": by_all}})
+    assert engine.ledger(0)["cpu"][0].tolist()[1:3] == [2, 0]
+    return int(engine.inputs()["recent_cpu"][3])
+
+
+def test_what_was_inferred_from_a_choice_explains_it_no_better_than_a_cpu_that_was_idle_a_moment_before() -> None:
+    assert recent_after_one_sent_there(apart=3000) == 1
+    assert recent_after_one_sent_there(apart=4500) == 2
+
+
 def test_preemption_is_lazy_where_the_snapshot_says_so_else_from_the_kernels_that_know_no_other() -> None:
     def lazily(mode: str | None, kernel: tuple[int, int]) -> bool:
         sysctl = {} if mode is None else {"debug.sched.preempt": mode}

@@ -40,6 +40,9 @@ _NO_LISTS, _LISTS_TO_OTHER_LLCS = 0, 1
 MIN_RANGE = 100
 """Fewest measured times from which a range or a median is taken; fewer fall back to a coarser group."""
 
+_FAIR_POLICIES = {"batch": 1, "idle": 2}
+"""FairPolicy (model/tasks.hpp) of those that do not compete as SCHED_OTHER does."""
+
 _ON_A_CPU = re.compile(r"/\d+")
 """In the name of a kernel thread that is bound to a CPU."""
 
@@ -174,9 +177,8 @@ def recorded_machine(
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
     n = int(ids.max()) + 1 if len(ids) else 0
-    kthread, observer, stopper, idle_policy, ext, allowed_recorded, policy_recorded = (
-        np.zeros(n, np.bool_) for _ in range(7)
-    )
+    kthread, observer, stopper, ext, allowed_recorded, policy_recorded = (np.zeros(n, np.bool_) for _ in range(6))
+    fair_policy = np.zeros(n, np.uint8)
     cgroup, no_cgroup = np.zeros(n, np.uint32), np.ones(n, np.bool_)
     allowed = np.zeros(n, np.uint32)
     masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
@@ -196,7 +198,7 @@ def recorded_machine(
         observer[i] |= observes
         known = sources[row["source"]] != "inferred"
         if row["policy"] is not None:
-            idle_policy[i] = policies[row["policy"]] == "idle"
+            fair_policy[i] = _FAIR_POLICIES.get(policies[row["policy"]], 0)
             ext[i] = policies[row["policy"]] == "ext"
             policy_recorded[i] = known
         if row["allowed"] is not None:
@@ -207,7 +209,7 @@ def recorded_machine(
         if row["cgroup"] is not None:
             cgroup[i], no_cgroup[i] = row["cgroup"], False
     tasks = {
-        "kthread": kthread, "observer": observer, "stopper": stopper, "idle_policy": idle_policy, "ext": ext,
+        "kthread": kthread, "observer": observer, "stopper": stopper, "fair_policy": fair_policy, "ext": ext,
         "allowed_recorded": allowed_recorded, "policy_recorded": policy_recorded, "allowed": allowed,
         "cgroup": (cgroup, no_cgroup),
     }  # fmt: skip

@@ -50,8 +50,8 @@ class World:
         self.masks = [f"0-{n_cpus - 1}", *masks]
         false = np.zeros(n_tasks, np.bool_)
         self.tasks: dict[str, Any] = {
-            "kthread": false.copy(), "observer": false.copy(), "stopper": false.copy(), "idle_policy": false.copy(),
-            "ext": false.copy(), "allowed_recorded": ~false, "policy_recorded": ~false,
+            "kthread": false.copy(), "observer": false.copy(), "stopper": false.copy(), "ext": false.copy(),
+            "fair_policy": np.zeros(n_tasks, np.uint8), "allowed_recorded": ~false, "policy_recorded": ~false,
             "allowed": np.zeros(n_tasks, np.uint32), "cgroup": (np.zeros(n_tasks, np.uint32), ~false),
         }  # fmt: skip
 

@@ -55,6 +55,11 @@ std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
     return groups;
 }
 
+FairPolicy fair_policy(uint8_t code) {
+    if (code > static_cast<uint8_t>(FairPolicy::idle)) throw std::invalid_argument("tasks: fair_policy: no such value");
+    return static_cast<FairPolicy>(code);
+}
+
 TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, const std::vector<GroupRow>& groups,
                      const Topology& topo) {
     TaskTable table;
@@ -69,7 +74,7 @@ TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, c
     const bool* kthread = column<bool>(t, "kthread", n);
     const bool* observer = column<bool>(t, "observer", n);
     const bool* stopper = column<bool>(t, "stopper", n);
-    const bool* idle_policy = column<bool>(t, "idle_policy", n);
+    const uint8_t* policy = column<uint8_t>(t, "fair_policy", n);
     const bool* ext = column<bool>(t, "ext", n);
     const bool* allowed_recorded = column<bool>(t, "allowed_recorded", n);
     const bool* policy_recorded = column<bool>(t, "policy_recorded", n);
@@ -81,7 +86,7 @@ TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, c
     for (size_t i = 0; i < n; ++i) {
         if (allowed[i] >= masks.size()) throw std::invalid_argument("tasks: allowed names a mask that does not exist");
         TaskInfo& x = table.tasks[i];
-        x.kthread = kthread[i], x.observer = observer[i], x.stopper = stopper[i], x.idle_policy = idle_policy[i];
+        x.kthread = kthread[i], x.observer = observer[i], x.stopper = stopper[i], x.policy = fair_policy(policy[i]);
         x.ext = ext[i], x.allowed_recorded = allowed_recorded[i], x.policy_recorded = policy_recorded[i];
         x.allowed = allowed[i];
         x.has_cgroup = !(no_cgroup && no_cgroup[i]);

@@ -412,7 +412,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.curr_one_cpu = table_.allowed(w.curr).n == 1;
         w.curr_exiting = machine_.task(w.curr).exiting;
         w.hint = d.hint ? d.hint[row] : 0;
-        w.p_idle_policy = table_.info(p).idle_policy;
+        w.p_idle_policy = table_.info(p).idle_policy();
         w.hz = opt_.hz;
         w.jiffies = jiffies(ts);
         w.p_exec_start = before.ever_blocked ? before.blocked_at : 0;

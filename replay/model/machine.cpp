@@ -53,7 +53,8 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
 
 void Machine::set_prio(Task& t, int prio) {
     if (std::exchange(t.prio, static_cast<int16_t>(prio)) == prio || t.weight == 0 || !prio_is_fair(prio)) return;
-    if (const int32_t weight = weight_of_prio(prio); weight != t.weight) reweigh(t, weight);
+    const int32_t weight = t.sidle ? kIdlePolicyWeight : weight_of_prio(prio);
+    if (weight != t.weight) reweigh(t, weight);
 }
 
 void Machine::link(TaskId id, Task& t) {
@@ -77,9 +78,9 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     t.counted = true;
     t.cpu = c;
     const bool fair = prio_is_fair(t.prio);
-    const int32_t weight = fair ? weight_of_prio(t.prio) : 0;
+    const int32_t weight = fair ? table_.weight(id, t.prio) : 0;
     t.weight = weight;
-    t.sidle = fair && table_.info(id).idle_policy;
+    t.sidle = fair && table_.info(id).idle_policy();
     view_.nr[c.v] += 1;
     if (fair) {
         attach(t, c);
@@ -151,7 +152,7 @@ void Machine::enqueue(TaskId id, Task& t, Cpu c) {
     const bool throttled = t.group && (groups_.stopped(t.group, c) || starved(t.group, c));
     if (throttled) {
         t.cpu = c;
-        t.weight = weight_of_prio(t.prio);
+        t.weight = table_.weight(id, t.prio);
         attach(t, c);
         estimate(t, !table_.throttles_tasks);
     } else {
@@ -364,7 +365,7 @@ void Machine::look_at_all() {
 
 int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (!prio_is_fair(t.prio)) return 0;
-    if (kind == LoadKind::weight) return weight_of_prio(t.prio);
+    if (kind == LoadKind::weight) return t.sidle ? kIdlePolicyWeight : weight_of_prio(t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
     const CpuState& s = cpus_[c.v];
     const int64_t root = s.h_load_jiffy == jiffy() ? s.h_load : s.pelt.load_avg;

@@ -14,20 +14,26 @@ namespace rewake {
 /// Load weight of a fair task from its kernel priority (100..139); 1024 at nice 0. Others weigh as nice 0.
 /// Source: the kernel's nice-to-weight table (policies.md C1, factor of about 1.25 per step).
 int32_t weight_of_prio(int prio);
+/// That of a task of policy SCHED_IDLE, whatever its priority (WEIGHT_IDLEPRIO, 2.6.30 to 7.2).
+inline constexpr int32_t kIdlePolicyWeight = 3;
 
 /// Scheduling class by kernel priority (policies.md C1): below 0 deadline, 0-99 RT (and stop), 100-139 fair.
 inline bool prio_is_dl(int prio) { return prio < 0; }
 inline bool prio_is_rt(int prio) { return prio >= 0 && prio < 100; }
 inline bool prio_is_fair(int prio) { return prio >= 100; }
 
+/// How a task of the fair class competes: SCHED_OTHER, SCHED_BATCH or SCHED_IDLE.
+enum class FairPolicy : uint8_t { normal, batch, idle };
+
 struct TaskInfo {
     bool kthread = false;
     bool observer = false;       ///< belongs to the collector
     bool stopper = false;        ///< migration/N
-    bool idle_policy = false;    ///< SCHED_IDLE
+    FairPolicy policy = FairPolicy::normal;
     bool ext = false;            ///< SCHED_EXT
     bool allowed_recorded = false;  ///< allowed comes from the snapshot or an event (else inferred)
     bool policy_recorded = false;
+    bool idle_policy() const { return policy == FairPolicy::idle; }
     uint32_t allowed = 0;        ///< index into TaskTable::masks
     uint32_t cgroup = 0;
     uint16_t group = 0;  ///< index into TaskTable::groups
@@ -68,6 +74,10 @@ struct TaskTable {
     uint16_t limited(uint16_t group) const {
         while (group != 0 && groups[group].period == 0) group = groups[group].parent;
         return group;
+    }
+    /// Load weight of a fair task that has that priority.
+    int32_t weight(TaskId t, int prio) const {
+        return info(t).idle_policy() ? kIdlePolicyWeight : weight_of_prio(prio);
     }
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
     const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }

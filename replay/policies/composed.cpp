@@ -41,18 +41,21 @@ Ctx Composed::context(const View& v, const Wakeup& w, const CpuMask* dirty, Deci
     const bool turns = v.turns.any();
     if (turns) [[unlikely]]
         look(v.turns, idle);
-    const bool soft = c_.idle == IdlePred::avail_or_sidle ||
-                      (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
     return Ctx{.v = v,
                .w = w,
                .t = topo_,
                .s = state,
                .dirty = dirty,
                .idle = turns ? looked_ : idle,
-               .soft = soft ? v.sidle : Ctx::none(),
+               .soft = takes_sidle(w) ? v.sidle : Ctx::none(),
                .in_turn = turns ? &looked_ : nullptr,
                .d = d,
                .reasons = reasons};
+}
+
+bool Composed::takes_sidle(const Wakeup& w) const {
+    return c_.idle == IdlePred::avail_or_sidle ||
+           (c_.idle == IdlePred::avail_or_sidle_unless_idle_policy && !w.p_idle_policy);
 }
 
 void Composed::run(Ctx& x, Stage from, Stage to) const {
@@ -153,7 +156,9 @@ bool Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
     if (w.kind != Kind::wake || !made.class_called || made.cpu == recorded) return false;
     // An idle waker or prev CPU came out of the early exits X1 and X2, anything else from X4 or later. What looks busy was
     // idle a moment before or after, where X4 has an idle CPU to take: only an early exit keeps a wakeup from that.
-    const bool could = recorded == w.waker || recorded == w.prev, idle = v.avail.test(recorded);
+    const bool soft = takes_sidle(w);
+    auto usable = [&](Cpu c) { return v.avail.test(c) || (soft && v.sidle.test(c)); };
+    const bool could = recorded == w.waker || recorded == w.prev, idle = usable(recorded);
     const bool early = could && (idle || made.branch == Branch::x4);
     const bool guessed = c_.recent_reached && could && !idle;
     if (c_.recent_reached) {
@@ -167,7 +172,7 @@ bool Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
     const CpuMask& smt = topo_.smt[recorded.v];
     bool core_idle = true;
     for (int i = 0; i < topo_.words; ++i) core_idle &= (smt.w[i] & ~v.avail.w[i]) == 0;
-    const bool recent = before.has_recent && recorded == before.recent && v.avail.test(recorded);
+    const bool recent = before.has_recent && recorded == before.recent && idle;
     const uint16_t llc = topo_.llc[recorded.v].v;
     const bool found = recorded != w.waker && recorded != w.prev;  // so there was a search, whatever nr_idle_scan says
     if (early || recent || core_idle) return guessed;
@@ -175,7 +180,7 @@ bool Composed::follow(const View& v, const Wakeup& w, Cpu recorded, const Decisi
     bool sibling = false;
     if (!found && !w.curr_kthread && topo_.share_cache(w.prev, recorded))
         for (uint16_t c : topo_.siblings(w.prev))
-            sibling = sibling || (c != w.prev.v && v.avail.test(Cpu(c)) && w.allowed->test(Cpu(c)));
+            sibling = sibling || (c != w.prev.v && usable(Cpu(c)) && w.allowed->test(Cpu(c)));
     if (sibling)
         state.hic[llc] = 1;
     else if (found || v.nr_idle_scan[llc] != 0)

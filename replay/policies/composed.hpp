@@ -61,6 +61,8 @@ class Composed final : public Policy {
     Ctx context(const View& v, const Wakeup& w, const CpuMask* dirty, Decision& d);
 
   private:
+    /// Whether CPUs with nothing but tasks of idle policy are usable.
+    bool takes_sidle(const Wakeup& w) const;
     void run(Ctx& x, Stage from, Stage to) const;
     template <bool kTold>
     void decide_wake(Ctx& x) const;

@@ -14,6 +14,7 @@ namespace rewake {
 namespace {
 
 constexpr Ns kMs = 1'000'000;
+constexpr FairPolicy kNormal = FairPolicy::normal;
 constexpr Cpu c0(0), c1(1);
 constexpr TaskId a(10), b(11), c(12);
 using How = FairQueues::How;
@@ -34,7 +35,7 @@ TEST(Cfs, ASleeperIsAtMostHalfALatencyBehindAndTakesTheCpu) {
     run(q, c0, a, 0, 40 * kMs);
     q.enqueue(c0, b, 1024, How::wakeup, 40 * kMs);
     EXPECT_EQ(q.behind(a, b), 12 * kMs);
-    EXPECT_TRUE(q.preempts(c0, b, false, false));
+    EXPECT_TRUE(q.preempts(c0, b, kNormal, kNormal));
     EXPECT_EQ(q.pick(c0), b);
 }
 
@@ -44,9 +45,9 @@ TEST(Cfs, WhatRunsIsToldToGoOnce) {
     q.enqueue(c0, a, 1024, How::wakeup, 0);
     run(q, c0, a, 0, 6 * kMs);
     q.enqueue(c0, b, 1024, How::wakeup, 6 * kMs);
-    EXPECT_TRUE(q.preempts(c0, b, false, false));
+    EXPECT_TRUE(q.preempts(c0, b, kNormal, kNormal));
     q.enqueue(c0, c, 1024, How::wakeup, 6 * kMs);
-    EXPECT_FALSE(q.preempts(c0, c, false, false)) << "it goes already";
+    EXPECT_FALSE(q.preempts(c0, c, kNormal, kNormal)) << "it goes already";
     EXPECT_EQ(q.pick(c0), b) << "the first to be promised the CPU";
 }
 
@@ -102,7 +103,7 @@ TEST(Cfs, WhatTheKernelDidTellsOfTasksOlderThanTheRecording) {
     run(q, c0, a, 0, kMs);
     q.enqueue(c0, b, 1024, How::wakeup, kMs);
     const int64_t behind = q.behind(a, b);
-    EXPECT_FALSE(q.preempts(c0, b, false, false));
+    EXPECT_FALSE(q.preempts(c0, b, kNormal, kNormal));
     q.learn_preempted(a, b, behind);
     EXPECT_EQ(q.behind(a, b), 4 * kMs + 1);
     EXPECT_EQ(q.leads()[b.v], behind - (4 * kMs + 1)) << "what to begin with";
@@ -110,12 +111,29 @@ TEST(Cfs, WhatTheKernelDidTellsOfTasksOlderThanTheRecording) {
     EXPECT_EQ(q.behind(a, b), 4 * kMs);
 }
 
+TEST(Policies, BatchAndIdleTakeTheCpuFromNobodyButOthersFromIdle) {
+    for (const bool is_cfs : {true, false}) {
+        FairQueues q = is_cfs ? cfs() : eevdf();
+        q.enqueue(c0, b, 1024, How::wakeup, 0);
+        q.dequeue(b, true);
+        q.enqueue(c0, a, 1024, How::wakeup, 0);
+        const Ns until = is_cfs ? 50 * kMs : 2 * kMs;  // within its slice of 2.8 ms
+        run(q, c0, a, 0, until);
+        q.enqueue(c0, b, 1024, How::wakeup, until);
+        FairQueues other = q;
+        EXPECT_EQ(other.preempts(c0, b, kNormal, kNormal), is_cfs);
+        EXPECT_FALSE(q.preempts(c0, b, FairPolicy::batch, kNormal));
+        EXPECT_FALSE(q.preempts(c0, b, FairPolicy::idle, FairPolicy::idle));
+        EXPECT_TRUE(q.preempts(c0, b, FairPolicy::batch, FairPolicy::idle));
+    }
+}
+
 TEST(Eevdf, ATaskThatOwesNothingAndIsOwedNothingWaits) {
     FairQueues q = eevdf();
     q.enqueue(c0, a, 1024, How::wakeup, 0);
     q.start(c0, a, 0);
     q.enqueue(c0, b, 1024, How::wakeup, kMs);
-    EXPECT_FALSE(q.preempts(c0, b, false, false));
+    EXPECT_FALSE(q.preempts(c0, b, kNormal, kNormal));
     q.charge(c0, 2 * kMs);
     EXPECT_FALSE(q.tick(c0)) << "within its slice of 2.8 ms";
     EXPECT_EQ(q.pick(c0), b) << "it has run ahead: no longer protected";
@@ -136,14 +154,14 @@ TEST(Eevdf, WhoPreemptsThoughNothingIsKnownOfItWasOwedSomething) {
     q.enqueue(c0, a, 1024, How::wakeup, 0);
     run(q, c0, a, 0, kMs);
     q.enqueue(c0, b, 1024, How::wakeup, kMs);
-    EXPECT_FALSE(q.preempts(c0, b, false, false));
+    EXPECT_FALSE(q.preempts(c0, b, kNormal, kNormal));
     q.learn_preempted(a, b, q.behind(a, b));
     FairQueues again = eevdf();
     again.begin_with(q.leads());
     again.enqueue(c0, a, 1024, How::wakeup, 0);
     run(again, c0, a, 0, kMs);
     again.enqueue(c0, b, 1024, How::wakeup, kMs);
-    EXPECT_TRUE(again.preempts(c0, b, false, false));
+    EXPECT_TRUE(again.preempts(c0, b, kNormal, kNormal));
 }
 
 TEST(Eevdf, WhomTheKernelDidNotLetPreemptWasNotOwedMore) {
@@ -157,7 +175,7 @@ TEST(Eevdf, WhomTheKernelDidNotLetPreemptWasNotOwedMore) {
         const int64_t behind = q.behind(a, b);
         EXPECT_GT(behind, 0);
         if (told) q.learn_kept(a, b, behind);
-        EXPECT_EQ(q.preempts(c0, b, false, false), !told);
+        EXPECT_EQ(q.preempts(c0, b, kNormal, kNormal), !told);
     }
 }
 
@@ -239,7 +257,7 @@ TEST(Eevdf, OfEqualClaimsWhatRunsComesLast) {
     run(q, c0, a, 0, 3 * kMs);  // its slice is over, and with it the protection of it
     q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
     EXPECT_EQ(q.behind(a, b), 0);
-    EXPECT_TRUE(q.preempts(c0, b, false, false)) << "it is in no queue, where the other stands";
+    EXPECT_TRUE(q.preempts(c0, b, kNormal, kNormal)) << "it is in no queue, where the other stands";
 }
 
 /// b tells a at 3 ms to go, which it does at 4: what a is charged of the ms between, and b until 5.
@@ -248,7 +266,7 @@ std::pair<int64_t, int64_t> told_and_gone(FairSettings settings) {
     q.enqueue(c0, a, 1024, How::wakeup, 0);
     run(q, c0, a, 0, 3 * kMs);
     q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
-    EXPECT_TRUE(q.preempts(c0, b, false, false));
+    EXPECT_TRUE(q.preempts(c0, b, kNormal, kNormal));
     q.stop(c0, 4 * kMs);
     const int64_t before = q.behind(a, b);
     q.start(c0, b, 4 * kMs);
@@ -278,7 +296,7 @@ TEST(Eevdf, WhoIsToldAndNeverthelessStaysIsChargedAllOfItsTime) {
     q.enqueue(c0, a, 1024, How::wakeup, 0);
     run(q, c0, a, 0, 3 * kMs);
     q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
-    ASSERT_TRUE(q.preempts(c0, b, false, false));
+    ASSERT_TRUE(q.preempts(c0, b, kNormal, kNormal));
     q.scheduled(c0);
     q.stop(c0, 4 * kMs);
     EXPECT_EQ(q.behind(a, b), kMs);

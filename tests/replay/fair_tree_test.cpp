@@ -15,6 +15,7 @@ namespace rewake {
 namespace {
 
 constexpr Ns kMs = 1'000'000;
+constexpr FairPolicy kNormal = FairPolicy::normal;
 constexpr Cpu c0(0), c1(1);
 constexpr TaskId a(4), b(5), c(6);
 using How = FairQueues::How;
@@ -101,7 +102,7 @@ TEST_P(Trees, AThrottledGroupIsNotFoundAndItsTasksWait) {
     tree_->dequeue(b, true);
     wakes(b, 50 * kMs);
     EXPECT_EQ(tree_->size(c0), 1u) << "who wakes into it waits";
-    EXPECT_FALSE(tree_->preempts(c0, b, false, false));
+    EXPECT_FALSE(tree_->preempts(c0, b, kNormal, kNormal));
     turned.clear();
     tree_->release(1, c0, 50 * kMs, &turned);
     EXPECT_EQ(turned, (std::vector{a, b}));
@@ -148,9 +149,9 @@ TEST_P(Trees, AWakeeIsWeighedAgainstWhatRunsOnTheLevelThatTheyShare) {
     tree_->charge(c0, until);
     wakes(a, until);
     if (GetParam() < 6)
-        EXPECT_TRUE(tree_->preempts(c0, a, false, false)) << "its group is half a latency behind";
+        EXPECT_TRUE(tree_->preempts(c0, a, kNormal, kNormal)) << "its group is half a latency behind";
     else
-        EXPECT_FALSE(tree_->preempts(c0, a, false, false)) << "nobody is owed anything";
+        EXPECT_FALSE(tree_->preempts(c0, a, kNormal, kNormal)) << "nobody is owed anything";
 }
 
 TEST_P(Trees, WhatRunsUntilItGoesIsTheTimeOfWhoComesNextAndOfItsGroup) {
@@ -162,7 +163,7 @@ TEST_P(Trees, WhatRunsUntilItGoesIsTheTimeOfWhoComesNextAndOfItsGroup) {
     tree_->start(c0, a, 0);
     tree_->charge(c0, 60 * kMs);
     wakes(b, 60 * kMs);
-    ASSERT_TRUE(tree_->preempts(c0, b, false, false));
+    ASSERT_TRUE(tree_->preempts(c0, b, kNormal, kNormal));
     tree_->stop(c0, 61 * kMs);
     const int64_t before = tree_->behind(a, b);
     tree_->start(c0, b, 61 * kMs);

@@ -186,6 +186,17 @@ TEST_F(Loads, TwoTasksAddUp) {
     EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 1024);
 }
 
+TEST_F(Loads, ATaskOfIdlePolicyWeighsNextToNothing) {
+    table_.tasks[4].policy = FairPolicy::idle;
+    runs(kMs, 0, 0, 4);
+    machine_->advance(900 * kMs, Cpu(0), Cpu(0));
+    EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 3, 1);
+    EXPECT_EQ(load(0, LoadKind::weight), 3);
+    EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 3);
+    EXPECT_NEAR(util(4, 0).util, 1023, 2) << "it uses the CPU as others do";
+    EXPECT_TRUE(machine_->view().sidle.test(Cpu(0)));
+}
+
 TEST_F(Loads, UtilisationOfATaskThatRanWaitedAndSleeps) {
     runs(kMs, 0, 0, 4);
     runs(101 * kMs, 0, 4, 0);  // 100 ms: 1024 (1 - 2^(-100/33.554)) = 894.2

@@ -306,6 +306,12 @@ def test_an_early_exit_explains_less_than_the_flag() -> None:
     assert flag_after(busy_cores(4), 0) == 1
 
 
+def test_a_sibling_with_nothing_but_an_idle_policy_task_counts_as_idle_there() -> None:
+    w = busy_cores()
+    w.tasks["fair_policy"][12] = 2  # on CPU 4, the sibling of 0
+    assert flag_after(w, 0) == 1
+
+
 def recent_or_not(w: World, t: int, calls_seen: bool, first: str, by_waker: bool = False) -> tuple[int, str]:
     """Task 8, woken on CPU 1 while nobody is idle, runs there from `t` on, then on CPU 2, and is woken again while 1
     and 3 are: what linux-6.12 answers."""

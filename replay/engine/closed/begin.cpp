@@ -62,7 +62,7 @@ void Simulation::begin() {
         if (!opt_.pinned && i < opt_.reads.size()) t.pace = opt_.reads[i];
         t.shared = t.shared || t.pace.first > 0;
         const TaskInfo& about = table_.info(id);
-        t.kthread = about.kthread, t.idle_policy = about.idle_policy;
+        t.kthread = about.kthread, t.policy = static_cast<uint32_t>(about.policy) & 3;
         allow(t, script_.masks.at_begin.empty() ? about.allowed : script_.masks.at_begin[i]);
         const Machine::Task* known = machine_.known(id);
         if (known) t.cpu = known->cpu, t.prio = known->prio;

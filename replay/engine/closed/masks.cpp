@@ -38,7 +38,7 @@ const CpuMask& MaskChanges::of(TaskId t, Ns now) {
 
 void Simulation::allow(Task& t, uint32_t mask) {
     const int n = table_.masks[mask].n;
-    t.allowed = mask & 0x1fffffff;
+    t.allowed = mask & 0xfffffff;
     t.free = n >= table_.masks[0].n;
     t.one_cpu = n == 1;
 }

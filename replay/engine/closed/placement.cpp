@@ -66,7 +66,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
              .curr_kthread = by_idle || waking.kthread,
              .curr_one_cpu = !by_idle && waking.one_cpu,
              .curr_exiting = !by_idle && by.exiting,
-             .p_idle_policy = t.idle_policy != 0,
+             .p_idle_policy = policy_of(s.p) == FairPolicy::idle,
              .hint = s.hint,
              .jiffies = jiffies_at(now_, opt_.hz),
              .hz = opt_.hz,
@@ -148,7 +148,7 @@ void Simulation::forced_move(uint32_t index) {
     if (m.cause != Cause::newidle) return came(id, m.dest);
     const CpuState& cpu = cpus_[m.dest.v];
     const bool was_idle = idle(cpu.curr);
-    if (cpu.reserved || (!was_idle && !fair_.preempts(m.dest, id, false, false))) return;
+    if (cpu.reserved || (!was_idle && !preempts(m.dest, id))) return;
     // Who pulled it was going idle and switches to it when that is over; if it runs here, it is about to sleep, and as a rule
     // does so by then.
     request(m.dest, now_ + (was_idle ? opt_.pulled : 2 * opt_.pulled));
@@ -160,7 +160,7 @@ void Simulation::came(TaskId id, Cpu to) {
     const bool was_idle = idle(cpus_[to.v].curr);
     if (was_idle)
         fair_.told_idle(to);
-    else if (!fair_.preempts(to, id, false, false))
+    else if (!preempts(to, id))
         return;
     const Path path = was_idle ? Path::idle : Path::preempt;
     request(to, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
@@ -174,7 +174,7 @@ bool Simulation::held(const Task& t, Cpu to) const {
         topo_.words, [&](int i) { return topo_.llc_span[topo_.llc[t.cpu.v].v].w[i]; },
         [&](Cpu c) {
             tasks += machine_.view().runnable(c);
-            for (TaskId id : fair_.queue(c)) tasks -= tasks_[id.v].idle_policy;
+            for (TaskId id : fair_.queue(c)) tasks -= policy_of(id) == FairPolicy::idle;
             return false;
         });
     return tasks <= topo_.llc_size(t.cpu);

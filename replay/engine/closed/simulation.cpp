@@ -657,8 +657,7 @@ void Simulation::arrive(TaskId id) {
         fair_.told_idle(c);
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
-    } else if ((!limits_.empty() && spent_up(c)) ||
-               fair_.preempts(c, id, t.idle_policy, tasks_[cpu.curr.v].idle_policy)) {
+    } else if ((!limits_.empty() && spent_up(c)) || preempts(c, id)) {
         cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
     } else {
         if (has_ties_) tell_spinners(id);

@@ -257,7 +257,7 @@ class Simulation {
         bool answered = false;  ///< before it slept
         bool race_stays = false;  ///< it was left to the CPU that the wakee was about to leave
         // As TaskTable has it, or a change of mask: at hand with the rest. `allowed` is an index into TaskTable::masks.
-        uint32_t kthread : 1 = false, one_cpu : 1 = false, idle_policy : 1 = false, allowed : 29 = 0;
+        uint32_t kthread : 1 = false, one_cpu : 1 = false, policy : 2 = 0, allowed : 28 = 0;
         Ns asleep_at = 0, woken_at = 0, queued_at = 0, exit = 0;
         double luck = 0.5, preempt_luck = 0.5;
         uint32_t sample = kNoSample;
@@ -415,6 +415,11 @@ class Simulation {
     void tick();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
+    FairPolicy policy_of(TaskId t) const { return static_cast<FairPolicy>(tasks_[t.v].policy); }
+    /// Whether `woken`, just queued on `c`, takes the CPU from the fair task that runs there.
+    bool preempts(Cpu c, TaskId woken) {
+        return fair_.preempts(c, woken, policy_of(woken), policy_of(cpus_[c.v].curr));
+    }
     void came(TaskId t, Cpu to);
     void change_mask(uint32_t index);
     Cpu spread(TaskId t);

@@ -467,7 +467,7 @@ void FairQueues::yield(TaskId id) {
     t.deadline += scaled(set_.slice, t.weight);
 }
 
-bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
+bool FairQueues::preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of_curr) {
     Queue& q = cpus_[c.v];
     if (!q.running || q.curr == woken || set_.kind == FairSettings::Kind::fifo) return false;
     if (q.due) {
@@ -475,8 +475,8 @@ bool FairQueues::preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_
         return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
     }
     const bool yes = [&] {
-        if (curr_idle_policy && !woken_idle_policy) return true;
-        if (woken_idle_policy) return false;
+        if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) return true;
+        if (of_woken != FairPolicy::normal) return false;
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();

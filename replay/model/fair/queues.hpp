@@ -17,6 +17,7 @@
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
 #include "replay/model/paged.hpp"
+#include "replay/model/tasks.hpp"
 
 namespace rewake {
 
@@ -102,7 +103,7 @@ class FairQueues {
     /// Nobody runs next on `c`.
     void drain(Rq c);
     /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.
-    bool preempts(Rq c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
+    bool preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of_curr);
     /// When what runs on `c` was told to go, if it was and has not gone yet.
     std::optional<Ns> told(Rq c) const {
         const Queue& q = cpus_[c.v];

@@ -57,7 +57,7 @@ void FairRecord::on_switch(const SwitchColumns& s, size_t i) {
             if (&q == &fair_ && left && several) ++survey_.picks, survey_.picks_right += right;
         }
         if (!q.queued(next) || q.cpu(next) != c)
-            q.enqueue(c, next, weight_of_prio(s.next_prio[i]), FairQueues::How::moved, ts);
+            q.enqueue(c, next, table_.weight(next, s.next_prio[i]), FairQueues::How::moved, ts);
         else if (left || q.queued(prev))
             q.learn_pick(c, next);
         q.start(c, next, ts);
@@ -69,12 +69,12 @@ void FairRecord::on_wakeup(const WakeupColumns& w, size_t i) {
     const TaskId p(w.task[i]);
     if (!prio_is_fair(w.prio[i]) || fair_.queued(p)) return;
     const auto how = w.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup;
-    both([&](FairTree& q) { q.enqueue(c, p, weight_of_prio(w.prio[i]), how, w.ts[i]); });
+    both([&](FairTree& q) { q.enqueue(c, p, table_.weight(p, w.prio[i]), how, w.ts[i]); });
     const std::optional<TaskId> curr = machine_.curr(c);
     if (!curr) return;
     if (idle(*curr)) return both([&](FairTree& q) { q.told_idle(c); });
     const int64_t behind = fair_.behind(*curr, p);
-    const bool yes = fair_.preempts(c, p, table_.info(p).idle_policy, table_.info(*curr).idle_policy);
+    const bool yes = fair_.preempts(c, p, table_.info(p).policy, table_.info(*curr).policy);
     if (!rivals_[c.v].known && fair_.queued(*curr)) rivals_[c.v] = {*curr, p, w.ts[i], behind, yes, true};
 }
 
@@ -94,7 +94,7 @@ void FairRecord::on_migrate(const MigrateColumns& m, size_t i) {
         if (q.delayed(p)) return q.carry(c, p, m.ts[i]);
         q.charge(q.cpu(p), m.ts[i]);
         q.leave(p);
-        q.enqueue(c, p, weight_of_prio(m.prio[i]), FairQueues::How::moved, m.ts[i]);
+        q.enqueue(c, p, table_.weight(p, m.prio[i]), FairQueues::How::moved, m.ts[i]);
     });
 }
 

@@ -258,7 +258,7 @@ void FairTree::drain(uint16_t g, Cpu c) {
     while (!q.late.empty()) let_go(q.late.front());
 }
 
-bool FairTree::overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
+bool FairTree::overtakes(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of_curr) {
     const Queue* mine = running(c);
     if (!mine || mine->curr == woken || set_.kind == FairSettings::Kind::fifo || held(woken)) return false;
     if (told_any(c)) {
@@ -274,8 +274,8 @@ bool FairTree::overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_
     if (curr == e) return false;
     Queue& q = cpus_[rq(level(e), c).v];
     const bool yes = [&] {
-        if (curr_idle_policy && !woken_idle_policy) return true;
-        if (woken_idle_policy) return false;
+        if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) return true;
+        if (of_woken != FairPolicy::normal) return false;
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == e;
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();

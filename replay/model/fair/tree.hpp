@@ -57,9 +57,9 @@ class FairTree : public FairQueues {
     void stop(Cpu c, Ns now) { any_ ? pause(c, now) : FairQueues::stop(c, now); }
     TaskId pick(Cpu c) { return any_ ? walk(c) : FairQueues::pick(c); }
     void drain(Cpu c) { any_ ? drain(0, c) : FairQueues::drain(c); }
-    bool preempts(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy) {
-        if (any_) return overtakes(c, woken, woken_idle_policy, curr_idle_policy);
-        return FairQueues::preempts(c, woken, woken_idle_policy, curr_idle_policy);
+    bool preempts(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of_curr) {
+        if (any_) return overtakes(c, woken, of_woken, of_curr);
+        return FairQueues::preempts(c, woken, of_woken, of_curr);
     }
     std::optional<Ns> told(Cpu c) const { return any_ ? told_any(c) : FairQueues::told(c); }
     void goes_on(Cpu c) { any_ ? all_go_on(c) : FairQueues::goes_on(c); }
@@ -125,7 +125,7 @@ class FairTree : public FairQueues {
     TaskId walk(Cpu c);
     TaskId choose(Queue& q);
     void drain(uint16_t g, Cpu c);
-    bool overtakes(Cpu c, TaskId woken, bool woken_idle_policy, bool curr_idle_policy);
+    bool overtakes(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of_curr);
     std::optional<Ns> told_any(Cpu c) const;
     void all_go_on(Cpu c);
     bool look_all(Cpu c);

@@ -128,6 +128,17 @@ TEST(Policies, BatchAndIdleTakeTheCpuFromNobodyButOthersFromIdle) {
     }
 }
 
+TEST(Eevdf, TheSliceOfATaskOfIdlePolicyDoesNotProtectItFromOthers) {
+    for (const FairPolicy of_curr : {FairPolicy::idle, kNormal}) {
+        FairQueues q = eevdf();
+        q.enqueue(c0, a, 3, How::wakeup, 0);
+        q.start(c0, a, 0);
+        q.enqueue(c0, b, 1024, How::wakeup, kMs);  // at its place: both are eligible
+        EXPECT_EQ(q.preempts(c0, b, kNormal, of_curr), of_curr == FairPolicy::idle);
+        EXPECT_EQ(q.pick(c0), of_curr == FairPolicy::idle ? b : a);
+    }
+}
+
 TEST(Eevdf, ATaskThatOwesNothingAndIsOwedNothingWaits) {
     FairQueues q = eevdf();
     q.enqueue(c0, a, 1024, How::wakeup, 0);

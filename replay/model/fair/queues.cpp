@@ -467,6 +467,17 @@ void FairQueues::yield(TaskId id) {
     t.deadline += scaled(set_.slice, t.weight);
 }
 
+/// Where the policies tell whether `curr` is preempted. By another than its like a task of idle policy always is, and its slice
+/// no longer protects it (as recorded on 6.12.95; cancel_protect_slice() of 7.2).
+std::optional<bool> FairQueues::by_policy(TaskId curr, FairPolicy of_woken, FairPolicy of_curr) {
+    if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) {
+        tasks_[curr.v].protect = std::numeric_limits<int64_t>::min();
+        return true;
+    }
+    if (of_woken != FairPolicy::normal) return false;
+    return std::nullopt;
+}
+
 bool FairQueues::preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of_curr) {
     Queue& q = cpus_[c.v];
     if (!q.running || q.curr == woken || set_.kind == FairSettings::Kind::fifo) return false;
@@ -475,8 +486,7 @@ bool FairQueues::preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of
         return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
     }
     const bool yes = [&] {
-        if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) return true;
-        if (of_woken != FairPolicy::normal) return false;
+        if (const std::optional<bool> told = by_policy(q.curr, of_woken, of_curr)) return *told;
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();

@@ -220,6 +220,7 @@ class FairQueues {
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
     bool over(Queue& q, Ns slice);
+    std::optional<bool> by_policy(TaskId curr, FairPolicy of_woken, FairPolicy of_curr);
     int against(const Task& curr, const Task& t) const;
     TaskId leftmost(const Queue& q, TaskId but) const;
     void update_min(Queue& q);

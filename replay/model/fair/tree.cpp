@@ -274,8 +274,7 @@ bool FairTree::overtakes(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of
     if (curr == e) return false;
     Queue& q = cpus_[rq(level(e), c).v];
     const bool yes = [&] {
-        if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) return true;
-        if (of_woken != FairPolicy::normal) return false;
+        if (const std::optional<bool> told = by_policy(curr, of_woken, of_curr)) return *told;
         if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == e;
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();

@@ -28,8 +28,8 @@ std::optional<OpenLoop::Otherwise> OpenLoop::otherwise(Policy& policy, const Wak
 }
 
 /// The previous CPU, busy when the placement ends, may have looked idle to it: a wakeup is on its way there whose own placement
-/// was not over when this one began, or what runs there leaves it soon. Beyond a third of the time that a placement takes most
-/// found it busy, of 700 in probed recordings.
+/// was not over when this one began, or what runs there leaves it within a third of the time that a placement takes. Later than
+/// that most had found it busy (54 probed recordings).
 bool OpenLoop::looked_idle(const Wakeup& w) const {
     const Ns took = w.waker.v < opt_.settle.size() ? opt_.settle[w.waker.v] : 0;
     if (machine_.idle_but_for_wakeups(w.prev)) return began_[w.waker.v] - sent_[w.prev.v] < took;

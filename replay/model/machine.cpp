@@ -53,8 +53,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
 
 void Machine::set_prio(Task& t, int prio) {
     if (std::exchange(t.prio, static_cast<int16_t>(prio)) == prio || t.weight == 0 || !prio_is_fair(prio)) return;
-    const int32_t weight = t.sidle ? kIdlePolicyWeight : weight_of_prio(prio);
-    if (weight != t.weight) reweigh(t, weight);
+    if (const int32_t weight = weight_of(prio, t.sidle); weight != t.weight) reweigh(t, weight);
 }
 
 void Machine::link(TaskId id, Task& t) {
@@ -365,7 +364,7 @@ void Machine::look_at_all() {
 
 int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     if (!prio_is_fair(t.prio)) return 0;
-    if (kind == LoadKind::weight) return t.sidle ? kIdlePolicyWeight : weight_of_prio(t.prio);
+    if (kind == LoadKind::weight) return weight_of(t.prio, t.sidle);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
     const CpuState& s = cpus_[c.v];
     const int64_t root = s.h_load_jiffy == jiffy() ? s.h_load : s.pelt.load_avg;

@@ -11,11 +11,10 @@
 
 namespace rewake {
 
-/// Load weight of a fair task from its kernel priority (100..139); 1024 at nice 0. Others weigh as nice 0.
+/// Load weight of a fair task from its kernel priority (100..139); 1024 at nice 0. Others weigh as nice 0, and one of policy
+/// SCHED_IDLE 3, whatever its priority (WEIGHT_IDLEPRIO, 2.6.30 to 7.2).
 /// Source: the kernel's nice-to-weight table (policies.md C1, factor of about 1.25 per step).
-int32_t weight_of_prio(int prio);
-/// That of a task of policy SCHED_IDLE, whatever its priority (WEIGHT_IDLEPRIO, 2.6.30 to 7.2).
-inline constexpr int32_t kIdlePolicyWeight = 3;
+int32_t weight_of(int prio, bool idle_policy);
 
 /// Scheduling class by kernel priority (policies.md C1): below 0 deadline, 0-99 RT (and stop), 100-139 fair.
 inline bool prio_is_dl(int prio) { return prio < 0; }
@@ -76,9 +75,7 @@ struct TaskTable {
         return group;
     }
     /// Load weight of a fair task that has that priority.
-    int32_t weight(TaskId t, int prio) const {
-        return info(t).idle_policy() ? kIdlePolicyWeight : weight_of_prio(prio);
-    }
+    int32_t weight(TaskId t, int prio) const { return weight_of(prio, info(t).idle_policy()); }
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
     const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from world import World
 
+from rewake.forms import ENUMS
 from rewake.replay import _engine
 
 OPTIONS: dict[str, Any] = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "major": 6, "minor": 1}
@@ -56,7 +57,10 @@ def simulate(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
     to; `mask_changes`: when, task, number of the mask; `phases`: when periods begin, by group."""
-    batches = world.batches()
+    batches, decisions = world.batches(), world.decisions()
+    if "migrate" in batches[0]:  # as import tells them
+        causes = np.array([ENUMS["migrate_cause"].index(c) for c in decisions.causes], np.uint8)
+        batches[0]["migrate"]["cause"] = (causes, np.zeros(len(causes), np.bool_))
     arms = [{"pinned": p == "pinned", "balance": "forced" if p == "pinned" else "off", "own_luck": False} | arm
             for p in policies]  # fmt: skip
     specs = [None if p == "pinned" else (p, {}) if isinstance(p, str) else p for p in policies]
@@ -77,6 +81,6 @@ def simulate(
         loop.begin_with(none, np.array(phases, np.int64), none)
     loop.keep_scripts()
     loop.change_masks(mask_changes)
-    loop.run(batches[0], world.decisions().parts[0])
+    loop.run(batches[0], decisions.parts[0])
     loop.finish()
     return loop.take(), loop.scripts()[0]

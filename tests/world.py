@@ -233,8 +233,9 @@ class Replayed:
 
 
 @st.composite
-def schedules(draw: st.DrawFn) -> World:
-    """A valid schedule: tasks run, block, are woken, wait and move, as a kernel could have done it."""
+def schedules(draw: st.DrawFn, execs: bool = False) -> World:
+    """A valid schedule: tasks run, block, are woken, wait and move, as a kernel could have done it. With `execs` those
+    that run may exec, where they are."""
     n_cpus, n = 4, 6
     w = World(n_cpus, n_cpus + n, llcs=2)
     curr = list(range(n_cpus))
@@ -255,6 +256,8 @@ def schedules(draw: st.DrawFn) -> World:
             home[p] = chosen
             sleeping.discard(p)
             queue[chosen].append(p)
+        elif execs and curr[cpu] >= n_cpus and draw(st.booleans()):
+            w.add("exec", ts, cpu, task=curr[cpu], filename="x")
         else:
             prev = curr[cpu]
             preempt = prev >= n_cpus and bool(queue[cpu]) and draw(st.booleans())

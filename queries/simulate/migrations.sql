@@ -7,6 +7,7 @@
 --   policy: policy instance in charge, or what was forced
 --   wake_per_s: by wakeups
 --   fork_per_s: by forks
+--   exec_per_s: by execs
 --   newidle_per_s: by CPUs that went idle
 --   periodic_per_s: by periodic balancing
 --   forced_per_s: recorded balancing moves, forced
@@ -17,6 +18,7 @@ SELECT
     arm.policy,
     sum(wake_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS wake_per_s,
     sum(fork_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS fork_per_s,
+    sum(exec_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS exec_per_s,
     sum(newidle_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS newidle_per_s,
     sum(periodic_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS periodic_per_s,
     sum(forced_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS forced_per_s,

@@ -49,8 +49,9 @@ SELECT
     CASE WHEN enough(ranked.n, 0.5) THEN ranked.wait_ns END AS wait_ns,
     w.wakeups AS cycles,
     w.wakeups * 1e9 / nullif(w.to_ns - w.from_ns, 0) AS cycles_per_s,
-    per_1k(w.wake_moves + w.fork_moves + w.newidle_moves + w.periodic_moves + w.forced_moves, w.wakeups)
-        AS moves_per_1k,
+    per_1k(
+        w.wake_moves + w.fork_moves + w.exec_moves + w.newidle_moves + w.periodic_moves + w.forced_moves, w.wakeups
+    ) AS moves_per_1k,
     per_1k(w.cross_llc, w.wakeups) AS cross_llc_per_1k,
     per_1k(w.cross_node, w.wakeups) AS cross_node_per_1k
 FROM sim_window AS w

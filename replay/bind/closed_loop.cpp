@@ -121,6 +121,7 @@ nb::dict plain_window(const ClosedLoop::Result& r) {
     d["skipped_reservations"] = w.skipped_reservations;
     d["wake_moves"] = w.wake_moves;
     d["fork_moves"] = w.fork_moves;
+    d["exec_moves"] = w.exec_moves;
     d["newidle_moves"] = w.newidle_moves;
     d["periodic_moves"] = w.periodic_moves;
     d["forced_moves"] = w.forced_moves;
@@ -276,7 +277,7 @@ class PyClosedLoop {
                 nb::list ops;
                 for (const Op& op : t.ops) {
                     static constexpr const char* kNames[] = {"wake", "block", "ask",  "meet", "yield",
-                                                             "look", "read",  "exit", "end"};
+                                                             "look", "read",  "exec", "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

@@ -31,7 +31,7 @@ std::optional<OpenLoop::Otherwise> OpenLoop::otherwise(Policy& policy, const Wak
 /// was not over when this one began, or what runs there leaves it within a third of the time that a placement takes. Later than
 /// that most had found it busy (54 probed recordings).
 bool OpenLoop::looked_idle(const Wakeup& w) const {
-    const Ns took = w.waker.v < opt_.settle.size() ? opt_.settle[w.waker.v] : 0;
+    const Ns took = settles(w.waker);
     if (machine_.idle_but_for_wakeups(w.prev)) return began_[w.waker.v] - sent_[w.prev.v] < took;
     const Ns left = segment_[w.prev.v];
     return left != kNoEnd && left - machine_.view().now < took / 3 && machine_.runs_the_last(w.prev);

@@ -131,7 +131,6 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     };
     // What placement reads changes until it ends. Where probes saw the function return, the decision is taken there, else
     // when it ends as a rule (ReplayOptions::settle), or with the next event of the waker's CPU, before which it ended.
-    const auto took = [&](Cpu waker) { return waker.v < opt_.settle.size() ? opt_.settle[waker.v] : 0; };
     const auto due = [&](Ns ts, size_t late) {
         const std::pair entry(ts, late);
         due_.insert(std::upper_bound(due_.begin(), due_.end(), entry), entry);
@@ -142,12 +141,12 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
         const bool probed = !opt_.blind && d.probes.id.at(row);
-        const bool at_once = took(c) == 0 || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
+        const bool at_once = settles(c) == 0 || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
         if (!probed && at_once) return opening(b.waking.id[i], b.waking.ts[i]);
         if (!probed && machine_.task(TaskId(d.task[row])).state == Machine::State::running)
             held.push_back(row);
         else if (!probed)
-            due(b.waking.ts[i] + took(c), row);
+            due(b.waking.ts[i] + settles(c), row);
         began_[c.v] = b.waking.ts[i];
         calling_.insert(std::upper_bound(calling_.begin(), calling_.end(), c), c);
         called_[c.v] = row++;
@@ -171,7 +170,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         std::erase_if(held, [&](size_t late) {
             const Cpu c(d.waker_cpu[late]);
             const bool waits = called_[c.v] == late;
-            if (waits && d.task[late] == task) due(ts + took(c), late), began_[c.v] = ts;
+            if (waits && d.task[late] == task) due(ts + settles(c), late), began_[c.v] = ts;
             return !waits || d.task[late] == task;
         });
     };

@@ -223,6 +223,7 @@ class OpenLoop {
     /// `made`: its decision by what was recorded of this wakeup, too; `blind`: the one without.
     void follow(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& blind, const Decision& made);
     bool looked_idle(const Wakeup& w) const;
+    Ns settles(Cpu waker) const { return waker.v < opt_.settle.size() ? opt_.settle[waker.v] : 0; }
     struct Otherwise {
         Branch branch{};
         PolicyState::Task p;  ///< private state of the wakee after it

@@ -154,8 +154,8 @@ void Simulation::forced_move(uint32_t index) {
     request(m.dest, now_ + (was_idle ? opt_.pulled : 2 * opt_.pulled));
 }
 
-/// `id` was put on the queue of `to` by another CPU.
-void Simulation::came(TaskId id, Cpu to) {
+/// `id` was put on the queue of `to` by another CPU, which takes so long for it.
+void Simulation::came(TaskId id, Cpu to, Ns after) {
     if (cpus_[to.v].reserved) return;
     const bool was_idle = idle(cpus_[to.v].curr);
     if (was_idle)
@@ -163,7 +163,7 @@ void Simulation::came(TaskId id, Cpu to) {
     else if (!preempts(to, id))
         return;
     const Path path = was_idle ? Path::idle : Path::preempt;
-    request(to, now_ + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
+    request(to, now_ + after + costs_.draw(path, Relation::same_llc, true, 0, 0.5).run);
 }
 
 /// Whether a hint keeps `t` in its LLC, which has no more tasks than CPUs (seed 5, policies.md B5).

@@ -105,7 +105,7 @@ class Messages {
         uint32_t begin = 0;
         uint32_t woken = t.first;
         for (uint32_t k = 0; k < t.ops.size(); ++k) {
-            if (t.ops[k].kind == Op::Kind::wake) continue;
+            if (t.ops[k].kind == Op::Kind::wake || t.ops[k].kind == Op::Kind::exec) continue;
             if (woken != kNone && script_.stims[woken].source == Stim::Source::task) {
                 seen(t.id, script_.stims[woken]);
                 between(t, begin, k, woken);

@@ -165,7 +165,9 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         if (!looks_.empty()) looks_out(prev, !still_runnable(sw.prev_state[i]), ts);
         if (!s.fair) {
             const Ns woken = std::exchange(s.woken_at, -1);
-            if (ts > began && cpu.curr == prev)
+            if (std::exchange(cpu.moves_exec, false))
+                exec_stops_.push_back(ts - began);
+            else if (ts > began && cpu.curr == prev)
                 script_.reservations.push_back(
                     {woken < 0 ? began : woken, began, ts, c, prev, sw.prev_prio[i], s.timed && woken >= 0});
         } else if (is_dead(sw.prev_state[i])) {
@@ -200,7 +202,7 @@ bool ScriptBuilder::joins(CpuState& cpu, Ns ts) {
 }
 
 void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
-    if (o.kind == Kind::exec) return;  // the task runs on
+    if (o.kind == Kind::exec) return exec(o, ts);
     if (o.chosen_known) cpus_[o.chosen.v].sent = ts;
     TaskState& s = state(o.p, o.prio);
     if (o.waker_known) tasks_[o.curr.v];  // present, too
@@ -268,7 +270,8 @@ void ScriptBuilder::on_fork(TaskId child) {
 void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause) {
     const Cause why = cause.value_or(Cause::unknown);
     cpus_[m.dest_cpu[i]].sent = m.ts[i];
-    if (why == Cause::wake || why == Cause::fork || why == Cause::exec || m.orig_cpu[i] == m.dest_cpu[i]) return;
+    if (why == Cause::exec) return exec_moves(m, i);
+    if (why == Cause::wake || why == Cause::fork || m.orig_cpu[i] == m.dest_cpu[i]) return;
     const TaskState& s = state(TaskId(m.task[i]), m.prio[i]);
     if (!s.fair) return;
     Move move{m.ts[i], TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), why, s.last, kNone};
@@ -323,6 +326,7 @@ Script ScriptBuilder::finish() {
     find_queues();
     find_stalls(script_);
     finish_ties();
+    finish_execs();
     for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
     tasks_.each([this](uint32_t i, const TaskState&) { script_.present.emplace_back(i); });
     for (TaskScript& t : script_.tasks)

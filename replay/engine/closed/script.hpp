@@ -34,6 +34,7 @@ struct Op {
         yield,  ///< lets others run that wait for its CPU; `arg`: kNone
         look,  ///< comes to schedule() to sleep until the Stim `arg` comes, and was awake by then in the recording
         read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
+        exec,  ///< `arg`: the Stim of where it goes; it runs on there
         exit,
         end,  ///< the script is over: what the task did next is not in the window
     };
@@ -48,7 +49,7 @@ struct Luck {
     float preempt = -1;  ///< until it had the CPU of another
 };
 
-/// One wakeup or fork: who is woken, by whom, and what the recorded kernel made of it.
+/// One wakeup, fork or exec: who is woken, by whom, and what the recorded kernel made of it.
 struct alignas(64) Stim {
     enum class Source : uint8_t {
         task,  ///< an action of a script
@@ -173,6 +174,7 @@ struct Script {
     size_t counted = 0;  ///< recorded wakeups between `measured` and `to`: about as many are simulated
     std::vector<std::pair<TaskId, uint8_t>> hints;  ///< of wakeups that have one, in their order
     Ns timer_step = 0;  ///< from one wakeup of a timer interrupt to the next
+    Ns exec_stop = 0;  ///< what it takes to move a task that execs, of its CPU
     std::vector<uint32_t>
         told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere
     std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
@@ -252,6 +254,7 @@ class ScriptBuilder {
         Ns since = 0;
         Ns came = 0;  ///< when `curr` did
         Ns sent = kLongAgo;  ///< when somebody was last sent there
+        bool moves_exec = false;  ///< `curr` is the stopper and moves a task that execs
         int16_t prio = 120;
     };
     struct alignas(64) TaskState {
@@ -287,6 +290,9 @@ class ScriptBuilder {
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Ns ts);
     void wake(TaskId t, uint32_t stim);
+    void exec(const Opening& o, Ns ts);
+    void exec_moves(const MigrateColumns& m, size_t i);
+    void finish_execs();
     void returns(TaskId t, Cpu c, Ns ts, int prio);
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
     /// A quota holds its group: who runs no more, and is not asleep, is throttled.
@@ -302,6 +308,12 @@ class ScriptBuilder {
     std::vector<CpuState> cpus_;
     Paged<TaskState> tasks_;
     std::vector<Ns> timer_steps_;
+    struct Exec {
+        uint32_t task = 0, op = 0;  ///< TaskScript and its op
+    };
+    std::vector<Exec> stayed_;  ///< execs that moved nobody
+    std::vector<int64_t> exec_loads_;  ///< work from the move of an exec to its event
+    std::vector<Ns> exec_stops_;  ///< what moving it took of its CPU
     std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
     std::vector<bool> asks_, yields_;
     std::vector<Awaited> awaited_;

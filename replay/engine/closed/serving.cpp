@@ -63,7 +63,9 @@ class Client {
 
   private:
     bool serves(TaskId t) const { return t.v < serves_.size() && serves_[t.v]; }
-    static bool goes_on(const Op& op) { return op.kind == Op::Kind::wake || op.kind == Op::Kind::read; }
+    static bool goes_on(const Op& op) {
+        return op.kind == Op::Kind::wake || op.kind == Op::Kind::read || op.kind == Op::Kind::exec;
+    }
     /// What becomes of the request at `i`: the next sleep, end or request of the same server.
     size_t outcome(size_t i, uint32_t server) const {
         for (++i; i < ops_.size(); ++i)

@@ -234,6 +234,9 @@ void Simulation::act(Cpu c) {
             case Op::Kind::yield:
                 if (gives_way(c)) return;
                 break;
+            case Op::Kind::exec:
+                if (execs(c, op.arg)) return;
+                break;
             case Op::Kind::look:
                 if (fired_at_[op.arg] < 0) return sleep(c, op.arg, kSleeps);
                 if (comes_to_schedule(c)) return;

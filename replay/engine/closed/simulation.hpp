@@ -155,7 +155,7 @@ struct WindowResult {
     bool diverged = false;
     std::string why;
     int64_t wakeups = 0, early = 0, external = 0, exhausted = 0, missed_moves = 0, skipped_reservations = 0;
-    int64_t wake_moves = 0, fork_moves = 0, newidle_moves = 0, periodic_moves = 0, forced_moves = 0;
+    int64_t wake_moves = 0, fork_moves = 0, exec_moves = 0, newidle_moves = 0, periodic_moves = 0, forced_moves = 0;
     int64_t cross_llc = 0, cross_node = 0;
     int64_t preemptions = 0, switches = 0;
     Ns cpu_time = 0;  ///< of fair tasks
@@ -396,6 +396,7 @@ class Simulation {
     bool owes_a_sleep(const Task& t);
     void message(const Stim& s, Cpu waker, TaskId curr);
     bool gives_way(Cpu c);
+    bool execs(Cpu c, uint32_t stim);
     Ns left_until(const Tie& tie, TaskId wakee);
     bool spins(Cpu c);
     void tell_spinners(TaskId wakee);
@@ -420,7 +421,7 @@ class Simulation {
     bool preempts(Cpu c, TaskId woken) {
         return fair_.preempts(c, woken, policy_of(woken), policy_of(cpus_[c.v].curr));
     }
-    void came(TaskId t, Cpu to);
+    void came(TaskId t, Cpu to, Ns after = 0);
     void change_mask(uint32_t index);
     Cpu spread(TaskId t);
     const TaskTable::Allowed& allowed(const Task& t) const { return table_.masks[t.allowed]; }

@@ -334,6 +334,7 @@ external      i64     | of all, those from outside: timers, devices, tasks of ot
 exhausted     i64     | tasks that came to the end of what was recorded of them
 wake_moves    i64     | migrations by wakeups
 fork_moves    i64     | migrations by forks
+exec_moves    i64     | migrations by execs
 newidle_moves i64     | migrations by CPUs that went idle
 periodic_moves i64    | migrations by periodic balancing
 forced_moves  i64     | recorded migrations that were forced (pinned arms)

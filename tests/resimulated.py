@@ -53,10 +53,13 @@ def simulate(
     costs: dict[str, Any] = COSTS,
     mask_changes: Sequence[tuple[int, int, int]] = (),
     phases: Sequence[int] = (),
+    told: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
     **arm: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Windows of all arms, and the script; a policy called "pinned" forces what was recorded. `handlers`: cpu, from,
-    to; `mask_changes`: when, task, number of the mask; `phases`: when periods begin, by group."""
+    to; `mask_changes`: when, task, number of the mask; `phases`: when periods begin, by group; `told`: columns that all
+    decisions share; `options`: of the engine."""
     batches, decisions = world.batches(), world.decisions()
     if "migrate" in batches[0]:  # as import tells them
         causes = np.array([ENUMS["migrate_cause"].index(c) for c in decisions.causes], np.uint8)
@@ -68,7 +71,7 @@ def simulate(
         world.recorded(),
         specs,
         0,
-        OPTIONS | {"major": kernel[0], "minor": kernel[1]},
+        OPTIONS | {"major": kernel[0], "minor": kernel[1]} | (options or {}),
         arms,
         [(*window, 0)],
         [_engine.Costs(costs)],
@@ -81,6 +84,8 @@ def simulate(
         loop.begin_with(none, np.array(phases, np.int64), none)
     loop.keep_scripts()
     loop.change_masks(mask_changes)
-    loop.run(batches[0], decisions.parts[0])
+    part = decisions.parts[0]
+    n = len(part["event_id"])
+    loop.run(batches[0], part | {name: np.full(n, value) for name, value in (told or {}).items()})
     loop.finish()
     return loop.take(), loop.scripts()[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tasks that exec in the closed loop: the policy sends them somewhere, and the stopper of their CPU moves them there."""
+"""Tasks that exec in the closed loop: the policy sends them somewhere, and their CPU's stopper moves them there."""
 
 from __future__ import annotations
 

@@ -152,11 +152,13 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             }
             ++row;
         }
-        const bool cuts = e == Event::sw || e == Event::fork || e == Event::migrate || e == Event::irq;
+        const bool cuts =
+            e == Event::sw || e == Event::fork || e == Event::exit || e == Event::migrate || e == Event::irq;
         for (size_t k = cuts ? 0 : open_.size(); k < open_.size(); ++k)
             switch (ScriptBuilder& builder = open_[k]->builder; e) {
                 case Event::sw: builder.on_switch(b.sw, i); break;
                 case Event::fork: builder.on_fork(TaskId(b.fork.child[i])); break;
+                case Event::exit: builder.on_exit(TaskId(b.exit.task[i]), Cpu(b.exit.cpu[i]), ts); break;
                 case Event::migrate: {
                     const bool known = b.migrate.cause && !(b.migrate.cause_null && b.migrate.cause_null[i]);
                     builder.on_migrate(b.migrate, i,

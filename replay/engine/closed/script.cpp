@@ -162,6 +162,7 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         }
         const Ns began = cpu.since;
         account(c, ts);
+        s.woke = false;
         if (!looks_.empty()) looks_out(prev, !still_runnable(sw.prev_state[i]), ts);
         if (!s.fair) {
             const Ns woken = std::exchange(s.woken_at, -1);
@@ -239,6 +240,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     if (given) {
         account(stim.waker, ts);
         stim.source = Stim::Source::task;
+        stim.on = std::exchange(tasks_[o.curr.v].woke, true);
     } else if (by_timer && s.asleep && !s.is_first) {
         stim.source = Stim::Source::relative;
         stim.delay = ts - s.asleep_at;
@@ -265,6 +267,12 @@ void ScriptBuilder::on_fork(TaskId child) {
     TaskState& s = tasks_[child.v];
     s.asleep = s.is_first = true;
     s.ended_by = kNone;
+}
+
+void ScriptBuilder::on_exit(TaskId t, Cpu c, Ns ts) {
+    if (cpus_[c.v].curr != t || !tasks_[t.v].fair) return;
+    account(c, ts);
+    act(t, Op::Kind::exiting, kNone);
 }
 
 void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause) {

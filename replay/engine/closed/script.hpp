@@ -35,6 +35,7 @@ struct Op {
         look,  ///< comes to schedule() to sleep until the Stim `arg` comes, and was awake by then in the recording
         read,  ///< `arg`: the Stim by which comes what it reads here, which was there in the recording
         exec,  ///< `arg`: the Stim of where it goes; it runs on there
+        exiting,  ///< begins to exit (sched_process_exit): it may wake somebody before it does
         exit,
         end,  ///< the script is over: what the task did next is not in the window
     };
@@ -71,6 +72,7 @@ struct alignas(64) Stim {
     bool early : 1 = false;  ///< it came before its sleeper had left its CPU
     bool tied : 1 = false;  ///< a Tie
     bool hardirq : 1 = false;  ///< by an interrupt's handler
+    bool on : 1 = false;  ///< its waker had not left the CPU since it gave the one before
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;
@@ -222,6 +224,7 @@ class ScriptBuilder {
     void on_switch(const SwitchColumns& s, size_t i);
     void on_opening(const Opening& o, Ns ts);
     void on_fork(TaskId child);
+    void on_exit(TaskId t, Cpu c, Ns ts);
     void on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause);
     /// An interrupt's handler begins or ends on `c`; of a timer: its own.
     void on_irq(Cpu c, bool entry, bool timer, Ns ts) {
@@ -270,6 +273,7 @@ class ScriptBuilder {
         Ns woken_at = -1;  ///< of a higher class: since it last ran
         bool timed = false;  ///< of a higher class: by a timer's interrupt where it runs
         int64_t done = 0;  ///< since the last action
+        bool woke = false;  ///< somebody, since it got the CPU
     };
     /// Takes its class from the first look at it in the window.
     [[gnu::always_inline]] TaskState& state(TaskId t, int prio) {

@@ -64,7 +64,8 @@ class Client {
   private:
     bool serves(TaskId t) const { return t.v < serves_.size() && serves_[t.v]; }
     static bool goes_on(const Op& op) {
-        return op.kind == Op::Kind::wake || op.kind == Op::Kind::read || op.kind == Op::Kind::exec;
+        return op.kind == Op::Kind::wake || op.kind == Op::Kind::read || op.kind == Op::Kind::exec ||
+               op.kind == Op::Kind::exiting;
     }
     /// What becomes of the request at `i`: the next sleep, end or request of the same server.
     size_t outcome(size_t i, uint32_t server) const {

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Wakers in the closed loop: that exit, and that wake several at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from resimulated import COSTS, simulate
+from world import World
+
+WINDOW = (0, 0, 390_000, 400_000)
+LUCK = {"luck": np.float32(0), "luck_preempt": np.float32(0)}
+"""The cheapest of its like, for every wakeup."""
+
+
+def ends(exits: bool) -> World:
+    """Task 4 runs on CPU 0, and wakes task 5, which slept on a CPU of the other LLC, before it sleeps or dies."""
+    w = World(4, 6, llcs=2)
+    w.runs(0, 0, 0, 4).runs(10_000, 2, 2, 5).runs(20_000, 2, 5, 2)
+    if exits:
+        w.add("exit", 90_000, 0, task=4)
+    w.waking(100_000, 0, 5, 2, 4).wakeup(102_000, 2, 5, 2).runs(104_000, 2, 2, 5).runs(200_000, 2, 5, 2)
+    return w.runs(110_000, 0, 4, 0, "X" if exits else "S")
+
+
+def by_time(world: World) -> World:
+    world.events.sort(key=lambda e: e[1]["ts_ns"])
+    return world
+
+
+def test_a_waker_that_exits_gives_no_synchronous_wakeup() -> None:
+    """One that does not draws the wakee to its LLC (wake_affine_idle(), 6.1)."""
+    (result,), script = simulate(by_time(ends(False)), WINDOW, "linux-6.1", told={"sync": True})
+    assert result["woken"]["cpu"].tolist() == [1] and result["broken"] == 0
+    (result,), script = simulate(by_time(ends(True)), WINDOW, "linux-6.1", told={"sync": True})
+    assert result["woken"]["cpu"].tolist() == [2] and result["broken"] == 0
+    ops = [(work // 1024, kind) for work, kind, _ in script["tasks"][4]["ops"]]
+    assert ops[:3] == [(90_000, "exiting"), (10_000, "wake"), (10_000, "exit")]
+
+
+def two_wakeups(preempted: bool) -> World:
+    """Task 2 wakes 3 and, 4 us of its work later, 4. In the recording 3 took the CPU in between, or after both."""
+    w = World(1, 5).runs(0, 0, 0, 3).runs(0, 0, 3, 4).runs(1_000, 0, 4, 2)  # both have slept for long
+    t = 20_000_000
+    w.waking(t, 0, 3, 0, 2).wakeup(t + 1_000, 0, 3, 0, curr=2)
+    second = t + 14_000 if preempted else t + 4_000
+    if preempted:
+        w.runs(t + 2_000, 0, 2, 3, "R").runs(t + 12_000, 0, 3, 2)
+    w.waking(second, 0, 4, 0, 2).wakeup(second + 1_000, 0, 4, 0, curr=2)
+    if preempted:
+        w.runs(second + 2_000, 0, 2, 4, "R")
+    else:
+        w.runs(second + 2_000, 0, 2, 3, "R").runs(second + 12_000, 0, 3, 4)
+    return w.runs(t + 90_000, 0, 4, 2).runs(t + 95_000, 0, 2, 0)
+
+
+def waits(preempted: bool) -> int:
+    """Of 3, which takes the CPU 1 us after it was queued, where it mostly takes 4: so long a waker is in the kernel."""
+    more = {"path": [2] * 4, "relation": [0] * 4, "in_task": [True] * 4, "target": [0] * 4, "queue_ns": [0] * 4,
+            "run_ns": [1000, 4000, 4000, 4000], "leave_ns": [0] * 4}  # fmt: skip
+    costs: dict[str, Any] = {k: np.append(np.delete(v, 2), np.array(more[k], v.dtype)) for k, v in COSTS.items()}
+    world, end = two_wakeups(preempted), 20_100_000
+    (result,), _ = simulate(world, (2_000, 2_000, end, end + 1), "prev", costs=costs, told=LUCK, own_luck=True)
+    assert result["broken"] == 0
+    return int(result["woken"]["latency_ns"][0][result["woken"]["task"] == 3][0])
+
+
+def test_who_wakes_several_in_one_call_is_preempted_after_the_last() -> None:
+    assert waits(preempted=False) == 4_000 + 1_000
+
+
+def test_two_wakeups_with_a_preemption_between_were_not_in_one_call() -> None:
+    assert waits(preempted=True) == 2_000

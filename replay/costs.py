@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.forms import ENUMS, Recording, sparingly
+from rewake.replay.computing import LAZILY
 from rewake.replay.handlers import Handlers
 from rewake.replay.ranks import Ranks
 from rewake.replay.recorded import tells_queued
@@ -104,7 +105,8 @@ SELECT
     chosen_idle AND kind = 0 AND NOT on_cpu AS is_idle,
     NOT chosen_idle AND kind = 0 AND NOT (on_cpu AND here AND from_idle) AS is_busy,
     (chosen_idle OR (from_idle AND here)) AND kind = 0 AND on_cpu AS is_on_cpu,
-    NOT from_idle AND preempted AND run_ns <= {limit} AND kind = 0 AND here AS is_preempt,
+    NOT from_idle AND preempted AND run_ns <= CASE WHEN same_llc AND NOT same_cpu THEN {near} ELSE {limit} END
+        AND kind = 0 AND here AS is_preempt,
     kind = 1 AS is_fork
 FROM slept WHERE ts_ns >= ? AND ts_ns < ? ORDER BY ts_ns, queue_ns, run_ns
 """
@@ -113,7 +115,7 @@ had not quite left its CPU, the state says whether it was woken before its switc
 queue time: the waker prepares the wakeup meanwhile), plus one where the CPU runs another already."""
 
 
-_SORTED = "CREATE OR REPLACE TEMP TABLE wakeup_costs AS " + _COSTS.format(limit=PREEMPT_LIMIT)
+_SORTED = "CREATE OR REPLACE TEMP TABLE wakeup_costs AS " + _COSTS
 
 _RACES = """
 WITH pairs AS (
@@ -381,14 +383,14 @@ class _Wakeups:
     """Rows of _COSTS, by time, a chunk at a time; `number` counts them. They lie in files: asked for again and again,
     the database would hold them beside what is made of them. A single chunk is made ready once."""
 
-    def __init__(self, recording: Recording, handlers: Handlers) -> None:
+    def __init__(self, recording: Recording, handlers: Handlers, lazily: bool) -> None:
         self._handlers, self._kept = handlers, Growing(0)
         self.close = self._kept.close
         values = {"cpus": _n_cpus(recording), "on_cpu": ON_CPU, "placed": ", ".join(map(str, _PLACED))}
         values["queued"] = _TOLD if tells_queued(recording.manifest) else _UNTOLD
         with closing(recording.connect(("decision", "switch", "cpu"))) as con:
             for edges in sparingly(lambda: self._asked(con, values)):
-                self._keep(con, edges)
+                self._keep(con, edges, lazily)
             con.execute("DROP TABLE wakeup_costs").fetchall()
             con.execute("DROP TABLE slept").fetchall()
         _engine.give_back()
@@ -409,8 +411,9 @@ class _Wakeups:
         edges = [begin + (end - begin) * i // pieces for i in range(pieces + 1)]
         return list(pairwise(edges))
 
-    def _keep(self, con: duckdb.DuckDBPyConnection, edges: tuple[int, int]) -> None:
-        sparingly(lambda: con.execute(_SORTED, edges).fetchall())
+    def _keep(self, con: duckdb.DuckDBPyConnection, edges: tuple[int, int], lazily: bool) -> None:
+        query = _SORTED.format(limit=PREEMPT_LIMIT, near=LAZILY if lazily else PREEMPT_LIMIT)
+        sparingly(lambda: con.execute(query, edges).fetchall())
         for piece in pieces_of(con, "wakeup_costs"):
             self._kept.append(piece)
 
@@ -430,9 +433,11 @@ def costs(
     handlers: Handlers,
     is_odd: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]],
     searched: npt.NDArray[np.int16] | None = None,
+    lazily: bool = False,
 ) -> Costs:
-    """`is_odd`: of times; `searched`: Unseen.searched."""
-    with closing(_Wakeups(recording, handlers)) as wakeups:
+    """`is_odd`: of times; `searched`: Unseen.searched; `lazily`: who is told by another CPU of its LLC to go does so
+    when it next comes into the kernel: of these the costs are those of who does all the time."""
+    with closing(_Wakeups(recording, handlers, lazily)) as wakeups:
         searches = None if searched is None else _Searches(searched, recording.first_decision)
         per_cpu = (0.0, 0.0)
         if searches is not None:

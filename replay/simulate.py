@@ -15,6 +15,7 @@ from rewake.errors import TraceError, UsageError
 from rewake.forms import RUN_TABLES, Columns, Recording, RunWriter, sparingly
 from rewake.replay import costs, plugins
 from rewake.replay.asking import askers
+from rewake.replay.computing import computing
 from rewake.replay.driver import hardirq_source, machine_notes
 from rewake.replay.first_flips import FirstFlips
 from rewake.replay.handlers import Handlers
@@ -177,7 +178,8 @@ class Simulator:
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.handlers = Handlers(recording)
         searched = None if unseen is None else unseen.searched
-        found = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched)
+        lazily = self.loop.recorded.preempts_lazily
+        found = costs.costs(recording, self.handlers, lambda ts: odd(ts, self.span[0]), searched, lazily)
         self._samples = _kept_samples(found.samples)
         self.never_idle = not (found.samples["path"] == costs.PATHS.index("idle")).any()
         """No wakeup onto an idle CPU tells what one costs."""
@@ -191,6 +193,8 @@ class Simulator:
         self.waits_ns = sparingly(lambda: costs.waits(recording))
         self.looks_ns = sparingly(lambda: costs.looks(recording))
         self.asks = sparingly(lambda: askers(recording))
+        n_cpus = self.loop.recorded.n_cpus
+        self.computes = sparingly(lambda: computing(recording, n_cpus)) if lazily else []
         self.mask_changes = self.loop.mask_changes()
         self.survey = self._survey()
         _engine.give_back()
@@ -298,7 +302,7 @@ class Simulator:
             "seed": s.seed,
         }  # fmt: skip
         base |= self.unseen_for
-        base["serves"], base["asks"] = found["servers"], self.asks
+        base["serves"], base["asks"], base["computes"] = found["servers"], self.asks, self.computes
         if any(first > 0 for first, _ in found["readers"]):
             base["reads"] = found["readers"]
         if any(group >= 0 for group in found["meetings"]):

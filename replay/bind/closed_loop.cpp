@@ -60,6 +60,7 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "serves", o.serves);
     take(d, "asks", o.asks);
     take(d, "yields", o.yields);
+    take(d, "computes", o.computes);
     if (d.contains("meets"))
         for (int64_t g : nb::cast<std::vector<int64_t>>(d["meets"]))
             o.meets.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
@@ -276,8 +277,8 @@ class PyClosedLoop {
             for (const TaskScript& t : s.tasks) {
                 nb::list ops;
                 for (const Op& op : t.ops) {
-                    static constexpr const char* kNames[] = {"wake", "block", "ask",  "meet", "yield",
-                                                             "look", "read",  "exec", "exit", "end"};
+                    static constexpr const char* kNames[] = {"wake", "block", "ask",     "meet", "yield", "look",
+                                                             "read", "exec",  "exiting", "exit", "end"};
                     const nb::object arg = op.arg == kNone ? nb::none() : nb::object(nb::int_(op.arg));
                     ops.append(nb::make_tuple(op.work, kNames[static_cast<size_t>(op.kind)], arg));
                 }

@@ -40,6 +40,7 @@ void Simulation::interrupt(uint32_t index) {
     cpu.handling = x.to;
     cpu.since = std::max(cpu.since, x.to);
     if (!idle(cpu.curr) && !cpu.reserved && !cpu.leaving) plan(x.cpu);
+    in_kernel(x.cpu);
 }
 
 /// A task of a higher class is woken: its CPU is not idle any more.

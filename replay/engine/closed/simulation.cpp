@@ -93,6 +93,7 @@ WindowResult Simulation::run() {
                 const bool on_task = !asked && !idle(s.curr) && s.in_task;
                 fire(e.a, waker, on_task ? s.curr : cpus_[waker.v].curr);
                 if (timed) serve_timers(waker);
+                if (!s.in_task) in_kernel(waker);
                 break;
             }
             case What::irq: interrupt(e.a); break;
@@ -129,7 +130,7 @@ WindowResult Simulation::run() {
             case What::slack: slack(static_cast<uint16_t>(e.a)); break;
             case What::mask: change_mask(e.a); break;
             case What::slice:
-                if (cpus_[c.v].slice == number) ticked(c);
+                if (cpus_[c.v].slice == e.at) cpus_[c.v].slice = -1, ticked(c, true);
                 break;
         }
         if ((waiting_ > 0 && machine_.view().avail.any(topo_.words)) || bad_machine_ >= 0) watch();
@@ -241,6 +242,7 @@ void Simulation::act(Cpu c) {
                 if (fired_at_[op.arg] < 0) return sleep(c, op.arg, kSleeps);
                 if (comes_to_schedule(c)) return;
                 break;
+            case Op::Kind::exiting: machine_.on_exit(id, now_); break;
             case Op::Kind::ask: enlist(TaskId(op.arg), c, id); break;
             case Op::Kind::read:
                 if (t.pace.first <= 0) break;
@@ -304,6 +306,7 @@ void Simulation::act(Cpu c) {
         }
     }
     plan(c);
+    if (cpu.told_lazily) request(c, now_ + leaves_kernel_);
 }
 
 /// What runs on `c` leaves it until `stim` comes.
@@ -405,8 +408,9 @@ bool Simulation::falls_asleep(const Task& t) const {
 bool Simulation::wakes_on(Cpu c) const {
     const CpuState& cpu = cpus_[c.v];
     const Task::Action* next = tasks_[cpu.curr.v].next();
-    if (cpu.woke < 0 || cpu.plan == 0 || !next || next->kind != Op::Kind::wake || script_.stims[next->arg].hidden)
-        return false;
+    if (cpu.woke < 0 || cpu.plan == 0 || !next || next->kind != Op::Kind::wake) return false;
+    const Stim& s = script_.stims[next->arg];
+    if (s.hidden || !s.on) return false;
     return now_ + time_for(tasks_[cpu.curr.v].left, speed(c)) - cpu.woke < leaves_kernel_;
 }
 
@@ -421,6 +425,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     if (!limits_.empty()) spend(c);
     if (counted()) ++out_.switches;
     cpu.resched = cpu.woke = -1;
+    cpu.told_lazily = false;
     cpu.since = std::max(now_, cpu.handling);
     cpu.plan = 0;
     cpu.curr = next;
@@ -442,6 +447,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     }
     if (idle(prev) != idle(next)) retime_sibling(c);
     if (idle(next)) {
+        cpu.slice = -1;
         fair_.scheduled(c);
         machine_.on_idle_state(c, opt_.idle_state);
         if (policy_ && policy_->keeps_idle_cores()) {
@@ -661,10 +667,15 @@ void Simulation::arrive(TaskId id) {
         cpu.resched = -1;  // another interrupt on its way out of idle: it gets there later, and chooses then
         cpu.takes = t.to_idle ? t.exit : costs_.draw(Path::idle, t.from, t.by_task, t.target & ~3, t.luck).run;
     } else if ((!limits_.empty() && spent_up(c)) || preempts(c, id)) {
+        if (told_lazily(c, t)) {
+            cpu.told_lazily = true;
+            return joined(c, true);
+        }
         cpu.takes = costs_.draw(Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
     } else {
         if (has_ties_) tell_spinners(id);
-        return time_slice(c);
+        if (t.by_other) in_kernel(c);
+        return joined(c, !t.by_other && t.from != Relation::same_cpu);
     }
     request(c, free + cpu.takes);
 }

@@ -95,6 +95,7 @@ struct SimOptions {
     std::vector<uint32_t> meets;  ///< by TaskId, see Meeting; empty: nobody does
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::vector<bool> yields;  ///< by TaskId, see Yielding; empty: nobody does
+    std::vector<bool> computes;  ///< by TaskId: seldom comes into the kernel; empty: nobody is told lazily
     std::vector<Awaited> awaited;  ///< by TaskId, see Lockstep; empty: nobody is
     std::optional<uint32_t> idle_state;  ///< that CPUs enter
 };
@@ -297,6 +298,7 @@ class Simulation {
         bool reserved = false;
         bool busy_sibling = false;
         bool leaving = false;  ///< curr sleeps and is not switched out: a task is being pulled
+        bool told_lazily = false;  ///< curr leaves it when it next comes into the kernel
         Ns since = 0;  ///< work of curr is accounted up to here
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
@@ -307,7 +309,7 @@ class Simulation {
 
         Ns coming = -1;  ///< another CPU has it queue a wakee then, the last one
         Ns spent = 0;  ///< time of curr counts against its limits up to here
-        uint64_t slice = 0;  ///< of the event that ends the slice
+        Ns slice = -1;  ///< when the timer fires that ends the slice; negative: none is set
         uint64_t leave = 0;  ///< number of the event that goes on with it
         uint32_t reservation = kNone;
         struct Balancing {
@@ -362,7 +364,10 @@ class Simulation {
         if (fair_.times_slices()) plan_slice(c);
     }
     void plan_slice(Cpu c);
-    void ticked(Cpu c);
+    void joined(Cpu c, bool by_other);
+    bool told_lazily(Cpu c, const Task& woken) const;
+    void ticked(Cpu c, bool by_slice = false);
+    void in_kernel(Cpu c);
     void resched(Cpu c);
     bool falls_asleep(const Task& t) const;
     bool wakes_on(Cpu c) const;

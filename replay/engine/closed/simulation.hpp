@@ -419,6 +419,7 @@ class Simulation {
     void set_timer(Cpu c, uint32_t stim);
     void serve_timers(Cpu c);
     void tick();
+    void foresee_wakeups();
     void forced_move(uint32_t m);
     void relocate(TaskId t, Cpu to);
     FairPolicy policy_of(TaskId t) const { return static_cast<FairPolicy>(tasks_[t.v].policy); }

@@ -53,8 +53,24 @@ void Simulation::in_kernel(Cpu c) {
     request(c, std::max(now_, cpus_[c.v].handling) + costs_.draw(Path::preempt, Relation::same_cpu, true, 0, u).run);
 }
 
+/// The interrupt of a tick, and the softirqs behind it, wake whom they wake before what runs there is switched out.
+void Simulation::foresee_wakeups() {
+    constexpr Ns kInterrupt = 20'000;
+    const auto wakes = [this](Cpu c, Ns at) { cpus_[c.v].wakes = std::max(cpus_[c.v].wakes, at); };
+    events_.each_planned([this](const Happening& e) { return e.at < now_ + kInterrupt; },
+                         [&](const Happening& e) {
+                             if (e.what != What::outside || fired_at_[e.a] >= 0) return;
+                             if (const Stim& s = script_.stims[e.a]; !s.in_task) wakes(s.waker, e.at);
+                         });
+    for (size_t i = 0; i < cpus_.size(); ++i)
+        for (const Timer& t : timers_[i])
+            if (t.due > now_ && t.due < now_ + kInterrupt && fired_at_[t.stim] < 0)
+                wakes(Cpu(static_cast<uint16_t>(i)), t.due);
+}
+
 /// On all CPUs at once.
 void Simulation::tick() {
+    foresee_wakeups();
     for (size_t i = 0; i < cpus_.size(); ++i) ticked(Cpu(static_cast<uint16_t>(i)));
     if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
 }

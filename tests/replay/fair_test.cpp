@@ -371,8 +371,14 @@ TEST(Eevdf, WhoWasTakenIsTakenThen) {
     }
 }
 
+/// They have slept once: with which lag they began is no guess any more.
+void sleep_once(FairQueues& q, std::initializer_list<TaskId> all) {
+    for (TaskId t : all) q.enqueue(c0, t, 1024, How::wakeup, 0), q.dequeue(t, true);
+}
+
 TEST(Eevdf, WhoseTurnItWasNotWasLaterOrNotEligibleWhicheverIsLess) {
     FairQueues q = eevdf();
+    sleep_once(q, {a, b, c});
     for (TaskId t : {a, b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
     run(q, c0, c, 0, kMs);
     q.stop(c0, kMs);
@@ -380,6 +386,7 @@ TEST(Eevdf, WhoseTurnItWasNotWasLaterOrNotEligibleWhicheverIsLess) {
     q.learn_pick(c0, b);
     EXPECT_EQ(q.behind(a, b), 1) << "its deadline was later";
     FairQueues r = eevdf();
+    sleep_once(r, {a, b});
     r.enqueue(c0, a, 1024, How::wakeup, 0);
     run(r, c0, a, 0, kMs);
     r.stop(c0, kMs);
@@ -388,6 +395,28 @@ TEST(Eevdf, WhoseTurnItWasNotWasLaterOrNotEligibleWhicheverIsLess) {
     r.learn_pick(c0, b);
     EXPECT_EQ(r.pick(c0), b);
     EXPECT_EQ(r.behind(a, b), 5'000) << "it was a little ahead";
+}
+
+TEST(Eevdf, WhoIsTakenOutOfTurnBeforeItEverSleptWasOwedMore) {
+    const auto waits = [](FairQueues q, bool learns) {
+        sleep_once(q, {a});
+        q.enqueue(c0, a, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, kMs);
+        q.stop(c0, kMs);
+        q.enqueue(c0, b, 1024, How::wakeup, kMs);
+        if (learns) q.learn_pick(c0, b);
+        return q;
+    };
+    FairQueues q = waits(eevdf(), true);
+    EXPECT_EQ(q.pick(c0), b);
+    EXPECT_EQ(q.behind(a, b), kMs + 1) << "its deadline comes first";
+    const std::vector<int64_t> leads = q.leads();
+    EXPECT_GT(leads[b.v], 0);
+    EXPECT_EQ(leads[a.v], 0);
+    FairQueues again = eevdf();
+    again.begin_with(leads);
+    EXPECT_EQ(waits(again, false).pick(c0), b) << "known from the beginning";
+    EXPECT_EQ(waits(eevdf(), false).pick(c0), a);
 }
 
 TEST(States, WhoIsStoppedOrDeadDoesNotStayACompetitor) {

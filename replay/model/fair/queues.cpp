@@ -69,7 +69,8 @@ void FairQueues::learn_pick(Rq c, TaskId id) {
     if (!shift(id, -ahead)) shift(first, ahead);
 }
 
-/// A task's vruntime and deadline are off by the same: where it was placed is what was guessed.
+/// A task's vruntime and deadline are off by the same: where it was placed is what was guessed. Most of a guess is the lag of who
+/// has not slept since the first event: a thread of the kernel that runs for microseconds keeps for good what it was once owed.
 void FairQueues::learn_eevdf(Queue& q, TaskId taken) {
     const size_t n = q.queue.size();
     if (n < 2) return;
@@ -80,6 +81,15 @@ void FairQueues::learn_eevdf(Queue& q, TaskId taken) {
     };
     Task& t = tasks_[taken.v];
     if (!eligible(q, all, t)) shift_both(t, owed(q, all, t) - 1);
+    if (t.guessed) {
+        int64_t before = t.deadline;
+        for (TaskId other : q.queue)
+            if (const Task& o = tasks_[other.v]; other != taken && eligible(q, all, o))
+                before = std::min(before, o.deadline - 1);
+        const int64_t more = std::clamp<int64_t>(most_lag(t) - owed(q, all, t), 0, t.deadline - before);
+        shift_both(t, -more);
+        t.lead += more;
+    }
     // Who moves on makes others eligible.
     bool again = true;
     for (size_t rounds = 0; again && rounds < n; ++rounds) {

@@ -126,9 +126,9 @@ class FairQueues {
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
-    /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and nobody who was had the turn before it:
-    /// who seems to be is further on than it was thought to be, so far that its deadline is later or that it is not eligible,
-    /// whichever is less.
+    /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and nobody who was had the turn before it. If
+    /// its lag is a guess still, it was owed so much; else who seems to be is further on than it was thought to be, so far that
+    /// its deadline is later or that it is not eligible, whichever is less.
     void learn_pick(Rq c, TaskId t);
     /// What these tasks began with, as far as it was learned: vruntime over the smallest of the queue, ns (EEVDF: lag); by
     /// TaskId.

@@ -100,7 +100,7 @@ WINDOWS: list[dict[str, Any]] = [
      "ends": 1},
     {"arm": 1, "window_id": 0, "from_ns": 0, "to_ns": 5_000, "wakeups": 2, "diverged": True, "why": "runnable"},
     {"arm": 2, "window_id": 0, "from_ns": 0, "to_ns": 4_000, "wakeups": 20, "wake_moves": 3, "cross_llc": 2,
-     "fork_moves": 1, "cpu_ns": 8_000, "preemptions": 1, "llc_idle_ns": 400, "machine_idle_ns": 800,
+     "fork_moves": 1, "exec_moves": 2, "cpu_ns": 8_000, "preemptions": 1, "llc_idle_ns": 400, "machine_idle_ns": 800,
      "machine_over_100us": 1, "throttled_ns": 8_000},
     {"arm": 2, "window_id": 1, "from_ns": 4_000, "to_ns": 10_000, "wakeups": 2, "wake_moves": 1, "newidle_moves": 2,
      "cpu_ns": 12_000, "machine_idle_ns": 200},

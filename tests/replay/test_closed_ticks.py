@@ -10,8 +10,8 @@ TICK = 8_000_000
 
 
 def waited(wakes_at: int | None) -> int:
-    """Task 2 has CPU 0 and 3 waits behind it; at the second tick its slice is over. Behind the tick an interrupt on that
-    CPU wakes 4 on another one."""
+    """By 3, behind 2 on CPU 0, whose slice is over at the second tick. Behind the tick an interrupt on that CPU wakes 4
+    on another one."""
     w = World(2, 5).runs(0, 0, 0, 3).runs(1_000, 0, 3, 2).runs(1_000, 1, 1, 4).runs(2_000, 1, 4, 1)
     w.waking(100_000, 0, 3, 0, 2, ctx="hardirq").wakeup(101_000, 0, 3, 0, curr=2)
     if wakes_at is not None:

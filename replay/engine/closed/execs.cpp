@@ -7,24 +7,28 @@
 
 namespace rewake::closed {
 
+void ScriptBuilder::act_exec(TaskId p, Cpu from, Cpu to, int16_t prio, Ns ts) {
+    Stim stim;
+    stim.p = stim.curr = p;
+    stim.ts = ts;
+    stim.source = Stim::Source::task;
+    stim.kind = Kind::exec;
+    stim.cls = from == to ? DecisionClass::stayed : DecisionClass::moved;
+    stim.in_task = stim.chosen_known = true;
+    stim.prio = prio;
+    stim.waker = stim.prev = from;
+    stim.chosen = to;
+    script_.stims.push_back(stim);
+    act(p, Op::Kind::exec, static_cast<uint32_t>(script_.stims.size() - 1));
+}
+
 /// The stopper moves a task that is about to exec: that is when the recorded kernel decided. Its event comes later.
 void ScriptBuilder::exec_moves(const MigrateColumns& m, size_t i) {
     const TaskId p(m.task[i]);
     const Cpu from(m.orig_cpu[i]);
     if (!state(p, m.prio[i]).fair) return;
     cpus_[from.v].moves_exec = table_.info(cpus_[from.v].curr).stopper;
-    Stim stim;
-    stim.p = stim.curr = p;
-    stim.ts = m.ts[i];
-    stim.source = Stim::Source::task;
-    stim.kind = Kind::exec;
-    stim.cls = DecisionClass::moved;
-    stim.in_task = stim.chosen_known = true;
-    stim.prio = m.prio[i];
-    stim.waker = stim.prev = from;
-    stim.chosen = Cpu(m.dest_cpu[i]);
-    script_.stims.push_back(stim);
-    act(p, Op::Kind::exec, static_cast<uint32_t>(script_.stims.size() - 1));
+    act_exec(p, from, Cpu(m.dest_cpu[i]), m.prio[i], m.ts[i]);
 }
 
 /// Where nobody was moved only the event tells of the exec, by when the program is loaded.
@@ -36,17 +40,8 @@ void ScriptBuilder::exec(const Opening& o, Ns ts) {
         if (!ops.empty() && ops.back().kind == Op::Kind::exec) exec_loads_.push_back(tasks_[o.p.v].done);
         return;
     }
-    Stim stim;
-    stim.p = stim.curr = o.p;
-    stim.ts = ts;
-    stim.source = Stim::Source::task;
-    stim.kind = Kind::exec;
-    stim.in_task = stim.chosen_known = true;
-    stim.prio = o.prio;
-    stim.waker = stim.prev = stim.chosen = o.chosen;
-    script_.stims.push_back(stim);
     stayed_.push_back({script_.of[o.p.v], static_cast<uint32_t>(ops.size())});
-    act(o.p, Op::Kind::exec, static_cast<uint32_t>(script_.stims.size() - 1));
+    act_exec(o.p, o.chosen, o.chosen, o.prio, ts);
 }
 
 /// Execs that moved nobody were decided as long before their events as those that did, in work of the task.

@@ -294,6 +294,7 @@ class ScriptBuilder {
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Ns ts);
     void wake(TaskId t, uint32_t stim);
+    void act_exec(TaskId p, Cpu from, Cpu to, int16_t prio, Ns ts);
     void exec(const Opening& o, Ns ts);
     void exec_moves(const MigrateColumns& m, size_t i);
     void finish_execs();

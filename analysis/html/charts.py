@@ -25,7 +25,7 @@ KERNEL_CHOSE = (
 )  # fmt: skip
 CAUSES = (
     ("wake", "wakeup", "same_llc"), ("newidle", "CPU that goes idle", "other_llc"),
-    ("periodic", "periodic balancing", "busy"), ("fork", "fork", "waker"),
+    ("periodic", "periodic balancing", "busy"), ("fork", "fork", "waker"), ("exec", "exec", "prev"),
 )  # fmt: skip
 """Causes of simulated migrations: column, label, colour."""
 _FEW_PLACES = 8

@@ -60,15 +60,11 @@ void ScriptBuilder::finish_execs() {
 /// What runs on `c` execs: whether it goes elsewhere. The stopper moves it there, and has the CPU for as long as that takes.
 bool Simulation::execs(Cpu c, uint32_t stim) {
     const Stim& s = script_.stims[stim];
-    Task& t = tasks_[s.p.v];
-    const Cpu to = place(s, t, c, s.p, false).cpu;
+    const Cpu to = place(s, tasks_[s.p.v], c, s.p, false).cpu;
     if (to == c || !topo_.online.test(to) || fair_.blocked(s.p, to)) return false;
     CpuState& cpu = cpus_[c.v];
     fair_.charge(c, now_);
-    fair_.stop(c, now_);
-    t.state = Task::State::queued;
-    wait_begins(t);
-    switch_to(c, s.p, kRuns, TaskId(c.v));
+    run_instead(c, TaskId(c.v));
     relocate(s.p, to);
     if (counted()) ++out_.exec_moves;
     cpu.handling = std::max(cpu.handling, now_ + script_.exec_stop);

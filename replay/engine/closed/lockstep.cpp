@@ -189,7 +189,7 @@ bool Simulation::comes_to_schedule(Cpu c) {
     return true;
 }
 
-/// `next` takes the CPU of what runs on `c` and could run on.
+/// `next`, or the idle task, takes the CPU of what runs on `c` and could run on.
 void Simulation::run_instead(Cpu c, TaskId next) {
     const TaskId id = cpus_[c.v].curr;
     fair_.stop(c, now_);

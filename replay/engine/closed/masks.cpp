@@ -62,10 +62,7 @@ void Simulation::change_mask(uint32_t index) {
     if (runs) {
         settle(from);
         fair_.charge(from, now_);
-        fair_.stop(from, now_);
-        t.state = Task::State::queued;
-        wait_begins(t);
-        switch_to(from, m.p, kRuns, TaskId(from.v));
+        run_instead(from, TaskId(from.v));
     }
     relocate(m.p, to);
     if (runs && fair_.size(from) > 0) schedule(from, TaskId(from.v), kRuns);

@@ -366,6 +366,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                            !null(d.waker_task_null);
     const bool chosen_known = !null(d.chosen_cpu_null);
     const Cpu chosen(d.chosen_cpu[row]);
+    bool placed = kind == Kind::wake && was_placed(cls, chosen_known, machine_.task(p).state);
+    if (delays_ && placed) placed = delays_->places(p, opt_.calls_seen || cls != DecisionClass::maybe_delayed, ts);
     Cpu placed_on = chosen;  // a panel goes by its own answer until the record says where the task woke up
     const Machine::Task before = machine_.task(p);
     const Probed truth = d.probes.at(row), seen = opt_.blind ? Probed{} : truth;
@@ -523,12 +525,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     if (kind == Kind::wake && chosen_known) {
         if (!null(d.waker_cpu_null)) sent_[chosen.v] = began_[d.waker_cpu[row]];
         const bool told = !null(d.waker_cpu_null) && !listed_at_once(cls);
-        bool placed = was_placed(cls, true, before.state);
-        if (delays_ && placed) {
-            const bool certain = opt_.calls_seen || cls != DecisionClass::maybe_delayed;
-            placed = certain || !before.delayed;
-            if (placed) delays_->placed(p, chosen, ts, certain);
-        }
+        if (delays_ && placed) delays_->placed(p, chosen, ts);
         machine_.on_waking(p, d.prio[row], placed, placed_on,
                            told ? std::optional(Cpu(d.waker_cpu[row])) : std::nullopt);
     }

@@ -131,13 +131,21 @@ TEST_F(DelayedDequeue, EndsWithItsWakeup) {
 }
 
 TEST_F(DelayedDequeue, EndsWherePlacementWasAskedForIt) {
-    for (const uint16_t chosen : {uint16_t{0}, uint16_t{1}})
-        for (const bool certain : {false, true}) {
-            build(12);
-            runs(3 * kMs, 0, 4, 5);
-            delays_->placed(TaskId(4), Cpu(chosen), 3 * kMs + 100'000, certain);
-            EXPECT_EQ(counts(0), chosen == 0 && !certain ? Counts(2, 1) : Counts(1, 0)) << chosen << certain;
-        }
+    for (const bool certain : {false, true}) {
+        build(12);
+        runs(3 * kMs, 0, 4, 5);
+        EXPECT_EQ(delays_->places(TaskId(4), certain, 3 * kMs + 100'000), certain);
+        EXPECT_EQ(counts(0), certain ? Counts(1, 0) : Counts(2, 1)) << "as placement finds it";
+    }
+}
+
+TEST_F(DelayedDequeue, EndsWithWhoIsWokenElsewhere) {
+    for (const uint16_t chosen : {uint16_t{0}, uint16_t{1}}) {
+        build(12);
+        runs(3 * kMs, 0, 4, 5);
+        delays_->placed(TaskId(4), Cpu(chosen), 3 * kMs + 100'000);
+        EXPECT_EQ(counts(0), chosen == 0 ? Counts(2, 1) : Counts(1, 0)) << chosen;
+    }
 }
 
 TEST_F(DelayedDequeue, GoesWithWhoIsMovedByABalance) {

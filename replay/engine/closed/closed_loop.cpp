@@ -140,7 +140,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (o.kind == Kind::wake && o.chosen_known) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);
-                if (placed) delays_.placed(o.p, o.chosen, ts, false);
+                if (placed) delays_.placed(o.p, o.chosen, ts);
                 machine_.on_waking(o.p, o.prio, placed, o.chosen);
             }
             if (!arms_.empty()) remembered_.decided(o, ts, busy);

@@ -20,9 +20,16 @@ void Delays::apply(const Batch& b, Event e, size_t i) {
         machine_.apply(b, e, i);
 }
 
-void Delays::placed(TaskId p, Cpu chosen, Ns ts, bool certain) {
+bool Delays::places(TaskId p, bool certain, Ns ts) {
+    if (!certain) return !delayed(p);
+    record_.left(p);
+    let_go(ts);
+    return true;
+}
+
+void Delays::placed(TaskId p, Cpu chosen, Ns ts) {
     record_.sent(chosen, ts);
-    record_.placed(p, chosen, ts, certain);
+    record_.placed(p, chosen, ts);
     let_go(ts);
 }
 

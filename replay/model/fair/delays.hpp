@@ -33,8 +33,11 @@ class Delays {
     }
     /// `p` sleeps and is on its run queue still: who wakes it finds it there, and nothing is placed.
     bool delayed(TaskId p) const { return record_.queues().delayed(p); }
-    /// Before Machine::on_waking(). The wakeup of `p` was placed, on `chosen`. `certain`: as of FairRecord::placed().
-    void placed(TaskId p, Cpu chosen, Ns ts, bool certain);
+    /// Before the wakeup of `p` is decided: whether it is placed, so far as the queues tell. `certain`: it is, so `p` had left its
+    /// run queue by then, whatever they say.
+    bool places(TaskId p, bool certain, Ns ts);
+    /// Before Machine::on_waking(). The wakeup of `p` was placed, on `chosen`.
+    void placed(TaskId p, Cpu chosen, Ns ts);
 
   private:
     void let_go(Ns ts);

@@ -98,12 +98,9 @@ void FairRecord::on_migrate(const MigrateColumns& m, size_t i) {
     });
 }
 
-void FairRecord::placed(TaskId p, Cpu chosen, Ns ts, bool certain) {
-    if (fair_.queued(p)) return;
-    if (chosen != fair_.cpu(p))
-        fair_.ticked(fair_.cpu(p), ts);
-    else if (!certain || !fair_.delayed(p))
-        return;
+void FairRecord::placed(TaskId p, Cpu chosen, Ns ts) {
+    if (fair_.queued(p) || chosen == fair_.cpu(p)) return;
+    fair_.ticked(fair_.cpu(p), ts);
     both([&](FairTree& q) { q.leave(p); });
 }
 

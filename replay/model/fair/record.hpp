@@ -51,8 +51,12 @@ class FairRecord {
     void sent(Cpu c, Ns ts) {
         if (sees_yields_) yielding_.sent(c, ts);
     }
-    /// The wakeup of `p` was placed, on `chosen`. `certain`: else one that is delayed may have been woken where it was.
-    void placed(TaskId p, Cpu chosen, Ns ts, bool certain);
+    /// `p` is off its queue, whatever the queues say.
+    void left(TaskId p) {
+        if (fair_.delayed(p)) both([&](FairTree& q) { q.leave(p); });
+    }
+    /// The wakeup of `p` was placed, on `chosen`.
+    void placed(TaskId p, Cpu chosen, Ns ts);
     /// Groups that the recorded kernel throttled or let go on, as the machine has it.
     void limits(const Machine::LimitNews& news, Ns ts);
     /// Before the first event: FairQueues::begin_with().

@@ -12,6 +12,7 @@ void Machine::delay(Task& t) {
     view_.delayed[t.cpu.v] += 1;
     cpus_[t.cpu.v].fair -= 1;
     estimate(t, false);
+    refresh(t.cpu);
 }
 
 void Machine::let_go(TaskId p, Ns ts) {

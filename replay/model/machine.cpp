@@ -388,6 +388,7 @@ void Machine::refresh(Cpu c) {
     put(view_.avail, idle);
     put(view_.sidle, nr > 0 && nr == s.idle_h);
     put(deep_, nr > 2);
+    put(late_, view_.delayed[c.v] > 0);
     if (turns) note_turn(c, idle);
 }
 

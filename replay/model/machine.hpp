@@ -106,6 +106,8 @@ class Machine {
 
     /// CPUs with more than two tasks, the running one included.
     const CpuMask& deep() const { return deep_; }
+    /// CPUs where somebody sleeps whose dequeue is delayed.
+    const CpuMask& late() const { return late_; }
     /// An event of `t` comes soon.
     void expect(TaskId t) const {
         if (t.v < tasks_.size()) tasks_.expect(t.v), tasks_.expect(t.v, 64);
@@ -452,7 +454,7 @@ class Machine {
     const Topology& topo_;
     const TaskTable& table_;
     View view_;
-    CpuMask online_, deep_;
+    CpuMask online_, deep_, late_;
     std::vector<CpuState> cpus_;
     GroupQueues groups_;
     Paged<Task> tasks_;

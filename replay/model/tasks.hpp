@@ -14,6 +14,7 @@ namespace rewake {
 /// Load weight of a fair task from its kernel priority (100..139); 1024 at nice 0. Others weigh as nice 0, and one of policy
 /// SCHED_IDLE 3, whatever its priority (WEIGHT_IDLEPRIO, 2.6.30 to 7.2).
 /// Source: the kernel's nice-to-weight table (policies.md C1, factor of about 1.25 per step).
+inline constexpr int32_t kIdleWeight = 3;  ///< no nice value has it
 int32_t weight_of(int prio, bool idle_policy);
 
 /// Scheduling class by kernel priority (policies.md C1): below 0 deadline, 0-99 RT (and stop), 100-139 fair.

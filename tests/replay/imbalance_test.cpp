@@ -28,7 +28,7 @@ class BusyGroups : public testing::Test {
     }
     bool may_pull(const char* name, std::vector<int32_t> nr, int to, int from, bool newidle = false) {
         view_.nr = std::move(nr);
-        Imbalance groups(view_, level(name), cpu(to), newidle);
+        Imbalance groups(view_, level(name), cpu(to), newidle, late_);
         const bool may = groups.may_pull(cpu(from));
         EXPECT_EQ(groups.may_pull(cpu(from)), may) << "as remembered";
         return may;
@@ -39,6 +39,7 @@ class BusyGroups : public testing::Test {
     }
     Topology topo_;
     View view_;
+    bool late_ = false;
 };
 
 TEST_F(BusyGroups, FromOneWithMoreTasksThanCpus) {
@@ -56,10 +57,12 @@ TEST_F(BusyGroups, FromOneWithTwoIdleCpusLess) {
     EXPECT_FALSE(may_pull("PKG", {0, 4, 1, 1, 2, 0, 0, 0}, 0, 4)) << "its own is the crowded one";
 }
 
-TEST_F(BusyGroups, DelayedTasksAreNone) {
+TEST_F(BusyGroups, DelayedTasksCountOnlyWithLate) {
     view_.delayed[4] = 1;
     EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "four tasks for four CPUs";
     EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 3, 1, 1, 1}, 0, 4));
+    late_ = true;
+    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "five";
 }
 
 TEST_F(BusyGroups, WithinItsOwnFromAnybody) {

@@ -10,7 +10,7 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
     for_each_cpu(
         level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
-            const int nr = c == to_ && idle_ ? 0 : view_.runnable(c);
+            const int nr = c == to_ && idle_ ? 0 : on(c);
             ++s.cpus;
             s.idle += nr == 0;
             s.tasks += nr;
@@ -30,11 +30,11 @@ bool Imbalance::busier(const Sum& there) const {
 }
 
 int Imbalance::tasks(Cpu from) const {
-    const int there = view_.runnable(from);
+    const int there = on(from);
     if (idle_) return std::max(1, there / 2);
     const Sum all = sum(level_.span);
     const int mean = all.tasks / all.cpus;
-    return std::max(1, std::min(there - mean, mean - view_.runnable(to_)));
+    return std::max(1, std::min(there - mean, mean - on(to_)));
 }
 
 bool Imbalance::may_pull(Cpu from) {

@@ -12,9 +12,11 @@ namespace rewake::closed {
 /// For pulls of `to` on one level, at one moment.
 class Imbalance {
   public:
-    /// `newidle`: it is about to go idle.
-    Imbalance(const View& v, const Domain& level, Cpu to, bool newidle)
-        : view_(v), level_(level), to_(to), idle_(newidle || v.runnable(to) == 0) {}
+    /// `newidle`: it is about to go idle. `with_late`: who sleeps and has not left its run queue counts (6.12, 6.13).
+    Imbalance(const View& v, const Domain& level, Cpu to, bool newidle, bool with_late = false)
+        : view_(v), level_(level), to_(to), late_(with_late), idle_(newidle || on(to) == 0) {}
+    /// Tasks on the run queue of `c`, as far as they count.
+    int on(Cpu c) const { return late_ ? view_.nr[c.v] : view_.runnable(c); }
     /// `from` is in its own group; or in one that has more tasks than CPUs, and more for each than its own; or, where `to` is
     /// idle and nobody waits for want of a CPU, in one that has at least two idle CPUs less than its own.
     bool may_pull(Cpu from);
@@ -32,7 +34,7 @@ class Imbalance {
     const View& view_;
     const Domain& level_;
     Cpu to_;
-    bool idle_;
+    bool late_, idle_;
     const CpuMask* own_ = nullptr;
     std::optional<Sum> here_;
     CpuMask yes_, no_;  ///< of groups that were asked about

@@ -86,7 +86,7 @@ void Simulation::exhaust(Cpu c, TaskId id) {
 /// The time of what runs on `c` is up: whoever is next, of another group.
 void Simulation::evict(Cpu c, TaskId prev) {
     exhaust(c, prev);
-    if (fair_.size(c) == 0) new_idle(c);
+    new_idle(c, now_);
     const TaskId next = fair_.size(c) ? fair_.pick(c) : TaskId(c.v);
     fair_.stop(c, now_);
     tasks_[prev.v].state = Task::State::held;

@@ -111,11 +111,18 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     return {d.cpu, s.cls != DecisionClass::pinned, d.scanned};
 }
 
-/// Moves a waiting task to the queue of `to`.
+/// Moves a waiting task, or one that sleeps and has not left its run queue, to the queue of `to`.
 void Simulation::relocate(TaskId id, Cpu to) {
     Task& t = tasks_[id.v];
     const Cpu from = t.cpu;
     for (Cpu c : {from, to}) settle(c), fair_.charge(c, now_);
+    if (fair_.delayed(id)) {
+        fair_.carry(to, id, now_);
+        machine_.on_migrate(id, from, to, now_, to);
+        t.cpu = to;
+        if (idle(cpus_[to.v].curr) && fair_.size(to) == 0) fair_.drain(to), let_go();
+        return moved(from, to);
+    }
     wait_ends(t);
     fair_.leave(id);
     machine_.on_migrate(id, from, to, now_, to);
@@ -186,23 +193,27 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     const Domain& d = topo_.domains[static_cast<size_t>(domain)];
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
+    const bool late = fair_.moves_late();
     if (machine_.view().runnable(to) == 0) most = 1;
-    Imbalance groups(machine_.view(), d, to, newidle);
+    Imbalance groups(machine_.view(), d, to, newidle, late);
     const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
     const auto searched = [&](int i) {
-        const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i]);
-        return d.span.w[i] & crowded.w[i] & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
+        const uint64_t sleep = late ? machine_.late().w[i] : 0;
+        const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i] & ~sleep);
+        return d.span.w[i] & (crowded.w[i] | sleep) & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
     };
     for_each_cpu(d.words(), searched, [&](Cpu c) {
-        if (c == to || static_cast<size_t>(machine_.view().runnable(c)) <= most) return false;
-        if (!hot && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
+        const auto there = static_cast<size_t>(groups.on(c));
+        if (c == to || there <= most) return false;
+        const bool sleep = late && machine_.late().test(c);
+        if (!hot && !sleep && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
         if (!groups.may_pull(c)) return false;
-        for (TaskId id : fair_.queue(c)) {
-            if (!may_pull(id, c, to, hot)) continue;
+        const bool found = any_on(c, [&](TaskId id) {
+            if (!may_pull(id, c, to, hot)) return false;
             best = id;
-            most = static_cast<size_t>(machine_.view().runnable(c));
-            break;
-        }
+            return true;
+        });
+        if (found) most = there;
         return false;
     });
     return best;
@@ -211,7 +222,8 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
 /// Whether balancing may move `id`, which is on the queue of `from`.
 bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
     const Task& t = tasks_[id.v];
-    if (t.state != Task::State::queued || !allowed(t).mask.test(to)) return false;
+    const bool late = t.state == Task::State::asleep && !t.leaving && fair_.delayed(id);
+    if ((t.state != Task::State::queued && !late) || !allowed(t).mask.test(to)) return false;
     if (held(t, to) || fair_.blocked(id, to)) return false;
     return hot || topo_.smt[to.v].test(from) || !fair_.hot(id, now_, opt_.migration_cost);
 }
@@ -220,10 +232,13 @@ bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
 void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
     constexpr size_t kAtOnce = 32;  // sysctl_sched_nr_migrate
     const Cpu from = tasks_[first.v].cpu;
-    const auto n = std::min(kAtOnce, static_cast<size_t>(Imbalance(machine_.view(), d, to, false).tasks(from)));
+    const auto n = std::min(
+        kAtOnce, static_cast<size_t>(Imbalance(machine_.view(), d, to, false, fair_.moves_late()).tasks(from)));
     std::vector<TaskId> all;
-    for (TaskId id : fair_.queue(from))
-        if (all.size() < n && may_pull(id, from, to, hot)) all.push_back(id);
+    any_on(from, [&](TaskId id) {
+        if (may_pull(id, from, to, hot)) all.push_back(id);
+        return all.size() == n;
+    });
     for (TaskId id : all) relocate(id, to);
     if (counted()) out_.periodic_moves += static_cast<int64_t>(all.size());
 }
@@ -233,7 +248,8 @@ void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
 TaskId Simulation::to_pull(Cpu c, Ns since) {
     const TaskId none(kNone);
     if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return none;
-    if (!fair_.crowded().any(topo_.words) || machine_.expects(c)) return none;
+    const bool any = fair_.crowded().any(topo_.words) || (fair_.moves_late() && machine_.late().any(topo_.words));
+    if (!any || machine_.expects(c)) return none;
     const int64_t avg_idle = machine_.view().avg_idle[c.v];
     if (opt_.balance == Balance::model && avg_idle < 500'000) return none;
     const CpuMask* below = nullptr;  // each level looks at other groups than the CPU's own
@@ -250,16 +266,20 @@ TaskId Simulation::to_pull(Cpu c, Ns since) {
     return none;
 }
 
-bool Simulation::new_idle(Cpu c) {
-    const TaskId id = to_pull(c, now_);
-    if (id.v == kNone) return false;
-    relocate(id, c);
-    if (counted()) ++out_.newidle_moves;
-    return true;
+/// Who sleeps leaves its run queue when it would be picked there: then `c` looks again.
+void Simulation::new_idle(Cpu c, Ns since) {
+    while (fair_.size(c) == 0) {
+        const TaskId id = to_pull(c, since++);
+        if (id.v == kNone) return;
+        relocate(id, c);
+        if (counted()) ++out_.newidle_moves;
+        if (fair_.size(c) == 0) fair_.drain(c), let_go();
+    }
 }
 
 /// At a tick: each CPU evens out the numbers of tasks on the levels whose interval is over (rebalance_domains()): so many ms as
-/// the level has CPUs, up to twice that while there is nothing to do, and 16 times longer on busy CPUs.
+/// the level has CPUs, up to twice that while there is nothing to do, and 16 times longer on busy CPUs. One that has only tasks of
+/// SCHED_IDLE counts as idle there (5.7+).
 void Simulation::periodic() {
     constexpr Ns kMs = 1'000'000;
     for (size_t i = 0; i < cpus_.size(); ++i) {
@@ -268,12 +288,13 @@ void Simulation::periodic() {
         if (cpu.reserved || cpu.leaving || !topo_.online.test(c)) continue;
         const bool was_idle = idle(cpu.curr);
         if (was_idle && !machine_.view().avail.test(c)) continue;
+        const bool only_idle_policy = opt_.at_least(5, 7) && machine_.view().sidle.test(c);
         bool more = false;
         for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
             const int level = topo_.stack[i][k];
             const Domain& d = topo_.domains[static_cast<size_t>(level)];
             CpuState::Balancing& b = cpu.balancing[k];
-            const bool still_idle = was_idle && !more;
+            const bool still_idle = (was_idle && !more) || only_idle_policy;
             if (!d.load_balance || now_ < b.last + b.interval * (still_idle ? 1 : 16)) continue;
             const int tries = d.numa ? 2 : k > 0;  // sched_domain::cache_nice_tries
             const bool hot = b.failed > tries;
@@ -289,6 +310,7 @@ void Simulation::periodic() {
             b.last = now_;
         }
         if (!more || !was_idle) continue;
+        if (fair_.size(c) == 0) continue;  // all of them sleep
         const double u = uniform(opt_.seed, i, static_cast<uint64_t>(now_));
         request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
     }

@@ -113,12 +113,7 @@ WindowResult Simulation::run() {
                 break;
             case What::pull:
                 if (cpus_[c.v].leave != number || !cpus_[c.v].leaving) break;
-                if (fair_.size(c) == 0) {
-                    if (const TaskId id = to_pull(c, tasks_[cpus_[c.v].curr.v].asleep_at); id.v != kNone) {
-                        relocate(id, c);
-                        if (counted()) ++out_.newidle_moves;
-                    }
-                }
+                new_idle(c, tasks_[cpus_[c.v].curr.v].asleep_at);
                 cpus_[c.v].leave = seq_;
                 push(now_ + opt_.pulled, What::leave, c.v);
                 break;
@@ -416,7 +411,7 @@ bool Simulation::wakes_on(Cpu c) const {
 
 /// `prev` no longer runs on `c`: whoever is next.
 void Simulation::schedule(Cpu c, TaskId prev, uint8_t prev_state) {
-    if (fair_.size(c) == 0 && !idle(prev)) new_idle(c);
+    if (!idle(prev)) new_idle(c, now_);
     switch_to(c, prev, prev_state, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));
 }
 

@@ -16,6 +16,7 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.latency *= k, s.granularity *= k, s.wakeup_granularity *= k;
     s.slice = (at_least(6, 12) ? 700'000 : 750'000) * k;
     s.delays = at_least(6, 12);
+    s.moves_late = s.delays && !at_least(6, 14);
     s.forfeits = at_least(6, 12);
     s.tick = tick;
     s.lag_by_tick = at_least(6, 18);

@@ -28,6 +28,7 @@ struct FairSettings {
     Ns slice = 750'000;  ///< EEVDF
     Ns tick = 4'000'000, tick_at = 0;  ///< period, and when one was
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
+    bool moves_late = false;  ///< 6.12, 6.13: balancing counts and moves them, too
     bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
     bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
@@ -100,6 +101,8 @@ class FairQueues {
     TaskId pick(Rq c);
     /// `t`, which runs and has been charged, lets others run (yield_task_fair()).
     void yield(TaskId t);
+    /// Balancing counts and moves who is delayed().
+    bool moves_late() const { return set_.moves_late; }
     /// Nobody runs next on `c`.
     void drain(Rq c);
     /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.
@@ -149,9 +152,10 @@ class FairQueues {
     }
     /// A page of tasks (paged.hpp).
     void forget(size_t page) { tasks_.drop(page); }
-    /// `t` ran on its CPU so short a time ago that balancing leaves it there (task_hot()).
+    /// `t` ran on its CPU so short a time ago that balancing leaves it there (task_hot()). One of SCHED_IDLE never did (5.0+).
     bool hot(TaskId t, Ns now, Ns migration_cost) const {
-        return migration_cost < 0 || now - tasks_[t.v].exec_start < migration_cost;
+        const Ns ran = ran_at(t);
+        return ran != kNeverHot && (migration_cost < 0 || now - ran < migration_cost);
     }
     /// All that wait on `c` are hot(). Asked again, it looks at nobody until somebody comes, goes, starts or stops there.
     bool all_hot(Cpu c, Ns now, Ns migration_cost) {
@@ -160,9 +164,10 @@ class FairQueues {
         if (q.oldest == kUnknown) {
             q.oldest = kNever;
             for (TaskId t : q.queue)
-                if (!q.running || t != q.curr) q.oldest = std::min(q.oldest, tasks_[t.v].exec_start);
+                if (!q.running || t != q.curr) q.oldest = std::min(q.oldest, ran_at(t));
         }
-        const Ns until = migration_cost < 0 || q.oldest == kNever ? kNever : q.oldest + migration_cost;
+        const bool always = migration_cost < 0 && q.oldest != kNeverHot;
+        const Ns until = always || q.oldest == kNever ? kNever : q.oldest + migration_cost;
         if (now >= until) return false;
         all_hot_.set(c, until, now);
         return true;
@@ -171,7 +176,7 @@ class FairQueues {
     const CpuMask& known_hot(Ns now) { return all_hot_.at(now); }
 
   protected:
-    static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo;
+    static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo, kNeverHot = kLongAgo - 1;
     static constexpr Ns kDoubt = 5'000;  ///< by about so much vruntimes are not known anyway
     static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
@@ -217,6 +222,7 @@ class FairQueues {
         crowded_.assign(cpu, q.queue.size() > (q.running ? 1u : 0u));
         all_hot_.clear(cpu);
     }
+    Ns ran_at(TaskId t) const { return tasks_[t.v].weight == kIdleWeight ? kNeverHot : tasks_[t.v].exec_start; }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
     bool over(Queue& q, Ns slice);

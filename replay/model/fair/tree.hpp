@@ -5,6 +5,7 @@
 // are held. Source: kernel/sched/fair.c of 6.1 and 6.12. A recording without groups has one level, and pays for nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -36,6 +37,17 @@ class FairTree : public FairQueues {
     Cpu cpu(TaskId t) const { return any_ ? at(tasks_[t.v].cpu) : FairQueues::cpu(t); }
     size_t size(Cpu c) const { return queue(c).size(); }
     const TaskList& queue(Cpu c) const { return any_ ? trees_[c.v].ready : FairQueues::queue(c); }
+    /// f(task) of those that are delayed() on `c`, until it is true.
+    template <class F>
+    bool any_late(Cpu c, F f) const {
+        const auto some = [&](Rq q) {
+            return std::ranges::any_of(cpus_[q.v].late, [&](TaskId e) { return !is_group(e) && f(e); });
+        };
+        if (!any_) return some(c);
+        for (size_t g = 0; g < table_->groups.size(); ++g)
+            if (some(rq(static_cast<uint16_t>(g), c))) return true;
+        return false;
+    }
     /// `t` is queued or has just left its queue in a group that is throttled there, or below one.
     bool held(TaskId t) const { return any_ && stops_[tasks_[t.v].cpu.v] > 0; }
     /// It would be, on `c`.

@@ -66,12 +66,12 @@ void Machine::balance_by_ticks() {
     if (kicks && first) balance_idle(*first);
 }
 
-/// `c` looks at its domains.
+/// `c` looks at its domains, as an idle CPU if all its tasks are of SCHED_IDLE, too (sched_balance_domains()).
 void Machine::balance(Cpu c, bool is_idle, Ns jiffy) {
     const Llc llc = topo_.llc[c.v];
     LlcScan& scan = scans_[llc.v];
     scan.chances += std::exchange(scan.chance, jiffy) != jiffy;
-    if (!balancer_.look(c, is_idle, jiffy, view_.idle)) return;
+    if (!balancer_.look(c, is_idle || view_.sidle.test(c), jiffy, view_.idle)) return;
     ++scan.writes;
     if (!scan.recorded) write_idle_scan(llc);
 }

@@ -167,6 +167,17 @@ TEST_F(Loads, ACpuThatWasBusyAMomentAgoBalancesForItself) {
     }
 }
 
+TEST_F(Loads, ACpuOfIdlePolicyAloneBalancesAsOftenAsAnIdleOne) {
+    for (const FairPolicy policy : {FairPolicy::normal, FairPolicy::idle}) {
+        build({1024, 1024});
+        table_.tasks[4].policy = policy;
+        runs(kMs, 0, 0, 4);
+        runs(kMs, 1, 1, 5);
+        for (Ns ts = 4; ts < 400; ts += 4) machine_->on_balance(Cpu(0), ts * kMs);
+        EXPECT_EQ(machine_->scan_of(Llc(0)).writes, policy == FairPolicy::idle ? 99 : 7) << "4 ms, or 15 jiffies";
+    }
+}
+
 TEST_F(Loads, AWokenTaskTakesItsLoadAlong) {
     runs(kMs, 0, 0, 4);
     runs(500 * kMs, 0, 4, 0);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "replay/engine/closed/imbalance.hpp"
+#include "replay/engine/closed/movable.hpp"
 #include "replay/engine/closed/yields.hpp"
 
 namespace rewake::closed {
@@ -355,24 +356,21 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
     if (!d.load_balance) return false;
     const CpuMask* below = level > 0 ? &topo_.domains[static_cast<size_t>(topo_.stack[to.v][level - 1])].span : nullptr;
     const FairTree& queues = fair_.queues();
-    const bool late = queues.moves_late();
-    Imbalance groups(machine_.view(), d, to, true, late);
+    const Movable movable(queues, machine_);
+    Imbalance groups(machine_.view(), d, to, true, movable.with_late());
     const auto waits = [&](Cpu from) {
-        const auto may = [&](TaskId t) {
+        return movable.any_on(from, [&](TaskId t) {
             const Machine::Task& x = machine_.task(t);
             return (x.state == Machine::State::queued || x.delayed) && masks_.of(t, now).test(to) &&
                    (topo_.smt[to.v].test(from) || !queues.hot(t, now, migration_cost_));
-        };
-        return std::ranges::any_of(queues.queue(from), may) || (late && queues.any_late(from, may));
+        });
     };
-    const auto searched = [&](int i) {
-        const uint64_t some = queues.crowded().w[i] | (late ? machine_.late().w[i] : 0);
-        return d.span.w[i] & some & ~(below ? below->w[i] : 0);
-    };
-    return for_each_cpu(d.words(), searched, [&](Cpu from) {
-        return from != to && (queues.size(from) > 1 || (late && machine_.late().test(from))) && groups.may_pull(from) &&
-               waits(from);
-    });
+    return for_each_cpu(
+        d.words(), [&](int i) { return d.span.w[i] & movable.cpus(i) & ~(below ? below->w[i] : 0); },
+        [&](Cpu from) {
+            const bool some = queues.size(from) > 1 || movable.late(from);
+            return from != to && some && groups.may_pull(from) && waits(from);
+        });
 }
 
 /// `to` went idle, or pulled on level `until`: it had not pulled on those below.
@@ -407,8 +405,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         const TaskId next(b.sw.next_task[i]);
         if (!machine_.is_idle_task(next)) return lockstep_.runs(next, b.sw.ts[i]);
         const Cpu c(b.sw.cpu[i]);
-        const bool late = fair_.queues().moves_late() && machine_.late().any(topo_.words);
-        if (!machine_.expects(c) && (late || fair_.queues().crowded().any(topo_.words)))
+        if (!machine_.expects(c) && Movable(fair_.queues(), machine_).any(topo_.words))
             survey_pull(c, topo_.stack[c.v].size(), b.sw.ts[i]);
     }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "replay/engine/closed/imbalance.hpp"
+#include "replay/engine/closed/movable.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 
@@ -193,22 +194,20 @@ TaskId Simulation::pull(Cpu to, int domain, bool newidle, bool hot, const CpuMas
     const Domain& d = topo_.domains[static_cast<size_t>(domain)];
     TaskId best(kNone);
     size_t most = newidle ? 1 : fair_.size(to) + 1;
-    const bool late = fair_.moves_late();
     if (machine_.view().runnable(to) == 0) most = 1;
-    Imbalance groups(machine_.view(), d, to, newidle, late);
-    const CpuMask &crowded = fair_.crowded(), &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
+    const Movable movable(fair_, machine_);
+    Imbalance groups(machine_.view(), d, to, newidle, movable.with_late());
+    const CpuMask &all_hot = fair_.known_hot(now_), &near = topo_.smt[to.v];
     const auto searched = [&](int i) {
-        const uint64_t sleep = late ? machine_.late().w[i] : 0;
-        const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i] & ~sleep);
-        return d.span.w[i] & (crowded.w[i] | sleep) & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
+        const uint64_t in_vain = (but ? but->w[i] : 0) | (hot ? 0 : all_hot.w[i] & ~near.w[i] & ~movable.late(i));
+        return d.span.w[i] & movable.cpus(i) & ~in_vain & (most < 2 ? ~uint64_t{0} : machine_.deep().w[i]);
     };
     for_each_cpu(d.words(), searched, [&](Cpu c) {
         const auto there = static_cast<size_t>(groups.on(c));
         if (c == to || there <= most) return false;
-        const bool sleep = late && machine_.late().test(c);
-        if (!hot && !sleep && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
+        if (!hot && !movable.late(c) && !near.test(c) && fair_.all_hot(c, now_, opt_.migration_cost)) return false;
         if (!groups.may_pull(c)) return false;
-        const bool found = any_on(c, [&](TaskId id) {
+        const bool found = movable.any_on(c, [&](TaskId id) {
             if (!may_pull(id, c, to, hot)) return false;
             best = id;
             return true;
@@ -232,10 +231,11 @@ bool Simulation::may_pull(TaskId id, Cpu from, Cpu to, bool hot) const {
 void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
     constexpr size_t kAtOnce = 32;  // sysctl_sched_nr_migrate
     const Cpu from = tasks_[first.v].cpu;
-    const auto n = std::min(
-        kAtOnce, static_cast<size_t>(Imbalance(machine_.view(), d, to, false, fair_.moves_late()).tasks(from)));
+    const Movable movable(fair_, machine_);
+    const Imbalance groups(machine_.view(), d, to, false, movable.with_late());
+    const auto n = std::min(kAtOnce, static_cast<size_t>(groups.tasks(from)));
     std::vector<TaskId> all;
-    any_on(from, [&](TaskId id) {
+    movable.any_on(from, [&](TaskId id) {
         if (may_pull(id, from, to, hot)) all.push_back(id);
         return all.size() == n;
     });
@@ -248,8 +248,7 @@ void Simulation::pull_all(Cpu to, TaskId first, const Domain& d, bool hot) {
 TaskId Simulation::to_pull(Cpu c, Ns since) {
     const TaskId none(kNone);
     if (opt_.balance != Balance::model && opt_.balance != Balance::recorded_rate) return none;
-    const bool any = fair_.crowded().any(topo_.words) || (fair_.moves_late() && machine_.late().any(topo_.words));
-    if (!any || machine_.expects(c)) return none;
+    if (!Movable(fair_, machine_).any(topo_.words) || machine_.expects(c)) return none;
     const int64_t avg_idle = machine_.view().avg_idle[c.v];
     if (opt_.balance == Balance::model && avg_idle < 500'000) return none;
     const CpuMask* below = nullptr;  // each level looks at other groups than the CPU's own

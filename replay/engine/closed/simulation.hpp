@@ -438,12 +438,6 @@ class Simulation {
     TaskId to_pull(Cpu c, Ns since);
     bool held(const Task& t, Cpu to) const;
     void new_idle(Cpu c, Ns since);
-    /// f(task) of those that balancing finds on the queue of `c`, until it is true.
-    template <class F>
-    bool any_on(Cpu c, F f) const {
-        if (std::ranges::any_of(fair_.queue(c), f)) return true;
-        return fair_.moves_late() && machine_.late().test(c) && fair_.any_late(c, f);
-    }
     void periodic();
     void moved(Cpu from, Cpu to);
     Cost cost_of(const Stim& s, const Task& t, Path path, Relation relation) const;

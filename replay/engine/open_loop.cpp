@@ -492,6 +492,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 if (in.flips) take_flips(in, w, left.flips), state_.take(memory, w);
                 stays = in.policy->remember(machine_.view(), w);
             }
+            if (own && stays.cpu != chosen && machine_.view().turns.any() && in.policy->remembers())
+                stays = looked_at_the_end(*in.policy, w, chosen, stays);
             if (in.flips) in.flips->follow(w, state_.curr, memory.task(w.curr));
             if (own) {
                 if (opt_.log_inputs)
@@ -550,6 +552,21 @@ void OpenLoop::suppose(const Wakeup& w, const Inferred& now, const Inferred& the
     else
         machine_.look_again(w.prev);
     sums_.forget();
+}
+
+/// When the search looked at each CPU is inferred, too (looks.py): where the recorded choice comes out if it had looked at all of them as
+/// the placement ended, and only then, that is what stays in the private state. `state_`: as of take().
+Decision OpenLoop::looked_at_the_end(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made) {
+    PolicyState& memory = policy.memory();
+    SavedState after;
+    after.take(memory, w);
+    state_.put(memory, w);
+    const Turns turns = machine_.looked({});
+    const Decision other = policy.remember(machine_.view(), w);
+    machine_.looked(turns);
+    if (other.cpu == chosen) return other;
+    after.put(memory, w);
+    return made;
 }
 
 /// What a policy that reads loads of that kind is given.

@@ -206,6 +206,7 @@ class OpenLoop {
     Inferred as_modelled(const Wakeup& w) const;
     void suppose(const Wakeup& w, const Inferred& now, const Inferred& then);
     void take_loads(Wakeup& w, LoadKind kind);
+    Decision looked_at_the_end(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made);
     static void take_flips(Instance& in, const Wakeup& w, size_t which);
     uint32_t assumed(const Wakeup& w) const;
     /// Input bits that the probes gave a policy; `own`: with the private state of the recorded kernel.

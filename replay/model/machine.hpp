@@ -153,6 +153,8 @@ class Machine {
     /// The placement looked from then on, and so much later at each CPU that its search examined (View::turns); `step` 0: at all
     /// at once, now.
     void look_from(Ns from, Ns step);
+    /// Exchanges what that found.
+    Turns looked(Turns turns) { return std::exchange(view_.turns, std::move(turns)); }
     /// Since when `c` has been idle, where nothing was queued there since.
     Ns idle_since(Cpu c) const { return cpus_[c.v].idle_stamp; }
     /// Nothing but the running task is on `c`, or on its way there.

@@ -101,3 +101,33 @@ def test_replay_looks_at_each_cpu_when_the_search_came_to_it(from_: int | None, 
     part = dict(decisions.parts[0]) | {"looks": np.ones(len(decisions.parts[0]["event_id"]), np.uint8)}
     loop.run(decisions.batches[0], None, part)
     assert loop.ledger(0)["cpu"][0].tolist() == [chosen]
+
+
+@pytest.mark.parametrize(("idle_at", "recent"), [(60_700, 1), (None, 2)])
+def test_a_choice_that_comes_out_where_the_placement_ends_leaves_behind_what_is_left_there(
+    idle_at: int | None, recent: int
+) -> None:
+    """recent_used_cpu of task 9, before CPU 1, after it stayed on CPU 2. That goes idle 700 ns after the wakeup, behind
+    the look at it as inferred, by which it would have gone to CPU 3; or it stays busy, and the choice comes out
+    nowhere."""
+    w = World(4, 12)
+    w.runs(1_000, 2, 2, 10, "R").runs(1_100, 0, 0, 7, "R").runs(1_200, 1, 9, 11).runs(1_300, 3, 3, 6, "R")
+    w.waking(10_000, 0, 9, 1, curr=7).migrate(10_100, 0, 9, 1, 2, curr=7).wakeup(10_200, 0, 9, 2)
+    w.runs(20_000, 2, 10, 9, "R").runs(30_000, 2, 9, 10).runs(31_000, 3, 6, 3)
+    w.waking(60_000, 0, 9, 2, curr=7)
+    if idle_at is not None:
+        w.runs(idle_at, 2, 10, 2)
+    w.wakeup(64_000, 2, 9, 2)
+    w.runs(65_000, 2, 10 if idle_at is None else 2, 9, "R")
+    w.runs(70_000, 2, 9, 2).waking(90_000, 0, 9, 2, curr=7).wakeup(94_000, 2, 9, 2)
+    decisions = w.decisions((6, 1))
+    options: Any = {
+        "sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [2_000] * 4,
+        "looks": [(300, 50)], "own": [True], "log_inputs": True,
+    }  # fmt: skip
+    loop = _engine.OpenLoop(
+        decisions.recorded, [("linux-6.1", {})], 0, options, [], [], World.running(decisions.batches)
+    )
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    assert loop.ledger(0)["cpu"][0][1] == 3
+    assert loop.inputs()["recent_cpu"][2] == recent

@@ -554,8 +554,8 @@ void OpenLoop::suppose(const Wakeup& w, const Inferred& now, const Inferred& the
     sums_.forget();
 }
 
-/// When the search looked at each CPU is inferred, too (looks.py): where the recorded choice comes out if it had looked at all of them as
-/// the placement ended, and only then, that is what stays in the private state. `state_`: as of take().
+/// When the search looked at each CPU is inferred, too (looks.py): where the recorded choice comes out if it had looked at
+/// all of them as the placement ended, and only then, that is what stays in the private state. `state_`: as of take().
 Decision OpenLoop::looked_at_the_end(Policy& policy, const Wakeup& w, Cpu chosen, const Decision& made) {
     PolicyState& memory = policy.memory();
     SavedState after;

@@ -53,5 +53,17 @@ TEST(Looks, TheFirstLookIsAtPrev) {
     EXPECT_EQ(chosen("linux-6.1", {0, 3}, {{cpu(0), 100, true}}, 100), 0);
 }
 
+TEST(Looks, WakeAffineComesBeforeTheSearch) {
+    Topology t = machine(8, false, 4);
+    t.finish();
+    for (const auto& [from, chosen] :
+         {std::pair{99, 4}, std::pair{100, 2}}) {  // prev 4 of the other LLC is busy from 100 on
+        Scene x(t, {2}, 0, 4);
+        x.v.load[4] = 4096;  // more than at the waker's
+        x.v.turns = {.since = {{cpu(4), 100, false}}, .from = from, .step = 10};
+        EXPECT_EQ(make_policy("linux-6.1", {}, t, 0)->decide(x.v, x.w, nullptr, x.w.prev).cpu.v, chosen) << from;
+    }
+}
+
 }  // namespace
 }  // namespace rewake::test

@@ -120,10 +120,10 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
     const Wakeup& w = x.w;
     const Cpu here = w.waker, prev = w.prev;
     if (f_.idle) {
-        if (x.v.avail.test(here) && x.t.share_cache(here, prev)) {
+        if (x.avail(here) && x.t.share_cache(here, prev)) {
             WHY(x, "wa_idle: waker CPU ", here, " is idle and in prev's LLC; prev ", prev,
-                x.v.avail.test(prev) ? " is idle too" : " is not idle");
-            return !x.v.avail.test(prev);
+                x.avail(prev) ? " is idle too" : " is not idle");
+            return !x.avail(prev);
         }
         x.look(kSync);
         if (x.sync) {
@@ -133,11 +133,11 @@ bool Affine414::pulls(Ctx& x, int64_t factor) const {
                 return true;
             }
         }
-        if (f_.prev_idle && x.v.avail.test(prev)) {
+        if (f_.prev_idle && x.avail(prev)) {
             WHY(x, "wa_idle: prev ", prev, " is idle");
             return false;
         }
-        WHY(x, "wa_idle: waker CPU ", here, x.v.avail.test(here) ? " is idle, but not in prev's LLC" : " is not idle",
+        WHY(x, "wa_idle: waker CPU ", here, x.avail(here) ? " is idle, but not in prev's LLC" : " is not idle",
             x.sync ? "; sync, but nr is " : "; no sync; nr is ", x.v.nr[here.v]);
     }
     if (!f_.weight) return false;

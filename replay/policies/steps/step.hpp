@@ -53,6 +53,8 @@ struct Ctx {
         if (!soft_empty()) look(kIdlePolicy);
         return soft.test(c);
     }
+    /// AVAIL(c) for what comes before the search: it looks when the search begins to, not when the placement ends.
+    bool avail(Cpu c) const { return in_turn ? in_turn->test(c) : v.avail.test(c); }
     bool soft_empty() const { return &soft == &none(); }
     /// Word `i` of the usable CPUs, for scans.
     uint64_t usable_word(unsigned i) const { return idle.w[i] | soft.w[i]; }

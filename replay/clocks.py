@@ -10,12 +10,13 @@ from rewake.forms import ENUMS, Recording
 from rewake.replay import wake_lists
 from rewake.replay.recorded import capacities, with_null
 
-_FEWEST, _ENOUGH, _PARTS = 200, 10_000, 8
-"""So many interrupts for wake lists tell, a thousandth of them too; no more are read, nor more parts."""
+_FEWEST, _FEW, _ENOUGH, _PARTS = 200, 20, 10_000, 8
+"""So many interrupts for wake lists tell, a thousandth of them too, where so many go from a CPU of some speed to one of
+some speed; no more are read, nor more parts."""
 
-_APART_NS = 700
+_APART_NS, _APART_SPEEDS_NS = 700, 1_000
 """So much earlier than the first quarter the first thousandth of them may come. As measured: up to 0.5 us where clocks
-differ by 0.4 us, 0.9 to 3 us where by 2 us."""
+differ by 0.4 us, 0.9 to 3 us where by 2 us. The second where CPUs differ in speed: 0.8 us, and 1.2 to 2 us."""
 
 _LONGEST_NS = 100_000
 """Later interrupts were not sent for that task."""
@@ -23,31 +24,38 @@ _LONGEST_NS = 100_000
 
 def agree(recording: Recording, n_cpus: int) -> bool:
     """No interrupt that has a CPU queue a task comes much earlier than others after the sched_migrate_task, on the
-    waker's CPU, of that task: what it takes at least is always the same, so the earliest ones tell of the clocks. False
-    where too few tell, and where CPUs differ in speed: there it is not always the same."""
-    if len(set(capacities(recording, n_cpus))) > 1:
-        return False
+    waker's CPU, of that task: what it takes at least is always the same for two CPUs of these speeds, so the earliest
+    ones tell of the clocks. False where too few tell."""
+    speed = np.array(capacities(recording, n_cpus))
     found: list[npt.NDArray[np.int64]] = []
     for k in range(min(recording.n_parts, _PARTS)):
-        if sum(map(len, found)) > _ENOUGH:
+        if sum(part.shape[1] for part in found) > _ENOUGH:
             break
         found.append(_since_moved(recording, k, n_cpus))
-    since = np.concatenate([np.empty(0, np.int64), *found])
-    if len(since) < _FEWEST:
+    since, waker, to = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
+    several = len(np.unique(speed)) > 1
+    pairs, pair = np.unique(speed[waker] * (speed.max() + 1) + speed[to], return_inverse=True)
+    early = [since[pair == k] - np.quantile(since[pair == k], 0.25) for k in range(len(pairs))]
+    told = np.concatenate([np.empty(0), *(ns for ns in early if len(ns) >= _FEW)])
+    if len(told) < _FEWEST:
         return False
-    first, quarter = np.quantile(since, (0.001, 0.25))
-    return bool(quarter - first <= _APART_NS)
+    if several:  # few tell as a rule: then the earliest one counts
+        return bool(-np.quantile(told, 0.001, method="lower") <= _APART_SPEEDS_NS)
+    return bool(-np.quantile(told, 0.001) <= _APART_NS)
 
 
 def _since_moved(recording: Recording, index: int, n_cpus: int) -> npt.NDArray[np.int64]:
-    """From the sched_migrate_task of tasks that wakeups moved to the interrupts that had them queued, ns."""
+    """From the sched_migrate_task of tasks that wakeups moved to the interrupts that had them queued, ns; the CPU that
+    recorded it; the CPU that it went to: three rows."""
     queued, began = wake_lists.first_queued(recording, index, n_cpus)
-    moved = recording.read_part("migrate", index, ("id", "ts_ns", "task", "dest_cpu", "cause"))
+    names = ("id", "ts_ns", "cpu", "task", "dest_cpu", "cause")
+    moved = recording.read_part("migrate", index, names)
     why, unknown = with_null(moved["cause"])
     of_wakeup = (why == ENUMS["migrate_cause"].index("wake")) & ~unknown
-    key, ts, task, dest = (with_null(moved[name])[0][of_wakeup] for name in ("id", "ts_ns", "task", "dest_cpu"))
+    key, ts, waker, task, dest = (with_null(moved[name])[0][of_wakeup].astype(np.int64) for name in names[:-1])
     if not len(key) or not len(began):
-        return np.empty(0, np.int64)
+        return np.empty((3, 0), np.int64)
     at, same = wake_lists.last_before({"id": key, "cpu": task}, {"id": queued["id"], "cpu": queued["task"]})
     ns = began - ts[at]
-    return np.asarray(ns[same & (dest[at] == queued["cpu"]) & (ns < _LONGEST_NS)], np.int64)
+    good = same & (dest[at] == queued["cpu"]) & (ns < _LONGEST_NS)
+    return np.stack([ns, waker[at], dest[at]])[:, good]

@@ -3,19 +3,20 @@
 
 What a search takes is told by the waker's own clock, from sched_waking to the wakee's sched_migrate_task, and how many
 CPUs it examined by the recorded kernel's column (Unseen.searched): a line through the medians of searches of equal
-length has what everything else takes, and what one CPU takes. Only where clocks agree (clocks.py) do others' events
-have a time beside that. No decision hears its own outcome: each fold's line goes through the searches of the others.
+length has what everything else takes, and what one CPU takes. That is one for each speed of the waker's CPU. Only where
+clocks agree (clocks.py) do others' events have a time beside that. No decision hears its own outcome: each fold's line
+goes through the searches of the others.
 (What a CPU costs a simulated search is asked of the time until the wakee is queued, among its like: costs.py.)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, Recording
+from rewake.forms import ENUMS, Columns, Recording
 from rewake.replay.probes import Nullable
 from rewake.replay.recorded import with_null
 from rewake.replay.unseen import FOLDS, fold_of
@@ -24,29 +25,58 @@ from rewake.replay.wake_lists import last_before
 FEWEST, LENGTHS = 10, 3
 """So many searches of one length have a median, and so many lengths a line."""
 
+MOST_SPEEDS = 32
+
 _LONGEST_NS = 20_000
 """A wakee that is placed later had to be waited for."""
 
-_FIRST, _FIRST_PROBED, _FIRST_IN_PROBE = 0, -1000, 200
-"""When the first CPU is looked at, after a search of no CPU would have been over: without probes, where probes ran and
-are not used, and from the call to the return that they saw. Others see what happens before its event, which is in
-these; what recordings come out best with whose clocks differ by 0.1 and 0.4 us."""
+_TAIL, _TAIL_PROBED = 400, 1_400
+"""From the last look to the sched_migrate_task, or to the return that probes see, on a fast CPU: that, and where probes
+ran and are not used, ns. With how long before its event others see that a CPU is idle it makes when the first CPU is
+looked at after a search of no CPU would have been over. What recordings come out best with whose clocks differ by 0.1
+and 0.4 us, and on CPUs of different speeds."""
+
+
+class Looks(NamedTuple):
+    """When searches look."""
+
+    lines: list[tuple[int, int]]
+    """Per speed of CPUs and fold (unseen.py): from a wakeup's sched_waking (from the call, where probes are used) to
+    the first CPU that its search looks at, and from each to the next, ns; 0, 0: not told."""
+    speed: npt.NDArray[np.intp]
+    """By CPU."""
+
+    def line_of(self, decisions: Columns, start: int) -> npt.NDArray[np.uint8]:
+        """Which of `lines` is that of each decision. `start`: of the first decision of all, ns."""
+        waker, unknown = with_null(decisions["waker_cpu"])
+        speed = self.speed[np.where(unknown, 0, waker)]
+        return (speed * FOLDS + fold_of(np.asarray(decisions["ts_ns"]), start)).astype(np.uint8)
 
 
 def calibrate(
-    recording: Recording, searched: npt.NDArray[np.int16], truth: dict[str, Nullable] | None, *, probed: bool
-) -> list[tuple[int, int]]:
-    """Per fold (unseen.py), as the others tell it: from a wakeup's sched_waking (from the call, where `truth` has
-    probes) to the first CPU that its search looks at, and from each to the next, ns; 0, 0: not told. `searched`:
-    Unseen.searched; `probed`: probes ran."""
-    first = _FIRST_IN_PROBE if truth is not None else _FIRST_PROBED if probed else _FIRST
-    ts = np.asarray(recording.read("decision", ("ts_ns",))["ts_ns"])
+    recording: Recording, searched: npt.NDArray[np.int16], truth: dict[str, Nullable] | None, *, probed: bool,
+    capacity: list[int], ahead: int,
+) -> Looks:  # fmt: skip
+    """As the searches of the other folds tell it. `searched`: Unseen.searched; `truth`: where probes are used;
+    `probed`: they ran; `capacity`: by CPU; more than MOST_SPEEDS count as one; `ahead`: how long before its event
+    others see that a fast CPU is idle, ns."""
+    tail = _TAIL_PROBED if probed and truth is None else _TAIL
+    speeds, speed = np.unique(capacity, return_inverse=True)
+    if len(speeds) > MOST_SPEEDS:
+        speeds, speed = speeds[-1:], np.zeros_like(speed)
+    read = recording.read("decision", ("ts_ns", "waker_cpu"))
+    ts, (waker, unknown) = np.asarray(read["ts_ns"]), with_null(read["waker_cpu"])
     fold = fold_of(ts, int(ts[0])) if len(ts) else ts
     took = np.empty(0, np.int64)
     for k in range(recording.n_parts):
         took = np.append(took, _took(recording, k, truth, len(took)))
-    known = (searched > 0) & (took > 0) & (took < _LONGEST_NS)
-    return [_line(searched[heard], took[heard], first) for heard in (known & (fold != f) for f in range(FOLDS))]
+    known = (searched > 0) & (took > 0) & (took < _LONGEST_NS) & ~unknown
+    lines = []
+    for which, of in enumerate(speeds.tolist()):
+        ours = known & (speed[np.where(unknown, 0, waker)] == which)
+        first = ahead - tail * int(speeds[-1]) // of
+        lines += [_line(searched[ours & (fold != f)], took[ours & (fold != f)], first) for f in range(FOLDS)]
+    return Looks(lines, speed)
 
 
 def _line(searched: npt.NDArray[np.int16], took: npt.NDArray[np.int64], first: int) -> tuple[int, int]:

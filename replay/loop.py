@@ -29,7 +29,7 @@ from rewake.replay.recorded import (
 )
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers
-from rewake.replay.unseen import Asked, Course, Unseen, fold_of, infer, scan_values
+from rewake.replay.unseen import Asked, Course, Unseen, infer, scan_values
 
 Array = npt.NDArray[Any]
 
@@ -242,12 +242,13 @@ class Loop:
         n_cpus = self.recorded.n_cpus
         placing = _placing(recording, n_cpus)
         # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
-        agree = clocks.agree(recording, n_cpus)
-        self._agree, self._probed = agree and any(placing), seen is not None
-        self.looks: list[tuple[int, int]] = []
-        """Of the searches, by fold (looks.py); told by infer()."""
+        self._agree, self._probed = clocks.agree(recording, n_cpus) and any(placing), seen is not None
+        agree = self._agree and len(set(capacities(recording, n_cpus))) == 1
+        self.looks: looks.Looks | None = None
+        """Of the searches; told by infer()."""
         more_lead = (_AGREED if self.truth is None else _AGREED_PROBED) if agree else (0, 0)
         lead = _lead(recording, n_cpus, *_LEAD_NS, more_lead) if any(placing) else []
+        self._ahead = _LEAD_NS[0] - more_lead[0]
         seen_empty = wake_lists.seen_empty(recording)
         self._clearing = wake_lists.clearing(recording, n_cpus, agree=agree) if seen_empty else []
         self.running = running(recording, self.recorded.n_cpus)
@@ -320,8 +321,8 @@ class Loop:
         wanted = [(s.policy, dict(s.params)) if isinstance(s, PolicySpec) else s for s in specs]
         flips = [tuple(f) for f in first_flips]
         options = self.options | {"sync": sync, "first_flips": flips, "own": [s == own for s in specs]} | more
-        if self.looks:
-            options["looks"] = self.looks
+        if self.looks is not None:
+            options["looks"] = self.looks.lines
         try:
             return _engine.OpenLoop(self.recorded, wanted, self._seed, options, *self._ranges, self.running)
         except ValueError as error:
@@ -351,10 +352,9 @@ class Loop:
                     passed["before"] = _inferred_columns(unseen.before, here)
             if self.masks is not None:
                 passed["allowed"] = self.masks.of[here] + np.uint32(self._first_mask), self.masks.none[here]
-            if self.looks:
-                ts = np.asarray(decisions["ts_ns"])
-                start = int(ts[0]) if start is None and n else start
-                passed["looks"] = fold_of(ts, start or 0).astype(np.uint8)
+            if self.looks is not None:
+                start = int(np.asarray(decisions["ts_ns"])[0]) if start is None and n else start
+                passed["looks"] = self.looks.line_of(decisions, start or 0)
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n
@@ -400,7 +400,7 @@ class Loop:
         will be another pass over the parts, for which some of them stay in memory, and with Unseen.turned; `scans`:
         with Unseen.scan."""
         self._room = _KEPT_BYTES if again else 0
-        self.looks = []
+        self.looks = None
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
@@ -419,7 +419,10 @@ class Loop:
         examined = np.concatenate(searched)
         if again and self._agree and mode == "auto":
             # Also where no fold is told anything: whether another is may hang on this one's outcomes.
-            self.looks = looks.calibrate(self._recording, examined, self.truth, probed=self._probed)
+            self.looks = looks.calibrate(
+                self._recording, examined, self.truth, probed=self._probed,
+                capacity=capacities(self._recording, self.recorded.n_cpus), ahead=self._ahead,
+            )  # fmt: skip
         return found._replace(searched=examined)
 
     def _asked(

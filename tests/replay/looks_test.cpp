@@ -65,5 +65,18 @@ TEST(Looks, WakeAffineComesBeforeTheSearch) {
     }
 }
 
+TEST(Looks, ACapacityScanTakesACpuThatIsIdleWhenItComesToIt) {
+    Topology t = machine(8);
+    t.cap_orig = {446, 446, 446, 446, 1024, 1024, 1024, 1024};
+    t.finish();
+    for (const char* policy : {"linux-6.1", "linux-7.2"})
+        for (const auto& [from, chosen] : {std::pair{59, 5}, std::pair{60, 3}}) {  // from CPU 0: CPU 3 is the fourth
+            Scene x(t, {3, 5}, 0, 0);
+            x.v.turns = {.since = {{cpu(3), 100, true}}, .from = from, .step = 10};
+            EXPECT_EQ(make_policy(policy, {}, t, 0)->decide(x.v, x.w, nullptr, x.w.prev).cpu.v, chosen)
+                << policy << from;
+        }
+}
+
 }  // namespace
 }  // namespace rewake::test

@@ -50,16 +50,43 @@ def searches(n: int = 400) -> tuple[Any, list[int]]:
     return searched, [1_000 + 70 * k + (5_000 if i % 9 == 8 else 0) for i, k in enumerate(searched.tolist())]
 
 
+AHEAD = 600
+"""How long before its event others see that a CPU is idle."""
+
+
+def lines(
+    tables: Tables, searched: Any, truth: Any = None, *, probed: bool = False, capacity: Sequence[int] = (1024,) * 4
+) -> list[tuple[int, int]]:
+    found = looks.calibrate(tables, searched, truth, probed=probed, capacity=list(capacity), ahead=AHEAD)  # type: ignore[arg-type]
+    return found.lines
+
+
 def test_searches_of_every_length_tell_what_a_cpu_takes() -> None:
     searched, took = searches()
-    found = looks.calibrate(Tables(took), searched, None, probed=False)  # type: ignore[arg-type]
-    assert found == [(1_000 + looks._FIRST, 70)] * FOLDS
-    assert looks.calibrate(Tables(took), searched, None, probed=True)[0][1] == 70  # type: ignore[arg-type]
+    assert lines(Tables(took), searched) == [(1_000 + AHEAD - looks._TAIL, 70)] * FOLDS
+    assert lines(Tables(took), searched, probed=True)[0] == (1_000 + AHEAD - looks._TAIL_PROBED, 70)
     few = np.where(searched < 3, searched, -1).astype(np.int16)
-    assert looks.calibrate(Tables(took), few, None, probed=False) == [(0, 0)] * FOLDS, "of two lengths"  # type: ignore[arg-type]
-    flat = looks.calibrate(Tables([1_000] * len(took)), searched, None, probed=False)  # type: ignore[arg-type]
-    assert flat == [(0, 0)] * FOLDS, "no longer for more CPUs: not told"
-    assert looks.calibrate(Tables([]), np.empty(0, np.int16), None, probed=False) == [(0, 0)] * FOLDS  # type: ignore[arg-type]
+    assert lines(Tables(took), few) == [(0, 0)] * FOLDS, "of two lengths"
+    assert lines(Tables([1_000] * len(took)), searched) == [(0, 0)] * FOLDS, "no longer for more CPUs: not told"
+    assert lines(Tables([]), np.empty(0, np.int16)) == [(0, 0)] * FOLDS
+
+
+def test_a_slow_cpu_takes_longer_for_its_searches() -> None:
+    """CPUs 0 and 2 are half as fast as 1 and 3: 2 us and 140 ns a CPU; and one cannot tell for the other."""
+    searched, took = searches()
+    took = [t * (1 + (k + 1) % 2) for k, t in enumerate(took)]
+    slow, fast = (2_000 + AHEAD - 2 * looks._TAIL, 140), (1_000 + AHEAD - looks._TAIL, 70)
+    capacity = (512, 1024, 512, 1024)
+    assert lines(Tables(took), searched, capacity=capacity) == [slow] * FOLDS + [fast] * FOLDS
+    found = looks.calibrate(Tables(took), searched, None, probed=False, capacity=list(capacity), ahead=AHEAD)  # type: ignore[arg-type]
+    decisions = Tables(took).tables["decision"]
+    which = found.line_of(decisions, 0)
+    assert (which // FOLDS == np.arange(len(took)) % 2).all()
+    assert (which % FOLDS == fold_of(decisions["ts_ns"], 0)).all()
+    only_fast = np.where(np.arange(len(took)) % 2, searched, -1).astype(np.int16)
+    assert lines(Tables(took), only_fast, capacity=capacity) == [(0, 0)] * FOLDS + [fast] * FOLDS
+    many = looks.calibrate(Tables([]), np.empty(0, np.int16), None, probed=False, capacity=list(range(1, 99)), ahead=0)  # type: ignore[arg-type]
+    assert len(many.lines) == FOLDS
 
 
 def test_probes_time_the_call() -> None:
@@ -68,15 +95,14 @@ def test_probes_time_the_call() -> None:
     decision = tables.tables["decision"]
     none = np.zeros(len(took), np.bool_)
     truth = {"probe_id": (decision["event_id"], none), "probe_ns": (decision["ts_ns"] + 300, none)}
-    found = looks.calibrate(tables, searched, truth, probed=True)  # type: ignore[arg-type]
-    assert found == [(700 + looks._FIRST_IN_PROBE, 70)] * FOLDS
+    assert lines(tables, searched, truth, probed=True) == [(700 + AHEAD - looks._TAIL, 70)] * FOLDS
 
 
 def test_no_fold_hears_its_own_searches() -> None:
     searched, took = searches()
     fold = fold_of(np.arange(len(took), dtype=np.int64) * BLOCK_NS, 0)
     other = [t + 40 * int(k) if f == 2 else t for t, k, f in zip(took, searched, fold, strict=True)]
-    before, after = (looks.calibrate(Tables(t), searched, None, probed=False) for t in (took, other))  # type: ignore[arg-type]
+    before, after = (lines(Tables(t), searched) for t in (took, other))
     assert after[2] == before[2]
 
 

@@ -242,8 +242,9 @@ class Loop:
         n_cpus = self.recorded.n_cpus
         placing = _placing(recording, n_cpus)
         # Without sched_waking (before 4.3) sched_wakeup opens decisions, and those keep their order.
-        self._agree, self._probed = clocks.agree(recording, n_cpus) and any(placing), seen is not None
-        agree = self._agree and len(set(capacities(recording, n_cpus))) == 1
+        agree = clocks.agree(recording, n_cpus)
+        self._agree, self._probed = agree and any(placing), seen is not None
+        agree = agree and len(set(capacities(recording, n_cpus))) == 1  # the times below are of CPUs that are alike
         self.looks: looks.Looks | None = None
         """Of the searches; told by infer()."""
         more_lead = (_AGREED if self.truth is None else _AGREED_PROBED) if agree else (0, 0)

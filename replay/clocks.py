@@ -34,7 +34,6 @@ def agree(recording: Recording, n_cpus: int) -> bool:
             break
         found.append(_since_moved(recording, k, n_cpus))
     since, waker, to = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
-    several = len(np.unique(speed)) > 1
     pairs, pair = np.unique(speed[waker] * (speed.max() + 1) + speed[to], return_inverse=True)
     early = since.astype(np.float64)
     for k in range(len(pairs)):
@@ -43,7 +42,7 @@ def agree(recording: Recording, n_cpus: int) -> bool:
     told = early[np.bincount(pair, minlength=1)[pair] >= _FEW]
     if len(told) < _FEWEST:
         return False
-    if several:  # few tell as a rule: then the earliest one counts
+    if len(np.unique(speed)) > 1:  # few tell as a rule: then the earliest one counts
         return bool(-np.quantile(told, 0.001, method="lower") <= _APART_SPEEDS_NS)
     return bool(-np.quantile(told, 0.001) <= _APART_NS)
 

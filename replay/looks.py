@@ -48,9 +48,14 @@ class Looks(NamedTuple):
 
     def line_of(self, decisions: Columns, start: int) -> npt.NDArray[np.uint8]:
         """Which of `lines` is that of each decision. `start`: of the first decision of all, ns."""
-        waker, unknown = with_null(decisions["waker_cpu"])
-        speed = self.speed[np.where(unknown, 0, waker)]
-        return (speed * FOLDS + fold_of(np.asarray(decisions["ts_ns"]), start)).astype(np.uint8)
+        fold = fold_of(np.asarray(decisions["ts_ns"]), start)
+        return (_of_waker(self.speed, decisions)[0] * FOLDS + fold).astype(np.uint8)
+
+
+def _of_waker(speed: npt.NDArray[np.intp], decisions: Columns) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Per decision the speed of the waker's CPU, and whether that is not known: then that of CPU 0."""
+    waker, unknown = with_null(decisions["waker_cpu"])
+    return speed[np.where(unknown, 0, waker)], unknown
 
 
 def calibrate(
@@ -65,7 +70,7 @@ def calibrate(
     if len(speeds) > MOST_SPEEDS:
         speeds, speed = speeds[-1:], np.zeros_like(speed)
     read = recording.read("decision", ("ts_ns", "waker_cpu"))
-    ts, (waker, unknown) = np.asarray(read["ts_ns"]), with_null(read["waker_cpu"])
+    ts, (by, unknown) = np.asarray(read["ts_ns"]), _of_waker(speed, read)
     fold = fold_of(ts, int(ts[0])) if len(ts) else ts
     took = np.empty(0, np.int64)
     for k in range(recording.n_parts):
@@ -73,7 +78,7 @@ def calibrate(
     known = (searched > 0) & (took > 0) & (took < _LONGEST_NS) & ~unknown
     lines = []
     for which, of in enumerate(speeds.tolist()):
-        ours = known & (speed[np.where(unknown, 0, waker)] == which)
+        ours = known & (by == which)
         first = ahead - tail * int(speeds[-1]) // of
         lines += [_line(searched[ours & (fold != f)], took[ours & (fold != f)], first) for f in range(FOLDS)]
     return Looks(lines, speed)

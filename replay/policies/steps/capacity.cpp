@@ -71,9 +71,9 @@ bool AsymScan::run(Ctx& x) const {
     }
     const CpuMask& span = x.t.domains[domain].span;
     x.look(kDomains | kAllowed | kIdlePolicy);
-    if (rules_.bounded || rules_.ranks_cores) return ranked(x, span);
     auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     x.look_in_turn(x.t.words, x.target.v, cpus);
+    if (rules_.bounded || rules_.ranks_cores) return ranked(x, span);
     int best_fits = 0;
     int64_t best_cap = 0;
     Cpu best = x.target;
@@ -120,30 +120,30 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
             return x.decide(x.target, rules_.exit);
         }
     }
-    auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
-    x.look_in_turn(x.t.words, x.target.v, cpus);
     int best_rank = 0;
     int64_t best_cap = 0;
     Cpu best = x.target;
-    for_each_in_wrap(x.t.words, x.target.v, cpus, [&](Cpu c) {
-        if (!cores && --left <= 0) return true;
-        ++x.d.scanned;
-        if (!x.usable(c)) return false;
-        const bool preferred = !cores || core_idle(x, c);
-        const int fits = util_fits_cpu(x, c, rules_.fit, rules_.margin);
-        if (fits > 0 && preferred) {
-            best = c;
-            return true;
-        }
-        const int rank = (fits > 0 ? -2 : fits) - (cores && preferred ? 3 : 0);
-        const int64_t cap = rank_capacity(x, c, fits);
-        if (rank < best_rank || (rank == best_rank && cap > best_cap)) {
-            best_rank = rank;
-            best_cap = cap;
-            best = c;
-        }
-        return false;
-    });
+    for_each_in_wrap(
+        x.t.words, x.target.v, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; },
+        [&](Cpu c) {
+            if (!cores && --left <= 0) return true;
+            ++x.d.scanned;
+            if (!x.usable(c)) return false;
+            const bool preferred = !cores || core_idle(x, c);
+            const int fits = util_fits_cpu(x, c, rules_.fit, rules_.margin);
+            if (fits > 0 && preferred) {
+                best = c;
+                return true;
+            }
+            const int rank = (fits > 0 ? -2 : fits) - (cores && preferred ? 3 : 0);
+            const int64_t cap = rank_capacity(x, c, fits);
+            if (rank < best_rank || (rank == best_rank && cap > best_cap)) {
+                best_rank = rank;
+                best_cap = cap;
+                best = c;
+            }
+            return false;
+        });
     if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit, rules_.margin) > 0 && core_idle(x, best)))
         x.s.hic[llc] = 0;
     WHY(x, "capacity scan of ", &span, " from ", x.target, cores ? ", idle cores first: CPU " : ": CPU ", best,

@@ -212,7 +212,8 @@ def placed(groups: Sequence[Numbers], relation: Numbers) -> list[Placed]:
     out = []
     for of in groups:
         group = of[relation]
-        order = np.argsort(group, kind="stable")
+        small = int(of.max(initial=0)) <= np.iinfo(np.uint16).max  # such are sorted in linear time
+        order = np.argsort(group.astype(np.uint16) if small else group, kind="stable")
         new = np.diff(group[order], prepend=-1) != 0
         out.append(Placed(group, order, np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))))
     return out

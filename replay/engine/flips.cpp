@@ -2,6 +2,7 @@
 #include "replay/engine/flips.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -10,8 +11,31 @@
 namespace rewake {
 
 namespace {
+
 constexpr Ns kBeginning = 100'000'000;
+
+/// So many hypotheses go through a step at once: what x86-64 and arm64 have vector instructions for.
+constexpr size_t kLanes = 4;
+
+/// More flips than any task has, and few enough that signed numbers hold them, for which those instructions are.
+constexpr uint32_t kMostFlips = uint32_t{1} << 30;
+
+constexpr auto kBit = [] {
+    std::array<uint32_t, FlipHypotheses::kMost> out{};
+    for (size_t h = 0; h < out.size(); ++h) out[h] = uint32_t{1} << h;
+    return out;
+}();
+
+/// Bit h: whether `holds(h)`.
+template <typename Holds>
+uint32_t each(Holds holds) {
+    std::array<uint32_t, kLanes> out{};
+    for (size_t first = 0; first < FlipHypotheses::kMost; first += kLanes)
+        for (size_t k = 0; k < kLanes; ++k) out[k] |= -static_cast<uint32_t>(holds(first + k)) & kBit[first + k];
+    return out[0] | out[1] | out[2] | out[3];
 }
+
+}  // namespace
 
 std::vector<float> flip_rates(const WakingColumns& first) {
     std::vector<float> out;
@@ -32,6 +56,7 @@ std::vector<float> flip_rates(const WakingColumns& first) {
 FlipHypotheses::FlipHypotheses(const std::vector<FlipHypothesis>& first, uint32_t hz) : first_(first), hz_(hz) {
     if (first.empty() || first.size() > kMost)
         throw std::invalid_argument("1 to 32 hypotheses of wakee_flips expected");
+    same_ = static_cast<uint32_t>((uint64_t{1} << first.size()) - 1);
 }
 
 void FlipHypotheses::begin(uint64_t jiffies, const std::vector<float>& rates) {
@@ -39,15 +64,15 @@ void FlipHypotheses::begin(uint64_t jiffies, const std::vector<float>& rates) {
     rates_ = rates;
 }
 
-FlipHypotheses::Row& FlipHypotheses::row(TaskId t) {
+FlipHypotheses::Row& FlipHypotheses::first_seen(TaskId t) {
     if (t.v >= rows_.size()) rows_.resize(t.v + 1 + t.v / 2);
     Row& r = rows_[t.v];
-    if (std::exchange(r.known, true)) return r;
+    r.known = true;
     r.origin = t;
     const float rate = t.v < rates_.size() ? rates_[t.v] : 0;
     for (size_t h = 0; h < first_.size(); ++h) {
         const FirstFlips& first = first_[h].of(t);
-        r.flips[h] = first.at_start(rate);
+        r.flips[h] = std::min(first.at_start(rate), kMostFlips);
         r.decay[h] = static_cast<uint32_t>(first.decayed(start_, hz_));
     }
     return r;
@@ -59,7 +84,7 @@ void FlipHypotheses::know(TaskId t, uint32_t flips) {
     auto halved = [&](uint32_t before) { return before >= 4 && 4 * flips <= 3 * before; };
     for (size_t h = 0; h < first_.size(); ++h)
         if (r.recorded && halved(r.flips[h])) r.decay[h] = r.called;
-    r.flips.fill(flips);
+    r.flips.fill(std::min(flips, kMostFlips));
     r.recorded = true;
 }
 
@@ -79,25 +104,41 @@ void FlipHypotheses::count(TaskId curr, uint32_t now, bool switched) {
     }
 }
 
+uint32_t FlipHypotheses::wide(const Each& a, const Each& b, int factor) const {
+    if (factor <= 0) return same_;
+    const int32_t far = std::numeric_limits<int32_t>::max() / factor;
+    const auto holds = [&](size_t h) {
+        const auto x = static_cast<int32_t>(a[h]), y = static_cast<int32_t>(b[h]);
+        const int32_t most = std::max(x, y), least = std::min(x, y);
+        return (least >= factor) & (most >= std::min(least, far) * factor);
+    };
+    return each(holds) & same_;
+}
+
+uint32_t FlipHypotheses::wide(const Each& a, uint32_t b, int factor) const {
+    if (factor <= 0) return same_;
+    if (b < static_cast<uint32_t>(factor)) return 0;
+    const auto most_below = static_cast<int32_t>(b / static_cast<uint32_t>(factor));
+    const auto least_above =
+        static_cast<int32_t>(std::min<int64_t>(int64_t{b} * factor, std::numeric_limits<int32_t>::max()));
+    const auto holds = [&](size_t h) {
+        const auto x = static_cast<int32_t>(a[h]);
+        return ((x >= factor) & (x <= most_below)) | (x >= least_above);
+    };
+    return each(holds) & same_;
+}
+
 uint32_t FlipHypotheses::wide(TaskId curr, TaskId p, int factor) {
     row(std::max(curr, p));
-    const Row &a = row(curr), &b = row(p);
-    uint32_t bits = 0;
-    for (size_t h = 0; h < first_.size(); ++h)
-        bits |= static_cast<uint32_t>(wake_wide(a.flips[h], b.flips[h], factor)) << h;
-    return bits;
+    return wide(row(curr).flips, row(p).flips, factor);
 }
 
 std::pair<uint32_t, uint32_t> FlipHypotheses::wide_apart(TaskId curr, TaskId p, int factor) {
     row(std::max(curr, p));
     const Row &a = row(curr), &b = row(p);
-    const bool one = a.origin == b.origin;
-    std::pair<uint32_t, uint32_t> bits;
-    for (size_t h = 0; h < first_.size(); ++h) {
-        bits.first |= static_cast<uint32_t>(wake_wide(a.flips[h], b.flips[one ? h : 0], factor)) << h;
-        bits.second |= static_cast<uint32_t>(wake_wide(a.flips[0], b.flips[one ? 0 : h], factor)) << h;
-    }
-    return bits;
+    if (a.origin != b.origin) return {wide(a.flips, b.flips[0], factor), wide(b.flips, a.flips[0], factor)};
+    const uint32_t both = wide(a.flips, b.flips, factor);
+    return {both, both & 1 ? same_ : 0};
 }
 
 void FlipCourse::add(const Step& s) {

@@ -88,16 +88,22 @@ class FlipHypotheses {
     TaskId origin(TaskId t) { return row(t).origin; }
 
   private:
+    using Each = std::array<uint32_t, kMost>;  ///< by hypothesis; what is behind the last has no meaning
     struct Row {
-        std::array<uint32_t, kMost> flips{};
-        std::array<uint32_t, kMost> decay{};  ///< jiffies
+        Each flips{};
+        Each decay{};  ///< jiffies
         uint32_t called = 0;  ///< jiffy of its last call
         bool known = false;
         bool recorded = false;  ///< its flips were once, or an ancestor's
         TaskId origin{};
     };
-    Row& row(TaskId t);
+    Row& row(TaskId t) { return t.v < rows_.size() && rows_[t.v].known ? rows_[t.v] : first_seen(t); }
+    Row& first_seen(TaskId t);
+    /// Bit h: wake_wide() of those, of both in turn. `b`: of one value.
+    uint32_t wide(const Each& a, const Each& b, int factor) const;
+    uint32_t wide(const Each& a, uint32_t b, int factor) const;
     std::vector<FlipHypothesis> first_;
+    uint32_t same_ = 0;  ///< a bit for each
     uint32_t hz_;
     uint32_t start_ = 0;
     std::vector<float> rates_;

@@ -32,6 +32,10 @@ class Chain {
             for (size_t i = 0; i < k_; ++i) w[i] /= sum;
             priors_.push_back(w);
         }
+        for (size_t n = 0; n < kPowers; ++n) {
+            kept_.push_back(std::pow(r.kept, static_cast<float>(n)));
+            stays_.push_back(std::pow(r.stays, static_cast<float>(n)));
+        }
     }
     const Weights& prior(int32_t model) const {
         return priors_[static_cast<size_t>(std::clamp<int64_t>(model, 0, static_cast<int64_t>(priors_.size()) - 1))];
@@ -39,8 +43,7 @@ class Chain {
     /// That it is the same at both times.
     float stays(const Runs& from, const Runs& to) const {
         const int32_t writes = std::abs(to.writes - from.writes), chances = std::abs(to.chances - from.chances);
-        return std::pow(r_.kept, static_cast<float>(writes)) *
-               std::pow(r_.stays, static_cast<float>(std::max(0, chances - writes)));
+        return power(kept_, r_.kept, writes) * power(stays_, r_.stays, std::max(0, chances - writes));
     }
     bool tells(uint32_t agreed) const {
         const uint32_t all = (1u << k_) - 1;
@@ -55,12 +58,14 @@ class Chain {
     }
     /// What `w` says of a time so much later; a jump lands by `prior`.
     void later(Weights& w, float stays, const Weights& prior) const {
+        if (stays == 1) return;
         float sum = 0;
         for (size_t i = 0; i < k_; ++i) sum += w[i];
         for (size_t i = 0; i < k_; ++i) w[i] = stays * w[i] + (1 - stays) * sum * prior[i];
     }
     /// What `w`, said of a time so much later, says of now.
     void earlier(Weights& w, float stays, const Weights& prior) const {
+        if (stays == 1) return;
         float mean = 0;
         for (size_t i = 0; i < k_; ++i) mean += prior[i] * w[i];
         for (size_t i = 0; i < k_; ++i) w[i] = stays * w[i] + (1 - stays) * mean;
@@ -68,8 +73,14 @@ class Chain {
     size_t size() const { return k_; }
 
   private:
+    static constexpr size_t kPowers = 64;
+    static float power(const std::vector<float>& known, float base, int32_t n) {
+        const auto at = static_cast<size_t>(n);
+        return at < known.size() ? known[at] : std::pow(base, static_cast<float>(n));
+    }
     const StepRules& r_;
     size_t k_;
+    std::vector<float> kept_, stays_;  ///< their first powers
     std::vector<Weights> priors_;
 };
 
@@ -136,14 +147,14 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
         s.behind.back() = {at, model, block, s.says};
     }
     for (State& s : states) s.heard = false;
-    auto likeliest = [&](State& s, size_t i, const Runs& here, int32_t modelled) {
+    auto likeliest = [&](State& s, int64_t block, const Runs& here, int32_t modelled) {
         const Weights& prior = chain.prior(modelled);
         Weights w = prior;
         if (s.heard) {
             w = s.says;
             chain.later(w, chain.stays(s.at, here), prior);
         }
-        while (!s.behind.empty() && s.behind.back().block <= votes.ts[i] / rules.block) s.behind.pop_back();
+        while (!s.behind.empty() && s.behind.back().block <= block) s.behind.pop_back();
         if (!s.heard && s.behind.empty()) return modelled;
         if (!s.behind.empty()) {
             Weights b = s.behind.back().says;
@@ -167,22 +178,25 @@ LlcSteps steps_in_time(const StepRules& rules, const StepVotes& votes) {
         s.heard = true, s.at = at;
     };
     // What is heard does not change within a block.
-    auto value = [&](uint16_t of_llc, size_t i, const Runs& here, int32_t modelled) {
+    auto value = [&](uint16_t of_llc, int64_t block, const Runs& here, int32_t modelled) {
         State& s = states[of_llc];
-        const int64_t block = votes.ts[i] / rules.block;
         if (rules.causal || !s.told || s.told_block != block || s.told_at != here) {
-            s.told_value = likeliest(s, i, here, modelled);
+            s.told_value = likeliest(s, block, here, modelled);
             s.told = s.heard || !s.behind.empty();
             s.told_block = block, s.told_at = here;
         }
         return s.told ? s.told_value : modelled;
     };
     size_t unheard = 0;  // first wakeup that nobody has heard yet
+    int64_t unheard_block = n ? votes.ts[0] / rules.block : 0;
     for (size_t i = 0; i < n; ++i) {
-        for (; unheard < i && (rules.causal || votes.ts[unheard] / rules.block != votes.ts[i] / rules.block); ++unheard)
+        const int64_t block = votes.ts[i] / rules.block;
+        while (unheard < i && (rules.causal || unheard_block != block)) {
             if (speaks(unheard)) hear(unheard);
-        out.prev[i] = value(votes.llc_prev[i], i, runs(i, true), votes.model_prev[i]);
-        out.waker[i] = value(votes.llc_waker[i], i, runs(i, false), votes.model_waker[i]);
+            unheard_block = votes.ts[++unheard] / rules.block;
+        }
+        out.prev[i] = value(votes.llc_prev[i], block, runs(i, true), votes.model_prev[i]);
+        out.waker[i] = value(votes.llc_waker[i], block, runs(i, false), votes.model_waker[i]);
     }
     return out;
 }

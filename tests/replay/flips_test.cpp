@@ -242,6 +242,26 @@ TEST(Flips, RecordedValuesTellWhenTheyAreHalved) {
     EXPECT_EQ(flips(), 12u);
 }
 
+TEST(Flips, AllHypothesesAreAskedAtOnceAsEachWouldBe) {
+    const std::vector<uint32_t> tried{0, 1, 7, 8, 9, 63, 64, 65, 100, 512, 4096, 1u << 20, 1u << 30};
+    const TaskId p{1};
+    for (const int factor : {1, 2, 8, 64, 4096}) {
+        for (const uint32_t of_p : tried) {
+            std::vector<FlipHypothesis> first;
+            for (const uint32_t of_curr : tried) first.push_back({{of_p, 0, 1}, {{kWaker.v, {of_curr, 0, 1}}}});
+            FlipHypotheses all(first, kHz);
+            all.begin(kStart, {});
+            uint32_t each = 0;
+            for (size_t h = 0; h < tried.size(); ++h) each |= uint32_t{wake_wide(tried[h], of_p, factor)} << h;
+            EXPECT_EQ(all.wide(kWaker, p, factor), each) << of_p << ", factor " << factor;
+            const auto [of_waker, of_wakee] = all.wide_apart(kWaker, p, factor);
+            EXPECT_EQ(of_waker, each) << of_p << ", factor " << factor;
+            EXPECT_EQ(of_wakee, each & 1 ? (1u << tried.size()) - 1 : 0u);
+            EXPECT_EQ(all.wide_apart(p, kWaker, factor).second, each) << "the other way round";
+        }
+    }
+}
+
 TEST(Flips, RefusesTooManyHypotheses) {
     EXPECT_THROW(FlipHypotheses({}, kHz), std::invalid_argument);
     EXPECT_THROW(FlipHypotheses(std::vector<FlipHypothesis>(33), kHz), std::invalid_argument);

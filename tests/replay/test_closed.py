@@ -412,16 +412,16 @@ def test_real_time_is_reserved_and_not_re_run() -> None:
     assert result["cpu_ns"] == 70_000 and result["broken"] == 0
 
 
-def reading(extra: Sequence[int], every: int = 100_000, beside: bool = False) -> World:
+def reading(extra: Sequence[int], every: int = 100_000, beside: bool = False, more: int = 0) -> World:
     """Tasks 5 to 7 run on CPUs of their own and wake task 4 in turn: it reads one message in 10 us, `extra` ones in 5
-    us each, and sleeps. `beside`: task 8 reads a single one in 20 us, and sleeps."""
-    w = World(4, 9)
+    us each, and sleeps. `beside`: task 8 reads a single one in 20 us, and sleeps. `more` tasks."""
+    w = World(4, 9 + more)
     for cpu, task in enumerate((5, 6, 7), start=1):
         w.runs(0, cpu, cpu, task)
-    for k, more in enumerate(extra):
+    for k, further in enumerate(extra):
         t, sender = every * (k + 1), k % 3
         w.waking(t, sender + 1, 4, 0, sender + 5).wakeup(t + 1000, 0, 4, 0, curr=0)
-        w.runs(t + 3000, 0, 0, 4).runs(t + 13_000 + 5000 * more, 0, 4, 0)
+        w.runs(t + 3000, 0, 0, 4).runs(t + 13_000 + 5000 * further, 0, 4, 0)
         if beside:
             w.waking(t + 50_000, sender + 1, 8, 0, sender + 5).wakeup(t + 51_000, 0, 8, 0, curr=0)
             w.runs(t + 53_000, 0, 0, 8).runs(t + 73_000, 0, 8, 0)
@@ -451,6 +451,21 @@ def test_messages_that_the_recording_does_not_show_are_sent_in_turn(extra: list[
     sent = [sum(kind == "wake" for _, kind, _ in script["tasks"][task]["ops"]) for task in (5, 6, 7)]
     assert sum(sent) == len(extra) + sum(extra)
     assert max(sent) - min(sent) <= 1
+
+
+def test_messages_are_sent_by_who_ran_next_where_nobody_ran_when_they_were_sent() -> None:
+    """Tasks of a higher class have the senders' CPUs but for 3 us around each wakeup."""
+    extra = [4, 0, 9, 2, 5, 1]
+    w = reading(extra, more=3)
+    for t in range(100_000, 100_000 * (len(extra) + 1), 100_000):
+        for cpu, (task, rt) in enumerate(((5, 9), (6, 10), (7, 11)), start=1):
+            w.add("switch", t + 2000, cpu, prev_task=task, next_task=rt, prev_state="R", next_prio=50)
+            w.add("switch", t + 99_000, cpu, prev_task=rt, next_task=task, prev_state="S", prev_prio=50)
+    end = 100_000 * (len(extra) + 1)
+    _, script = simulate(w, (0, 0, end, end), "prev", reads=PACES + [(-1, 0)] * 3)
+    assert sum(kind == "read" for _, kind, _ in script["tasks"][4]["ops"]) == sum(extra)
+    sent = [stim for task in (5, 6, 7) for _, kind, stim in script["tasks"][task]["ops"] if kind == "wake"]
+    assert len(sent) == len(extra) + sum(extra)
 
 
 @settings(max_examples=40)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
@@ -126,7 +127,7 @@ class Messages {
         const Ns from = script_.stims[woken].ts;
         uint32_t op = begin;
         int64_t before = 0;  // work of the ops before
-        reads_.clear(), sent_.clear();
+        reads_.clear(), sent_.clear(), read_at_.clear();
         for (int64_t j = 0; j < all / each; ++j) {
             const int64_t offset = pace.first + j * each * pace.next - pace.next / 2;
             while (op < end && before + t.ops[op].work <= offset) before += t.ops[op++].work;
@@ -139,10 +140,11 @@ class Messages {
             const Ns read_at = at->from + std::max<int64_t>(0, done - at->done) / at->capacity;
             const auto draw = static_cast<uint32_t>(script_.stims.size() + reads_.size());
             sent_.push_back(from + static_cast<Ns>(uniform(1, t.id.v, draw) * static_cast<double>(read_at - from)));
+            read_at_.push_back(read_at);
         }
         // Any time before is as likely; what is read first was sent first.
         std::ranges::sort(sent_);
-        for (size_t j = 0; j < reads_.size(); ++j) send(t.id, woken, sent_[j], reads_[j]);
+        for (size_t j = 0; j < reads_.size(); ++j) send(t.id, woken, sent_[j], read_at_[j], reads_[j]);
     }
     struct Place {
         const Stretch* in = nullptr;  ///< nullptr: it did not run then
@@ -161,18 +163,39 @@ class Messages {
             if (s.id == message.curr)
                 if (const Place x = place(s.id, message.ts); x.in) s.ran = x.ran;
     }
+    /// The end of a stretch before, or the beginning of the next one, whichever is nearer; none after `until`.
+    std::optional<Ns> near(TaskId t, Ns at, Ns from, Ns until) const {
+        const std::vector<Stretch>& all = stretches_[t.v];
+        const auto next = std::ranges::upper_bound(all, at, {}, &Stretch::from);
+        const bool after = next != all.end() && next->from <= until;
+        if (next != all.begin() && std::prev(next)->to >= from &&
+            (!after || at - std::prev(next)->to <= next->from - at))
+            return std::prev(next)->to;
+        return after ? std::optional(next->from) : std::nullopt;
+    }
     /// A message to `reader` which it reads at `in`. Of those who ran when it was sent, it is of who had run longest since its
-    /// last one to that reader: who sends to several does so in turn.
-    void send(TaskId reader, uint32_t woken, Ns sent, Insertion in) {
+    /// last one to that reader: who sends to several does so in turn. Where none ran then, of who ran next to that.
+    void send(TaskId reader, uint32_t woken, Ns sent, Ns read_at, Insertion in) {
         in.stim = static_cast<uint32_t>(script_.stims.size());
         std::vector<Sender>& senders = senders_[reader.v];
         const auto first = static_cast<size_t>(uniform(2, reader.v, in.stim) * static_cast<double>(senders.size()));
         Sender* by = nullptr;
         Place at;
-        for (size_t i = 0; i < senders.size() && (!by || i < kLookedAt); ++i) {
-            Sender& s = senders[(first + i) % senders.size()];
-            const Place x = place(s.id, sent);
-            if (x.in && (!by || x.ran - s.ran > at.ran - by->ran)) by = &s, at = x;
+        const auto look = [&](Ns when) {
+            for (size_t i = 0; i < senders.size() && (!by || i < kLookedAt); ++i) {
+                Sender& s = senders[(first + i) % senders.size()];
+                const Place x = place(s.id, when);
+                if (x.in && (!by || x.ran - s.ran > at.ran - by->ran)) by = &s, at = x;
+            }
+        };
+        look(sent);
+        if (!by) {
+            std::optional<Ns> nearest;
+            for (size_t i = 0; i < std::min(senders.size(), kLookedAt); ++i) {
+                const auto x = near(senders[(first + i) % senders.size()].id, sent, script_.stims[woken].ts, read_at);
+                if (x && (!nearest || std::abs(*x - sent) < std::abs(*nearest - sent))) nearest = x;
+            }
+            if (nearest) look(sent = *nearest);
         }
         if (!by) return;
         by->ran = at.ran;
@@ -209,7 +232,7 @@ class Messages {
     std::vector<std::vector<Ns>> ran_before_;  ///< by TaskId, for each of its stretches
     std::vector<std::vector<Sender>> senders_;  ///< by reader
     std::vector<Insertion> reads_;  ///< between two sleeps
-    std::vector<Ns> sent_;
+    std::vector<Ns> sent_, read_at_;
     std::vector<std::vector<Insertion>> added_;  ///< by index of the script
 };
 

@@ -30,7 +30,7 @@ TEST(Agenda, TakesTheLeastOfWhatIsThere) {
         while (!agenda.empty()) {
             // Few at a time, or more than lie sorted.
             for (auto n = rng() % (round % 2 ? 3 : 200); n > 0 && !left.empty(); --n) {
-                agenda.push({left.back()}), there.push_back(left.back()), left.pop_back();
+                agenda.push(left.back()), there.push_back(left.back()), left.pop_back();
             }
             const int popped = agenda.pop().v;
             EXPECT_EQ(popped, *std::ranges::min_element(there));

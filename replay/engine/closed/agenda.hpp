@@ -16,7 +16,10 @@ class Agenda {
   public:
     /// `planned`: what is known beforehand, in order; stays where it is.
     explicit Agenda(const std::vector<Event>& planned) : planned_(planned) { later_.reserve(kSorted); }
-    void push(const Event& e) {
+    /// `of`: what an Event is made of. They come in registers: an event in memory would be read before it has got there.
+    template <class... Of>
+    [[gnu::noinline]] void push(Of... of) {
+        const Event e{of...};
         if (sorted_) {
             if (later_.size() < kSorted) return insert(e);
             std::ranges::reverse(later_);  // what is in order is a heap
@@ -63,9 +66,9 @@ class Agenda {
   private:
     static constexpr size_t kSorted = 64;  ///< so many are sorted sooner than sifted
     static constexpr size_t kWays = 4;  ///< children of a node: half the levels of a binary heap
-    void insert(const Event& e) {
+    [[gnu::always_inline]] void insert(const Event& e) {
         size_t at = later_.size();
-        later_.push_back(e);
+        later_.emplace_back();
         Event* const of = later_.data();
         const auto key = e.key();
         for (; at > 0 && of[at - 1].key() < key; --at) of[at] = of[at - 1];

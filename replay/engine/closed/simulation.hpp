@@ -320,7 +320,7 @@ class Simulation {
     };
     static_assert(sizeof(CpuState) == 128);
 
-    void push(Ns at, What what, uint32_t a) { events_.push({at, Happening::order_of(seq_++, what), a, what}); }
+    void push(Ns at, What what, uint32_t a) { events_.push(at, Happening::order_of(seq_++, what), a, what); }
     bool idle(TaskId t) const { return t.v < static_cast<uint32_t>(topo_.n_cpus); }
     /// All that an event looks at of a task, or of a CPU, at once: with many of them the waits add up else.
     [[gnu::always_inline]] void fetch(TaskId t) const {

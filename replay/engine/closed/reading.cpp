@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "replay/engine/closed/simulation.hpp"
@@ -163,39 +164,45 @@ class Messages {
             if (s.id == message.curr)
                 if (const Place x = place(s.id, message.ts); x.in) s.ran = x.ran;
     }
-    /// The end of a stretch before, or the beginning of the next one, whichever is nearer; none after `until`.
-    std::optional<Ns> near(TaskId t, Ns at, Ns from, Ns until) const {
-        const std::vector<Stretch>& all = stretches_[t.v];
-        const auto next = std::ranges::upper_bound(all, at, {}, &Stretch::from);
-        const bool after = next != all.end() && next->from <= until;
-        if (next != all.begin() && std::prev(next)->to >= from &&
-            (!after || at - std::prev(next)->to <= next->from - at))
-            return std::prev(next)->to;
-        return after ? std::optional(next->from) : std::nullopt;
+    /// Of those who ran then, who had run longest since its last message to that reader: who sends to several does so in
+    /// turn. Looks at them from `first` on; nullptr: nobody ran.
+    std::pair<Sender*, Place> sender(TaskId reader, size_t first, Ns when) {
+        std::vector<Sender>& senders = senders_[reader.v];
+        std::pair<Sender*, Place> found{};
+        auto& [by, at] = found;
+        for (size_t i = 0; i < senders.size() && (!by || i < kLookedAt); ++i) {
+            Sender& s = senders[(first + i) % senders.size()];
+            const Place x = place(s.id, when);
+            if (x.in && (!by || x.ran - s.ran > at.ran - by->ran)) by = &s, at = x;
+        }
+        return found;
     }
-    /// A message to `reader` which it reads at `in`. Of those who ran when it was sent, it is of who had run longest since its
-    /// last one to that reader: who sends to several does so in turn. Where none ran then, of who ran next to that.
+    /// The time next to `when` at which somebody ran who sends to that reader, from `from` until `until`; else `when`.
+    Ns somebody_ran(TaskId reader, size_t first, Ns when, Ns from, Ns until) const {
+        const std::vector<Sender>& senders = senders_[reader.v];
+        std::optional<Ns> nearest;
+        const auto look = [&](Ns at) {
+            if (at >= from && at <= until && (!nearest || std::abs(at - when) < std::abs(*nearest - when)))
+                nearest = at;
+        };
+        for (size_t i = 0; i < std::min(senders.size(), kLookedAt); ++i) {
+            const std::vector<Stretch>& all = stretches_[senders[(first + i) % senders.size()].id.v];
+            const auto next = std::ranges::upper_bound(all, when, {}, &Stretch::from);
+            if (next != all.begin()) look(std::prev(next)->to);
+            if (next != all.end()) look(next->from);
+        }
+        return nearest.value_or(when);
+    }
+    /// A message to `reader` which it reads at `in`, at `read_at`. Where nobody ran when it was sent, it was sent by who ran
+    /// next to that.
     void send(TaskId reader, uint32_t woken, Ns sent, Ns read_at, Insertion in) {
         in.stim = static_cast<uint32_t>(script_.stims.size());
-        std::vector<Sender>& senders = senders_[reader.v];
-        const auto first = static_cast<size_t>(uniform(2, reader.v, in.stim) * static_cast<double>(senders.size()));
-        Sender* by = nullptr;
-        Place at;
-        const auto look = [&](Ns when) {
-            for (size_t i = 0; i < senders.size() && (!by || i < kLookedAt); ++i) {
-                Sender& s = senders[(first + i) % senders.size()];
-                const Place x = place(s.id, when);
-                if (x.in && (!by || x.ran - s.ran > at.ran - by->ran)) by = &s, at = x;
-            }
-        };
-        look(sent);
+        const auto first =
+            static_cast<size_t>(uniform(2, reader.v, in.stim) * static_cast<double>(senders_[reader.v].size()));
+        auto [by, at] = sender(reader, first, sent);
         if (!by) {
-            std::optional<Ns> nearest;
-            for (size_t i = 0; i < std::min(senders.size(), kLookedAt); ++i) {
-                const auto x = near(senders[(first + i) % senders.size()].id, sent, script_.stims[woken].ts, read_at);
-                if (x && (!nearest || std::abs(*x - sent) < std::abs(*nearest - sent))) nearest = x;
-            }
-            if (nearest) look(sent = *nearest);
+            sent = somebody_ran(reader, first, sent, script_.stims[woken].ts, read_at);
+            std::tie(by, at) = sender(reader, first, sent);
         }
         if (!by) return;
         by->ran = at.ran;

@@ -389,7 +389,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.prev = w.task_cpu = Cpu(d.prev_cpu[row]);
         w.common = topo_.common(w.waker, w.prev);
         if (several && !budget_) w.sums = &sums_;  // the budget asks about other machines, too
-        machine_.advance(ts, w.prev, w.waker);
+        machine_.advance(ts, w.prev, w.waker, p);
         if (!opt_.looks.empty()) {
             const ReplayOptions::Looks& looks =
                 opt_.looks[d.looks ? std::min<size_t>(d.looks[row], opt_.looks.size() - 1) : 0];

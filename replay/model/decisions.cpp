@@ -322,7 +322,7 @@ void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
         r.cls = DecisionClass::unclosed;
         return;
     }
-    machine_.advance(r.ts, *r.prev, r.waker.value_or(*r.prev));
+    machine_.advance(r.ts, *r.prev, r.waker.value_or(*r.prev), r.task);
     r.cls = classify(r, x);
     const Machine::State before = machine_.task(r.task).state;
     r.low_confidence = machine_.low_confidence(*r.prev, r.ts) || machine_.low_confidence(*r.chosen, r.ts) ||

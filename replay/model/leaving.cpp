@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A task that is woken on another CPU leaves the averages of its old one when it moves (sched_migrate_task,
-// migrate_task_rq_fair), and joins those of the new one when it is queued there. One that exits leaves for good.
+// migrate_task_rq_fair), and joins those of the new one when it is queued there; one that execs does both while it runs
+// (sched_exec). One that exits leaves for good.
 #include <algorithm>
 #include <utility>
 
@@ -36,16 +37,58 @@ void Machine::leave(Task& t, Ns told) {
     t.pelt.fresh = fresh;
 }
 
-/// From sched_process_exit on a task belongs to no session's group: it leaves its queue and joins that of the root group,
-/// mostly the same one (sched_autogroup_exit_task(), all kernels up to 7.2).
+void Machine::move_running(TaskId p, Cpu c) {
+    Task& t = tasks_[p.v];
+    if (t.state != State::running || !t.counted || t.cpu == c) return;
+    CpuState &from = cpus_[t.cpu.v], &to = cpus_[c.v];
+    accrue(t.cpu), accrue(c);
+    if (t.weight) accrue(t, true);
+    view_.nr[t.cpu.v] -= 1, view_.nr[c.v] += 1;
+    from.idle_h -= t.sidle, to.idle_h += t.sidle;
+    if (t.weight) {
+        from.fair -= 1, to.fair += 1;
+        from.util_est -= t.util_est, to.util_est += t.util_est;
+        if (t.group) {
+            groups_.dequeue(t.group, at(t.cpu), t.weight, &t.pelt);
+            groups_.attach(t.group, at(c), t.pelt, t.weight), groups_.enqueue(t.group, at(c), t.weight);
+        } else {
+            view_.cfs_nr[t.cpu.v] -= 1, view_.cfs_nr[c.v] += 1;
+            load(LoadKind::weight)[t.cpu.v] -= t.weight, load(LoadKind::weight)[c.v] += t.weight;
+            from.pelt.waiting -= t.pelt.load_avg, to.pelt.waiting += t.pelt.load_avg;
+            from.pelt.detach(t.pelt), to.pelt.attach(t.pelt);
+        }
+        t.attached = c;
+        publish(t.cpu), publish(c);
+    }
+    if (from.curr == p) from.curr = TaskId(t.cpu.v);
+    if (is_idle_task(to.curr)) to.curr = p;
+    refresh(std::exchange(t.cpu, c));
+    refresh(c);
+}
+
 void Machine::on_exit(TaskId p, Ns ts) {
     grow(p);
-    Task& t = tasks_[p.v];
-    t.exiting = true;
+    now_ = std::max(now_, ts);
+    tasks_[p.v].exiting = tasks_[p.v].rejoins = true;
+}
+
+/// Late in its exit a task leaves the group of its session: it leaves its queue and joins that of the root group, mostly the
+/// same one (sched_autogroup_exit_task(), all kernels up to 7.2). Its memory is given up first (7.2: all of it after
+/// sched_process_exit), its parent is woken next, and within some 30 us it is gone; who changes groups is asked to reschedule.
+/// So that is taken to be when it wakes its parent or, before that, gives up its CPU.
+void Machine::notifies(Cpu waker, TaskId wakee) {
+    const CpuState& cpu = cpus_[waker.v];
+    if (!cpu.curr_known || !tasks_[cpu.curr.v].rejoins || tasks_[cpu.curr.v].parent != wakee.v) return;
+    accrue(waker);
+    rejoin(tasks_[cpu.curr.v]);
+}
+
+/// The averages of its CPU are up to date.
+void Machine::rejoin(Task& t) {
+    t.rejoins = false;
     if (!averages_ || t.group || t.state != State::running || !t.is_attached || t.attached != t.cpu || t.weight == 0)
         return;
-    now_ = ts;
-    accrue(t.cpu), accrue(t, true);
+    accrue(t, true);
     cpus_[t.cpu.v].pelt.rejoin(t.pelt);
 }
 

@@ -294,35 +294,6 @@ Machine::TaskUtil Machine::task_util(const Task& t, Cpu prev) const {
     return {own.util_avg, t.util_est, own.runnable_avg};
 }
 
-void Machine::move_running(TaskId p, Cpu c) {
-    Task& t = tasks_[p.v];
-    if (t.state != State::running || !t.counted || t.cpu == c) return;
-    CpuState &from = cpus_[t.cpu.v], &to = cpus_[c.v];
-    accrue(t.cpu), accrue(c);
-    if (t.weight) accrue(t, true);
-    view_.nr[t.cpu.v] -= 1, view_.nr[c.v] += 1;
-    from.idle_h -= t.sidle, to.idle_h += t.sidle;
-    if (t.weight) {
-        from.fair -= 1, to.fair += 1;
-        from.util_est -= t.util_est, to.util_est += t.util_est;
-        if (t.group) {
-            groups_.dequeue(t.group, at(t.cpu), t.weight, &t.pelt);
-            groups_.attach(t.group, at(c), t.pelt, t.weight), groups_.enqueue(t.group, at(c), t.weight);
-        } else {
-            view_.cfs_nr[t.cpu.v] -= 1, view_.cfs_nr[c.v] += 1;
-            load(LoadKind::weight)[t.cpu.v] -= t.weight, load(LoadKind::weight)[c.v] += t.weight;
-            from.pelt.waiting -= t.pelt.load_avg, to.pelt.waiting += t.pelt.load_avg;
-            from.pelt.detach(t.pelt), to.pelt.attach(t.pelt);
-        }
-        t.attached = c;
-        publish(t.cpu), publish(c);
-    }
-    if (from.curr == p) from.curr = TaskId(t.cpu.v);
-    if (is_idle_task(to.curr)) to.curr = p;
-    refresh(std::exchange(t.cpu, c));
-    refresh(c);
-}
-
 int32_t Machine::exit_latency(Cpu c) const {
     const CpuState& s = cpus_[c.v];
     if (!s.has_idle_state) return -1;
@@ -437,7 +408,7 @@ void Machine::apply(const Batch& b, Event e, size_t i) {
             on_migrate(TaskId(m.task[i]), Cpu(m.orig_cpu[i]), Cpu(m.dest_cpu[i]), m.ts[i], Cpu(m.cpu[i]));
             break;
         }
-        case Event::fork: on_fork(TaskId(b.fork.child[i])); break;
+        case Event::fork: on_fork(TaskId(b.fork.child[i]), TaskId(b.fork.task[i])); break;
         case Event::exit: on_exit(TaskId(b.exit.task[i]), b.exit.ts[i]); break;
         case Event::idle: {
             const bool leaves = b.idle.state_null && b.idle.state_null[i];
@@ -480,6 +451,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
         Task& t = tasks_[prev.v];
         set_prio(t, s.prev_prio[i]);
         if (t.group) account(t.group, c);
+        if (t.rejoins && t.cpu == c) rejoin(t);
         if (t.state == State::queued || t.state == State::throttled) unlink(prev, t);
         if (still_runnable(s.prev_state[i])) {
             if (!t.counted || t.cpu != c) {
@@ -641,9 +613,10 @@ void Machine::on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by) {
     view_.clock_task[orig.v] = view_.clock_task[dest.v] = ts;
 }
 
-void Machine::on_fork(TaskId child) {
+void Machine::on_fork(TaskId child, std::optional<TaskId> parent) {
     grow(child);
     tasks_[child.v].born = true;
+    if (parent) tasks_[child.v].parent = parent->v;
 }
 
 void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
@@ -652,7 +625,7 @@ void Machine::on_idle_state(Cpu c, std::optional<uint32_t> state) {
     cpus_[c.v].idle_state = state.value_or(0);
 }
 
-void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
+void Machine::advance(Ns ts, Cpu prev, Cpu waker, std::optional<TaskId> wakee) {
     view_.now = now_ = ts;
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
@@ -663,6 +636,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker) {
     const Ns tick = last_tick();
     catch_up(prev, tick);
     catch_up(waker, tick);
+    if (wakee) notifies(waker, *wakee);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
     if (!balances_ && averages_) balance_by_ticks();
 }

@@ -51,8 +51,10 @@ class Machine {
         bool is_attached = false;
         bool left = false;  ///< they do not any more: it is woken on another CPU, and not queued there yet
         bool born = false;  ///< its fork is in the recording
+        bool rejoins = false;  ///< it exits, and has not left the group of its session yet
         Cpu attached{};  ///< CPU whose averages hold it
         uint16_t group = 0;  ///< its task group; 0: root
+        uint32_t parent = kNoTask;  ///< who forked it, where the recording shows that
         int32_t util_est = 0;  ///< as of its last sleep
         Ns blocked_at = 0;  ///< last switch-out into sleep
         uint32_t next = kNoTask, prev = kNoTask;  ///< list of tasks queued (not running) on `cpu`
@@ -78,7 +80,7 @@ class Machine {
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by = std::nullopt);
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
-    void on_fork(TaskId child);
+    void on_fork(TaskId child, std::optional<TaskId> parent = {});
     void on_exit(TaskId p, Ns ts);
     /// The dequeue of `p`, if it was delayed, is done.
     void let_go(TaskId p, Ns ts);
@@ -94,8 +96,8 @@ class Machine {
     void on_loss(Cpu c, Ns ts);
 
     /// Brings the time-dependent parts of the View (now, the clock of `prev`, loads of the two CPUs, nr_idle_scan) to `ts`;
-    /// call before a decision about a task on `prev`.
-    void advance(Ns ts, Cpu prev, Cpu waker);
+    /// call before a decision about a task on `prev`, a wakeup of `wakee`.
+    void advance(Ns ts, Cpu prev, Cpu waker, std::optional<TaskId> wakee = {});
 
     /// load_avg of the queue that a task was on, its group's.
     int64_t queue_load(TaskId p, Cpu c) const { return queue(tasks_[p.v], c).load_avg; }
@@ -426,6 +428,8 @@ class Machine {
     void leave_by_migration(Task& t, Cpu to);
     /// With the first update of its CPU that is so long after now.
     void leave(Task& t, Ns told);
+    void notifies(Cpu waker, TaskId wakee);
+    void rejoin(Task& t);
     void take_off(CpuState& s);
     void thaw(Task& t);
     void start(Task& t, Cpu c);

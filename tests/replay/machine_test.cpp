@@ -413,19 +413,27 @@ TEST_F(Loads, ANiceValueThatChangesWhileTheTaskRunsCountsFromItsNextEvent) {
     }
 }
 
-TEST_F(Loads, NothingRemainsOfATaskThatExits) {
+TEST_F(Loads, NothingRemainsOfATaskThatExitsButWhatItRunsAfterItWokeItsParent) {
+    constexpr TaskId parent(3), child(4), stranger(5);
+    const Ns begin = 100 * kPeltPeriod + 10'000, us = 1'000, end = begin + 1'000 * us;  // within one period
     const auto starts = [&](uint32_t task, Ns ts) {
-        machine_->on_fork(TaskId(task));
+        machine_->on_fork(TaskId(task), parent);
         machine_->on_wakeup(TaskId(task), 120, Cpu(0), ts);
         runs(ts, 0, 0, task);
         return util(task, 0).util;
     };
-    const Ns begin = 100 * kPeltPeriod + 10'000, end = begin + 1'000'000;  // within one period
-    EXPECT_EQ(starts(4, begin), 512);
-    machine_->on_exit(TaskId(4), end);
-    runs(end, 0, 4, 0, PrevState::X);
-    machine_->on_balance(Cpu(0), end + 4 * kMs);
-    EXPECT_EQ(starts(5, end + 5 * kMs), 512) << "as on a CPU that has done nothing";
+    const auto left_by = [&](std::optional<TaskId> woken) {
+        build({1024, 1024});
+        EXPECT_EQ(starts(child.v, begin), 512);
+        machine_->on_exit(child, begin + 300 * us);
+        if (woken) machine_->advance(begin + 500 * us, Cpu(0), Cpu(0), woken);
+        runs(end, 0, child.v, 0, PrevState::X);
+        machine_->on_balance(Cpu(0), end + 4 * kMs);
+        return 512 - starts(6, end + 5 * kMs);
+    };
+    EXPECT_EQ(left_by({}), 0) << "as on a CPU that has done nothing";
+    EXPECT_EQ(left_by(stranger), 0) << "a reader of what it closed";
+    EXPECT_GT(left_by(parent), 0);
 }
 
 TEST_F(Loads, AnIdleCpuWhoseTickGoesOnBalancesForItself) {

@@ -136,7 +136,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         if (opens(head->id[i])) {
             const Opening o = opening(d, row);
             for (auto& w : open_) w->builder.on_opening(o, ts);
-            machine_.advance(ts, o.prev, o.waker_known ? o.waker : o.prev);
+            machine_.advance(ts, o.prev, o.waker_known ? o.waker : o.prev, o.p);
             const bool busy = !machine_.view().avail.test(o.chosen);
             if (o.kind == Kind::wake && o.chosen_known) {
                 const Machine::State before = machine_.task(o.p).state;

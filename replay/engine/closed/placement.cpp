@@ -44,7 +44,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     const Task& waking = tasks_[curr.v];
     machine_.task(std::max(curr, s.p, [](TaskId a, TaskId b) { return a.v < b.v; }));  // no reference moves from now on
     const Machine::Task &p = *machine_.known(s.p), &by = *machine_.known(curr);
-    machine_.advance(now_, prev, waker);
+    machine_.advance(now_, prev, waker, s.p);
     if (irq_) irq_->advance(now_);
     const bool by_idle = idle(curr);
     // The snapshot's mask may not have been in force.

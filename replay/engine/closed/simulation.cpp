@@ -547,7 +547,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const bool fork = s.kind == Kind::fork;
     if (fork) {
         t.cpu = waker;
-        machine_.on_fork(s.p);
+        machine_.on_fork(s.p, curr);
         if (policy_) policy_->fork(curr, s.p, waker);
         if (!idle(curr)) fair_.fork(waker, curr, s.p);
     }

@@ -157,9 +157,11 @@ struct QueuePelt {
         shift(static_cast<double>(by_load), by_load, by_util, by_runnable);
         if (by_load < 0) settle();
     }
-    /// What leaves a queue keeps the sum behind its load above the least that the average can come from, both cut to 32
-    /// bits (max_t(u32, ...), 5.7 - 7.2): with some 90 tasks of nice 0 the load falls to almost nothing.
+    /// What leaves a queue keeps the sums behind its averages above the least that these can come from (5.17 - 7.2), those of
+    /// the load cut to 32 bits (max_t(u32, ...), 5.7 - 7.2): with some 90 tasks of nice 0 it falls to almost nothing.
     void settle() {
+        util = std::max(util, util_avg * kLeastDivider / divider());
+        runnable = std::max(runnable, runnable_avg * kLeastDivider / divider());
         constexpr double kCut = 4294967296.0;
         const double divider = this->divider();
         double sum = load * divider, least = static_cast<double>(load_avg) * kLeastDivider;

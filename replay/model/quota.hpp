@@ -16,7 +16,7 @@ namespace rewake {
 
 class Quota {
   public:
-    Quota(Ns quota, Ns period, size_t n_cpus) : quota_(quota), period_(period), left_(n_cpus, 0) {}
+    Quota(Ns quota, Ns period, size_t n_cpus) : quota_(quota), period_(period), left_(n_cpus, 0), short_(n_cpus, false) {}
 
     /// The group ran for `ns` on a CPU.
     void ran(Cpu c, Ns ns) {
@@ -39,12 +39,17 @@ class Quota {
         pool_ = 0;
         left_[c.v] = std::min<Ns>(left_[c.v], 0);
     }
+    /// It runs on there, although nothing was left when that was last looked at: it had drawn what the model took to be gone.
+    void goes_on(Cpu c) {
+        if (left_[c.v] <= 0 && short_[c.v]) left_[c.v] = kSlice;
+    }
     void set_left(Cpu c) { left_[c.v] = std::max(left_[c.v], kKept); }
 
     /// A period began at `at`.
     void refill(Ns at) {
         refilled_ = fixed_ ? begin_near(at) : at;
         pool_ = quota_;
+        std::fill(short_.begin(), short_.end(), false);
     }
     /// Periods begin on `at` and every period before and after it, whatever is seen later. `now`: any time.
     void begin_at(Ns at, Ns now) {
@@ -97,6 +102,7 @@ class Quota {
         const Ns got = std::min(pool_, kSlice - left_[c.v]);
         if (pool_ < kEndless) pool_ -= got;
         left_[c.v] += got;
+        short_[c.v] = left_[c.v] <= 0;
     }
 
     Ns quota_, period_;
@@ -104,6 +110,7 @@ class Quota {
     Ns refilled_ = kNever;
     bool fixed_ = false;
     std::vector<Ns> left_;  // by CPU
+    std::vector<bool> short_;  // there was nothing to draw in this period when it was last looked at
 };
 
 }  // namespace rewake

@@ -10,6 +10,7 @@ namespace rewake {
 
 namespace {
 constexpr Ns kStarts = 100'000;  // an idle CPU has begun with what was queued there by then
+constexpr Ns kGoes = 100'000;  // a task whose group has nothing left has given up its CPU by then
 }  // namespace
 
 void Machine::park(TaskId id, Task& t) {
@@ -134,8 +135,10 @@ void Machine::resume(uint16_t group, Cpu c) {
 
 void Machine::account(uint16_t group, Cpu c) {
     const Ns ran = now_ - std::exchange(cpus_[c.v].ran_from, now_);
-    for (uint16_t limit = groups_.limited(group); limit != 0; limit = groups_.limited(groups_[limit].parent))
+    for (uint16_t limit = groups_.limited(group); limit != 0; limit = groups_.limited(groups_[limit].parent)) {
+        if (ran > kGoes) quotas_[limit].goes_on(c);
         quotas_[limit].ran(c, ran);
+    }
 }
 
 /// A task queues in `group`, whose queue there looks first at what ran in it (enqueue_entity calls update_curr).

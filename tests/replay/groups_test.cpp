@@ -255,8 +255,8 @@ TEST_F(Groups, WhatRunsOnDrawsAtEveryTick) {
     runs(41 * kMs, 0, 4, 0, PrevState::R);
     runs(101 * kMs, 0, 0, 4);  // a period begins
     runs(101 * kMs, 1, 1, 5);
-    for (Ns t = 102 * kMs; t < 113 * kMs; t += kMs) looks(t);
-    runs(113 * kMs, 1, 5, 1);  // it sleeps; together they have run for 24 ms
+    for (Ns t = 102 * kMs; t <= 112 * kMs; t += kMs) looks(t);
+    runs(112 * kMs + 50'000, 1, 5, 1);  // it sleeps; together they have run for 22 ms
     EXPECT_TRUE(machine_->held(1, k1));
 }
 
@@ -268,8 +268,23 @@ TEST_F(Groups, WhatRunsDrawsWhenATaskOfItsGroupQueues) {
         runs(101 * kMs, 0, 0, 4);  // a period begins
         wakes(103 * kMs, same ? 6 : 7, k0);  // 4 has run for 2 ms since the last tick: all goes there
         runs(103 * kMs + 100'000, 1, 1, 5);
-        runs(103 * kMs + 300'000, 1, 5, 1);
+        runs(103 * kMs + 180'000, 1, 5, 1);
         EXPECT_EQ(machine_->held(1, k1), same);
+    }
+}
+
+TEST_F(Groups, WhoGoesOnWithNothingLeftHadDrawn) {
+    for (const bool goes_on : {false, true}) {
+        build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
+        EventOrder none(2, 8);
+        none.build({});
+        machine_->prime({}, none, {});  // ticks begin
+        runs(kMs, 0, 0, 4);
+        runs(41 * kMs, 0, 4, 0, PrevState::R);
+        runs(101 * kMs, 0, 0, 4);  // a period begins
+        for (Ns t = 102 * kMs; t <= 124 * kMs; t += kMs) looks(t);  // the last tick finds nothing left
+        runs(124 * kMs + (goes_on ? 2 * kMs : 50'000), 0, 4, 0);  // it sleeps
+        EXPECT_EQ(machine_->held(1, k0), !goes_on);
     }
 }
 
@@ -297,6 +312,12 @@ TEST(QuotaTest, CpusDrawSlicesOfFiveMsAndGiveBackAllButOne) {
     EXPECT_FALSE(q.used_up(k0));
     q.ran(k0, 5 * kMs);  // draws what is left
     q.ran(k0, 5 * kMs);
+    EXPECT_TRUE(q.used_up(k0));
+    q.goes_on(k0);  // it had drawn five, then
+    q.ran(k0, 4 * kMs);
+    EXPECT_FALSE(q.used_up(k0));
+    q.goes_on(k0);  // as it may
+    q.ran(k0, 1 * kMs);
     EXPECT_TRUE(q.used_up(k0));
     EXPECT_TRUE(q.near(1200 * kMs + 50'000, 100'000));
     EXPECT_TRUE(q.near(1200 * kMs - 50'000, 100'000));

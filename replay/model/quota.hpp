@@ -16,7 +16,8 @@ namespace rewake {
 
 class Quota {
   public:
-    Quota(Ns quota, Ns period, size_t n_cpus) : quota_(quota), period_(period), left_(n_cpus, 0), short_(n_cpus, false) {}
+    Quota(Ns quota, Ns period, size_t n_cpus)
+        : quota_(quota), period_(period), left_(n_cpus, 0), short_(n_cpus, false) {}
 
     /// The group ran for `ns` on a CPU.
     void ran(Cpu c, Ns ns) {

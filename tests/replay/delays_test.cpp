@@ -130,6 +130,28 @@ TEST_F(DelayedDequeue, EndsWithItsWakeup) {
     EXPECT_EQ(load(LoadKind::weight), 2048);
 }
 
+/// A reader that runs for longer than its writer waits each time: delayed if it began even, not if it was owed enough.
+TEST_F(DelayedDequeue, WhoIsPlacedSoonAndAgainWasOwedSomething) {
+    const Ns us = 1'000;
+    const auto delayed_at_last = [&](Ns asleep) {
+        build(12);
+        Ns ts = 3 * kMs;
+        int n = 0;
+        for (int i = 0; i < 40; ++i) {
+            runs(ts, 0, 4, 5);
+            if (i >= 20) n += delays_->delayed(TaskId(4));
+            ts += asleep;
+            EXPECT_TRUE(delays_->places(TaskId(4), true, ts));
+            wakes(ts, 0, 4);
+            runs(ts, 0, 5, 4, PrevState::R);
+            ts += 40 * us;
+        }
+        return n;
+    };
+    EXPECT_EQ(delayed_at_last(150 * us), 20) << "it may have been picked meanwhile";
+    EXPECT_LE(delayed_at_last(50 * us), 5);
+}
+
 TEST_F(DelayedDequeue, EndsWherePlacementWasAskedForIt) {
     for (const bool certain : {false, true}) {
         build(12);

@@ -22,7 +22,7 @@ void Delays::apply(const Batch& b, Event e, size_t i) {
 
 bool Delays::places(TaskId p, bool certain, Ns ts) {
     if (!certain) return !delayed(p);
-    record_.left(p);
+    record_.left(p, machine_.task(p).blocked_at, ts);
     let_go(ts);
     return true;
 }

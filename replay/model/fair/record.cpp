@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/model/fair/record.hpp"
 
+#include <utility>
+
 namespace rewake {
 namespace {
 
@@ -96,6 +98,19 @@ void FairRecord::on_migrate(const MigrateColumns& m, size_t i) {
         q.leave(p);
         q.enqueue(c, p, table_.weight(p, m.prio[i]), FairQueues::How::moved, m.ts[i]);
     });
+}
+
+/// Its dequeue was not delayed if nobody can have been picked since, so it was owed something when it fell asleep, more than it ran
+/// before that. How much no event tells: where it happens soon again, twice as much.
+void FairRecord::left(TaskId p, Ns slept, Ns ts) {
+    if (!fair_.delayed(p)) return;
+    both([&](FairTree& q) { q.leave(p); });
+    if (ts - slept > kAtOnce) return;
+    if (owed_.empty()) owed_.resize(table_.tasks.size());
+    Owed& x = owed_[p.v];
+    const int64_t lag = ts - std::exchange(x.at, ts) <= kOften ? 2 * x.lag : kLeastOwed;
+    both([&](FairTree& q) { q.owe(p, lag); });
+    x.lag = fair_.lag(p);
 }
 
 void FairRecord::placed(TaskId p, Cpu chosen, Ns ts) {

@@ -51,10 +51,8 @@ class FairRecord {
     void sent(Cpu c, Ns ts) {
         if (sees_yields_) yielding_.sent(c, ts);
     }
-    /// `p` is off its queue, whatever the queues say.
-    void left(TaskId p) {
-        if (fair_.delayed(p)) both([&](FairTree& q) { q.leave(p); });
-    }
+    /// `p`, which fell asleep at `slept`, is off its queue at `ts`, whatever the queues say.
+    void left(TaskId p, Ns slept, Ns ts);
     /// The wakeup of `p` was placed, on `chosen`.
     void placed(TaskId p, Cpu chosen, Ns ts);
     /// Groups that the recorded kernel throttled or let go on, as the machine has it.
@@ -92,6 +90,13 @@ class FairRecord {
     };
     static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that,
     static constexpr Ns kTakes = 8'000;  ///< and as a rule within this
+    static constexpr Ns kAtOnce = 100'000;  ///< so soon a CPU that switched hardly ever picks again
+    static constexpr int64_t kLeastOwed = 5'000;
+    static constexpr Ns kOften = 1'000'000;
+    struct Owed {
+        int64_t lag = kLeastOwed;
+        Ns at = 0;
+    };
 
     template <class F>
     void both(F f) {
@@ -117,6 +122,7 @@ class FairRecord {
     Yielding yielding_;
     Survey survey_;
     std::vector<TaskId> gone_;
+    std::vector<Owed> owed_;  ///< by TaskId: as left() found
 };
 
 }  // namespace rewake

@@ -78,18 +78,20 @@ void Machine::on_exit(TaskId p, Ns ts) {
 /// So that is taken to be when it wakes its parent or, before that, gives up its CPU.
 void Machine::notifies(Cpu waker, TaskId wakee) {
     const CpuState& cpu = cpus_[waker.v];
-    if (!cpu.curr_known || !tasks_[cpu.curr.v].rejoins || tasks_[cpu.curr.v].parent != wakee.v) return;
+    if (!cpu.curr_known || is_idle_task(cpu.curr)) return;
+    Task& t = tasks_[cpu.curr.v];
+    if (!t.rejoins || t.parent != wakee.v) return;
     accrue(waker);
-    rejoin(tasks_[cpu.curr.v]);
+    rejoin(t);
 }
 
 /// The averages of its CPU are up to date.
 void Machine::rejoin(Task& t) {
     t.rejoins = false;
-    if (!averages_ || t.group || t.state != State::running || !t.is_attached || t.attached != t.cpu || t.weight == 0)
-        return;
+    if (!averages_ || t.state != State::running || !t.is_attached || t.attached != t.cpu || t.weight == 0) return;
+    if (t.group) groups_.update(t.group, at(t.cpu), false);
     accrue(t, true);
-    cpus_[t.cpu.v].pelt.rejoin(t.pelt);
+    queue(t, t.cpu).rejoin(t.pelt);
 }
 
 /// The averages of a CPU are updated: whoever has left them until then is taken off.

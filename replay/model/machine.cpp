@@ -477,8 +477,6 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
             t.state = is_dead(s.prev_state[i]) ? State::dead : t.pending ? State::waking : State::sleeping;
             t.ever_blocked = true;
             t.blocked_at = ts;
-            if (t.state == State::dead && std::exchange(t.is_attached, false))
-                queue(t, t.attached).detach_later(t.pelt);
         }
         if (t.group) left(t.group, c, is_idle_task(next) ? 0 : tasks_[next.v].group);
     }
@@ -523,6 +521,8 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
         if (scaled_ && averages_) lose_idle_time(c);
         cpu.idle_stamp = ts;
     }
+    if (Task& t = tasks_[prev.v]; t.state == State::dead && std::exchange(t.is_attached, false))
+        queue(t, t.attached).detach_later(t.pelt);  // when the next one runs (finish_task_switch())
     refresh(c);
 }
 

@@ -288,6 +288,29 @@ TEST_F(Groups, WhoGoesOnWithNothingLeftHadDrawn) {
     }
 }
 
+TEST_F(Groups, WhoDiesIsInItsQueueUntilThatIsUpdatedAndThenWhatItRanAfterItWokeItsParent) {
+    constexpr TaskId parent(7);
+    const auto starts = [&](uint32_t task, Ns ts) {
+        machine_->on_fork(TaskId(task), parent);
+        wakes(ts, task, k0);
+        runs(ts, 0, 0, task);
+        return util(task, k0);
+    };
+    const Ns begin = 100 * kPeltPeriod + 10'000, end = begin + 900'000;  // within one period
+    const auto next_one = [&](bool wakes_parent, bool updated) {
+        build({{}, {.parent = 0, .shares = 1024}});
+        EXPECT_EQ(starts(4, begin), 512);
+        machine_->on_exit(TaskId(4), begin + 100'000);
+        if (wakes_parent) machine_->advance(begin + 100'000, k0, k0, parent);
+        runs(end, 0, 4, 0, PrevState::X);
+        if (updated) machine_->on_balance(k0, end + 4 * kMs);
+        return starts(5, end + 5 * kMs);
+    };
+    EXPECT_EQ(next_one(false, false), 256) << "half of what is left of the CPU";
+    EXPECT_EQ(next_one(false, true), 512);
+    EXPECT_LT(next_one(true, true), 512);
+}
+
 TEST_F(Groups, AnIdleCpuThatDoesNotBeginIsThrottled) {
     build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
     wakes(kMs, 4, k0);

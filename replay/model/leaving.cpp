@@ -69,7 +69,8 @@ void Machine::move_running(TaskId p, Cpu c) {
 void Machine::on_exit(TaskId p, Ns ts) {
     grow(p);
     now_ = std::max(now_, ts);
-    tasks_[p.v].exiting = tasks_[p.v].rejoins = true;
+    tasks_[p.v].exiting = true;
+    n_exiting_ += !std::exchange(tasks_[p.v].rejoins, true);
 }
 
 /// Late in its exit a task leaves the group of its session: it leaves its queue and joins that of the root group, mostly the
@@ -88,6 +89,7 @@ void Machine::notifies(Cpu waker, TaskId wakee) {
 /// The averages of its CPU are up to date.
 void Machine::rejoin(Task& t) {
     t.rejoins = false;
+    --n_exiting_;
     if (!averages_ || t.state != State::running || !t.is_attached || t.attached != t.cpu || t.weight == 0) return;
     if (t.group) groups_.update(t.group, at(t.cpu), false);
     accrue(t, true);

@@ -447,6 +447,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
             }
         }
     }
+    const bool died = !is_idle_task(prev) && is_dead(s.prev_state[i]);
     if (!is_idle_task(prev)) {
         Task& t = tasks_[prev.v];
         set_prio(t, s.prev_prio[i]);
@@ -521,8 +522,10 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
         if (scaled_ && averages_) lose_idle_time(c);
         cpu.idle_stamp = ts;
     }
-    if (Task& t = tasks_[prev.v]; t.state == State::dead && std::exchange(t.is_attached, false))
-        queue(t, t.attached).detach_later(t.pelt);  // when the next one runs (finish_task_switch())
+    if (died) {  // the next one sees to it (finish_task_switch())
+        Task& t = tasks_[prev.v];
+        if (std::exchange(t.is_attached, false)) queue(t, t.attached).detach_later(t.pelt);
+    }
     refresh(c);
 }
 
@@ -636,7 +639,7 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker, std::optional<TaskId> wakee) {
     const Ns tick = last_tick();
     catch_up(prev, tick);
     catch_up(waker, tick);
-    if (wakee) notifies(waker, *wakee);
+    if (wakee && n_exiting_ > 0) notifies(waker, *wakee);
     if (!is_idle_task(cpus_[prev.v].curr)) view_.clock_task[prev.v] = ts;  // a busy CPU ticks
     if (!balances_ && averages_) balance_by_ticks();
 }

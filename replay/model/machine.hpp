@@ -465,6 +465,7 @@ class Machine {
     GroupQueues groups_;
     Paged<Task> tasks_;
     std::vector<Held> held_;  ///< by limited group and CPU: it is throttled there
+    int64_t n_exiting_ = 0;  ///< tasks that have yet to leave their session's group
     std::vector<Quota> quotas_;  ///< by group; of those with a limit
     Ns next_period_ = std::numeric_limits<Ns>::max();
     struct Listing {

@@ -160,10 +160,10 @@ struct QueuePelt {
     /// What leaves a queue keeps the sums behind its averages above the least that these can come from (5.17 - 7.2), those of
     /// the load cut to 32 bits (max_t(u32, ...), 5.7 - 7.2): with some 90 tasks of nice 0 it falls to almost nothing.
     void settle() {
-        util = std::max(util, util_avg * kLeastDivider / divider());
-        runnable = std::max(runnable, runnable_avg * kLeastDivider / divider());
         constexpr double kCut = 4294967296.0;
         const double divider = this->divider();
+        if (util * divider < util_avg * kLeastDivider) util = util_avg * kLeastDivider / divider;
+        if (runnable * divider < runnable_avg * kLeastDivider) runnable = runnable_avg * kLeastDivider / divider;
         double sum = load * divider, least = static_cast<double>(load_avg) * kLeastDivider;
         if (std::max(sum, least) >= kCut) [[unlikely]]
             sum = std::fmod(sum, kCut), least = std::fmod(least, kCut);

@@ -72,7 +72,7 @@ def probed(
     [
         ("probed-split-llc-schbench", 300, 0.99, 0.99),
         ("probed-12cpu-messaging", 50, 0.88, 0.88),  # a whole run: no task is older than the recording
-        ("probed-cgroup-throttle", 300, 0.95, 0.98),  # nested groups, three of them throttled in every period
+        ("probed-cgroup-throttle", 300, 0.94, 0.98),  # nested groups, three of them throttled in every period
     ],
 )
 def test_utilisation_of_tasks_is_what_the_probes_saw(
@@ -80,7 +80,8 @@ def test_utilisation_of_tasks_is_what_the_probes_saw(
 ) -> None:
     """Error at most 10 % or 16 in nine of ten decisions, after warm-up.
 
-    Measured: 1.00, 0.95, 0.98; R2 0.997, 0.93, 0.99.
+    Measured: 1.00, 0.95, 0.949 (0.98 before a CPU that runs on without a quota was taken to have drawn, which other
+    recordings of such groups gain by: docs/fidelity.md); R2 0.997, 0.93, 0.99.
     """
     recording = recorded(name, tmp_path)
     decisions, inputs = modelled(recording)

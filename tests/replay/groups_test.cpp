@@ -108,6 +108,16 @@ class Groups : public testing::Test {
         machine_.emplace(topo_, table_);
         for (const Cpu c : {k0, k1}) runs(0, c.v, c.v, c.v);
     }
+    /// Group 1 gets `quota` every 100 ms, and has used it up by 41 ms. At 101 ms it gets it again: task 4 goes on, on CPU 0.
+    void begin_period(Ns quota) {
+        build({{}, {.parent = 0, .shares = 1024, .quota = quota, .period = 100 * kMs}});
+        EventOrder none(2, 8);
+        none.build({});
+        machine_->prime({}, none, {});  // ticks begin
+        runs(kMs, 0, 0, 4);
+        runs(41 * kMs, 0, 4, 0, PrevState::R);
+        runs(101 * kMs, 0, 0, 4);
+    }
     void runs(Ns ts, uint16_t cpu, uint32_t prev, uint32_t next, PrevState state = PrevState::S) {
         const int64_t id = 0;
         const auto code = static_cast<uint8_t>(state);
@@ -247,13 +257,7 @@ TEST_F(Groups, AGroupWithoutQuotaIsThrottledWhereverItsTasksLeave) {
 }
 
 TEST_F(Groups, WhatRunsOnDrawsAtEveryTick) {
-    build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
-    EventOrder none(2, 8);
-    none.build({});
-    machine_->prime({}, none, {});  // ticks begin
-    runs(kMs, 0, 0, 4);
-    runs(41 * kMs, 0, 4, 0, PrevState::R);
-    runs(101 * kMs, 0, 0, 4);  // a period begins
+    begin_period(20 * kMs);
     runs(101 * kMs, 1, 1, 5);
     for (Ns t = 102 * kMs; t <= 112 * kMs; t += kMs) looks(t);
     runs(112 * kMs + 50'000, 1, 5, 1);  // it sleeps; together they have run for 22 ms
@@ -262,10 +266,7 @@ TEST_F(Groups, WhatRunsOnDrawsAtEveryTick) {
 
 TEST_F(Groups, WhatRunsDrawsWhenATaskOfItsGroupQueues) {
     for (const bool same : {true, false}) {
-        build({{}, {.parent = 0, .shares = 1024, .quota = 3 * kMs, .period = 100 * kMs}});
-        runs(kMs, 0, 0, 4);
-        runs(41 * kMs, 0, 4, 0, PrevState::R);
-        runs(101 * kMs, 0, 0, 4);  // a period begins
+        begin_period(3 * kMs);
         wakes(103 * kMs, same ? 6 : 7, k0);  // 4 has run for 2 ms since the last tick: all goes there
         runs(103 * kMs + 100'000, 1, 1, 5);
         runs(103 * kMs + 180'000, 1, 5, 1);
@@ -275,13 +276,7 @@ TEST_F(Groups, WhatRunsDrawsWhenATaskOfItsGroupQueues) {
 
 TEST_F(Groups, WhoGoesOnWithNothingLeftHadDrawn) {
     for (const bool goes_on : {false, true}) {
-        build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
-        EventOrder none(2, 8);
-        none.build({});
-        machine_->prime({}, none, {});  // ticks begin
-        runs(kMs, 0, 0, 4);
-        runs(41 * kMs, 0, 4, 0, PrevState::R);
-        runs(101 * kMs, 0, 0, 4);  // a period begins
+        begin_period(20 * kMs);
         for (Ns t = 102 * kMs; t <= 124 * kMs; t += kMs) looks(t);  // the last tick finds nothing left
         runs(124 * kMs + (goes_on ? 2 * kMs : 50'000), 0, 4, 0);  // it sleeps
         EXPECT_EQ(machine_->held(1, k0), !goes_on);

@@ -124,15 +124,15 @@ class FairQueues {
     std::optional<Ns> slice_left(Rq c) const;
 
     // What the recorded kernel did sets guesses right: the vruntimes (EEVDF: lags) of tasks older than the first event.
-    /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not, although it was expected to.
-    /// EEVDF: then it had no more of a claim than what runs, whose slice is protected while that has any.
-    int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     /// EEVDF: `t`, which sleeps, was owed as much when it left its queue; at most what is kept over a sleep.
     void owe(TaskId t, int64_t lag) {
         if (set_.kind == FairSettings::Kind::eevdf && !tasks_[t.v].on)
             tasks_[t.v].lag = std::min(lag, most_lag(tasks_[t.v]));
     }
     int64_t lag(TaskId t) const { return tasks_[t.v].lag; }  ///< of one that sleeps
+    /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not, although it was expected to.
+    /// EEVDF: then it had no more of a claim than what runs, whose slice is protected while that has any.
+    int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
     /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and nobody who was had the turn before it. If

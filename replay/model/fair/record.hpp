@@ -91,11 +91,11 @@ class FairRecord {
     static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that,
     static constexpr Ns kTakes = 8'000;  ///< and as a rule within this
     static constexpr Ns kAtOnce = 100'000;  ///< so soon a CPU that switched hardly ever picks again
-    static constexpr int64_t kLeastOwed = 5'000;
+    static constexpr int64_t kLeastOwed = 5'000;  ///< who went against that once; within kOften again, twice as much
     static constexpr Ns kOften = 1'000'000;
     struct Owed {
         int64_t lag = kLeastOwed;
-        Ns at = 0;
+        Ns at = -2 * kOften;
     };
 
     template <class F>

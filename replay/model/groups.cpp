@@ -236,6 +236,19 @@ void GroupQueues::attach(uint16_t g, const At& at, const Pelt& p, int64_t weight
     x.arrived += static_cast<double>(p.load_avg) / static_cast<double>(std::max<int64_t>(weight, 1));
 }
 
+void GroupQueues::rejoin(uint16_t g, const At& at, int64_t weight, Pelt& p) {
+    dequeue(g, at, weight);
+    Cell& x = cell(g, at.cpu);
+    x.pelt.rejoin(p);
+    x.pelt.detach(p);
+    x.news = x.changed = true;
+    x.arrived -= static_cast<double>(p.load_avg) / static_cast<double>(std::max<int64_t>(weight, 1));
+    update(g, at, false);
+    attach(g, at, p, weight);
+    update(g, at, false);
+    enqueue(g, at, weight);
+}
+
 void GroupQueues::run(uint16_t g, const At& at) {
     const uint16_t last = running_[at.cpu.v];
     if (last == 0 && g == 0) return;

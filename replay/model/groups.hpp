@@ -81,6 +81,9 @@ class GroupQueues {
     void dequeue(uint16_t g, const At& at, int64_t weight, const Pelt* taken = nullptr);
     /// A task brings its averages along, or takes them away at the next update of the queue.
     void attach(uint16_t g, const At& at, const Pelt& p, int64_t weight);
+    /// A running task leaves the queue of `g` and joins it again (sched_move_task): the group is told of what is left without
+    /// it, and mostly not within a millisecond of what it brings back. Nothing but its visible averages remains.
+    void rejoin(uint16_t g, const At& at, int64_t weight, Pelt& p);
     void detach_later(uint16_t g, Cpu c, const Pelt& p) {
         wake(g, c);
         queue(g, c).detach_later(p);

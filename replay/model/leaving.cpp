@@ -93,7 +93,9 @@ void Machine::rejoin(Task& t) {
     if (!averages_ || t.state != State::running || !t.is_attached || t.attached != t.cpu || t.weight == 0) return;
     if (t.group) groups_.update(t.group, at(t.cpu), false);
     accrue(t, true);
-    queue(t, t.cpu).rejoin(t.pelt);
+    if (!t.group) return queue(t, t.cpu).rejoin(t.pelt);
+    groups_.rejoin(t.group, at(t.cpu), t.weight, t.pelt);
+    publish(t.cpu);
 }
 
 /// The averages of a CPU are updated: whoever has left them until then is taken off.

@@ -153,7 +153,8 @@ def _write(
     machine = snapshot.load(where) if where is not None else snapshot.of_trace(header)
     notes = list(machine.notes)
     n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
-    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers)
+    wakings = (writer.read_part("waking", k, ("curr_task", "irq_ctx", "task")) for k in range(writer.n_parts))
+    tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers, wakings)
     notes += tables.notes
     task, comm, cgroup = tables.task, tables.comm, machine.cgroup
     if redactor is not None:

@@ -2,18 +2,21 @@
 """Task tables from two witnesses: the tasks that the events name, and the thread lists of the snapshot.
 
 Rows of the snapshot's `before` and `main` describe the tasks that existed when the trace began; rows of `after` those
-alive at its end. What the snapshot does not say of a forked task is taken from its parent and marked as inferred.
+alive at its end. What the snapshot does not say of a forked task is taken from its parent and marked as inferred, and
+so is the cgroup of whoever no snapshot lists (membership.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from rewake import membership
 from rewake.forms import ENUMS, Columns
 
 _FORK = ENUMS["task_source"].index("fork")
@@ -84,11 +87,12 @@ class TaskTables:
 
 def build(
     decoded: dict[str, Any], threads: Sequence[Thread], cgroup: Columns, n_cpus: int,
-    observers: Collection[int] = (),
+    observers: Collection[int] = (), wakings: Iterable[Columns] = (),
 ) -> TaskTables:  # fmt: skip
     """Joins what decode's `finish()` returned with the snapshot's threads. `cgroup`: columns of that table.
 
-    `observers`: thread ids of the collector, all alive when the trace began.
+    `observers`: thread ids of the collector, all alive when the trace began. `wakings`: columns curr_task, irq_ctx and
+    task of that table; read only where cgroups are to be inferred from them.
     """
     tasks = _read_tasks(decoded["tasks"])
     names = [str(n) for n in decoded["comm"]["name"]]
@@ -104,6 +108,8 @@ def build(
     _join(tasks, threads, {path: i for i, path in enumerate(_list(cgroup.get("path", [])))}, comm_id, names, notes)
     _mark(tasks, frozenset(observers))
     _inherit(tasks)
+    if threads and len(_list(cgroup.get("path", []))) > 1:
+        _find_cgroups(tasks, wakings)
     _bind_by_name(tasks, names, n_cpus)
     return TaskTables(_task_columns(tasks), _attr_columns(tasks), _comm_columns(names), notes)
 
@@ -192,6 +198,23 @@ def _inherit(tasks: list[_Task]) -> None:
         task.allowed, task.policy = parent.allowed, parent.policy
         task.nice, task.cgroup = parent.nice, parent.cgroup
         task.said_by = "inferred"
+
+
+def _find_cgroups(tasks: list[_Task], wakings: Iterable[Columns]) -> None:
+    users = {t.task_id for t in tasks if t.tid != 0 and t.kthread is not True}
+    unknown = {t.task_id for t in tasks if t.task_id in users and t.cgroup is None and t.first_ns is not None}
+    if not unknown:
+        return
+    known = {t.task_id: t.cgroup for t in tasks if t.task_id in users and t.cgroup is not None}
+    parents = {t.task_id: t.parent for t in tasks if t.parent is not None and t.parent in users}
+    woken: Counter[tuple[int, int]] = Counter()
+    for columns in wakings:
+        curr, irq, wakee = (np.asarray(columns[k]) for k in ("curr_task", "irq_ctx", "task"))
+        among = (irq == 0) & np.isin(curr, list(users)) & np.isin(wakee, list(users))
+        woken += membership.pairs(curr[among], wakee[among])
+    for task_id, cgroup in membership.infer(unknown, known, parents, woken).items():
+        tasks[task_id].cgroup = cgroup
+        tasks[task_id].said_by = tasks[task_id].said_by or "inferred"
 
 
 def _bind_by_name(tasks: list[_Task], names: list[str], n_cpus: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rewake import forms, tasks
+from rewake import forms, membership, tasks
 
 IDLE, FORK, SIGHT = 0, 1, 2
 
@@ -58,10 +58,15 @@ def decoded(*rows: dict[str, Any], names: list[tuple[int, int, str]] | None = No
 
 
 def build(
-    found: dict[str, Any], *threads: Row, cgroups: tuple[str, ...] = (), observers: tuple[int, ...] = ()
-) -> tuple[Any, Any, list[str]]:
-    """(tasks by id, attribute rows by task id, notes) as plain dictionaries with names instead of codes."""
-    made = tasks.build(found, threads, {"path": np.array(cgroups, object)}, 4, observers)
+    found: dict[str, Any], *threads: Row, cgroups: tuple[str, ...] = (), observers: tuple[int, ...] = (),
+    wakings: tuple[tuple[int, int, int], ...] = (),
+) -> tuple[Any, Any, list[str]]:  # fmt: skip
+    """(tasks by id, attribute rows by task id, notes) as plain dictionaries with names instead of codes.
+
+    `wakings`: (current task, interrupt context, wakee), each in a part of its own.
+    """
+    parts = [dict(zip(("curr_task", "irq_ctx", "task"), np.array([w], np.uint32).T, strict=True)) for w in wakings]
+    made = tasks.build(found, threads, {"path": np.array(cgroups, object)}, 4, observers, parts)
     names = list(made.comm["name"])
 
     def rows(columns: forms.Columns) -> list[dict[str, Any]]:
@@ -149,6 +154,34 @@ def test_children_inherit_what_the_snapshot_does_not_say() -> None:
         assert got["source"] == "inferred"
         assert (task[child]["kthread"], task[child]["tgid"]) == (False, None)
     assert (attr[7][0]["allowed"], attr[7][0]["source"]) == ("0", "snapshot")
+
+
+def test_cgroups_that_no_snapshot_tells_are_those_of_parents_then_of_who_wakes_whom() -> None:
+    in_a, in_b, kthread, dead, child, late = 4, 5, 6, 7, 8, 9
+    found = decoded(
+        {"tid": 20}, {"tid": 21}, {"tid": 22}, {"tid": 30, "exit_ns": 9},
+        {"tid": 31, "source": FORK, "parent": dead, "exit_ns": 9}, {"tid": 32, "source": FORK, "parent": in_b},
+        names=[(k, 0, "t") for k in range(4, 10)],
+    )  # fmt: skip
+    threads = (
+        KTHREADD, Row(20, "t", "main", cgroup="/a"), Row(21, "t", "main", cgroup="/b"),
+        Row(22, "t", "main", cgroup="/", kthread=True), Row(32, "t", "after", nice=5),
+    )  # fmt: skip
+    cgroups = ("/", "/a", "/b")
+    wakings = (
+        [(kthread, 0, dead)] * 5 + [(in_b, 1, dead)] * 4 + [(dead, 0, in_a)] * 2 + [(in_b, 0, dead), (child, 0, in_b)]
+    )
+    _, attr, _ = build(found, *threads, cgroups=cgroups, wakings=tuple(wakings))
+    assert [attr[k][0]["cgroup"] for k in (in_a, in_b, kthread, dead, child, late)] == [1, 2, 0, 1, 1, 2]
+    assert [attr[k][0]["source"] for k in (in_a, dead, child, late)] == ["snapshot", "inferred", "inferred", "snapshot"]
+    assert attr[late][0]["nice"] == 5
+    _, attr, _ = build(found, *threads, cgroups=cgroups, wakings=tuple(wakings[:-4]))
+    assert attr[dead][0]["cgroup"] is None, "kernel threads and interrupts say nothing"
+
+
+def test_of_equally_many_wakeups_the_lower_cgroup_has_it_and_votes_go_on() -> None:
+    woken = {(1, 9): 2, (9, 2): 2, (9, 8): 1, (7, 8): 1, (5, 6): 1}
+    assert membership.infer({6, 7, 8, 9}, {1: 4, 2: 3}, {}, woken) == {9: 3, 8: 3, 7: 3}
 
 
 def test_children_of_kthreadd_are_kernel_threads_with_masks_of_their_own() -> None:

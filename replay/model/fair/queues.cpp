@@ -101,7 +101,10 @@ void FairQueues::learn_eevdf(Queue& q, TaskId taken) {
             if (other == taken) before = false;
             if (other == taken || o.deadline > t.deadline || (o.deadline == t.deadline && !before)) continue;
             if (!eligible(q, all, o)) continue;
-            shift_both(o, std::min(t.deadline - o.deadline + before, owed(q, all, o) + kDoubt));
+            const int64_t gap = std::min(t.deadline - o.deadline + before, owed(q, all, o) + kDoubt);
+            const int64_t mine = std::min(gap * kOfTaken / 5, std::max<int64_t>(0, most_lag(t) - owed(q, all, t)));
+            shift_both(t, -mine);
+            shift_both(o, gap - mine);
             again = true;
         }
     }

@@ -47,8 +47,9 @@ void FairRecord::on_switch(const SwitchColumns& s, size_t i) {
     const bool yielded = sees_yields_ && yielding_.switched(c, prev, !left && !idle(next), ts) && yields(prev);
     if (yielded) rivals_[c.v] = {};  // it went by itself: nobody took the CPU from it
     learn(c, next, !left, ts);
+    const Ns now = ts - (left && !idle(prev) ? kSlept : kSwitched);
     both([&](FairTree& q) {
-        q.stop(c, ts);
+        q.stop(c, now);
         if (!idle(prev) && left && q.queued(prev)) q.dequeue(prev, !blocks_for_good(s.prev_state[i]));
         if (yielded && q.queued(prev)) q.yield(prev);
         if (idle(next)) q.drain(c);
@@ -59,10 +60,10 @@ void FairRecord::on_switch(const SwitchColumns& s, size_t i) {
             if (&q == &fair_ && left && several) ++survey_.picks, survey_.picks_right += right;
         }
         if (!q.queued(next) || q.cpu(next) != c)
-            q.enqueue(c, next, table_.weight(next, s.next_prio[i]), FairQueues::How::moved, ts);
+            q.enqueue(c, next, table_.weight(next, s.next_prio[i]), FairQueues::How::moved, now);
         else if (left || q.queued(prev))
             q.learn_pick(c, next);
-        q.start(c, next, ts);
+        q.start(c, next, now);
     });
 }
 
@@ -71,7 +72,7 @@ void FairRecord::on_wakeup(const WakeupColumns& w, size_t i) {
     const TaskId p(w.task[i]);
     if (!prio_is_fair(w.prio[i]) || fair_.queued(p)) return;
     const auto how = w.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup;
-    both([&](FairTree& q) { q.enqueue(c, p, table_.weight(p, w.prio[i]), how, w.ts[i]); });
+    both([&](FairTree& q) { q.enqueue(c, p, table_.weight(p, w.prio[i]), how, w.ts[i] - kWoken); });
     const std::optional<TaskId> curr = machine_.curr(c);
     if (!curr) return;
     if (idle(*curr)) return both([&](FairTree& q) { q.told_idle(c); });

@@ -88,10 +88,12 @@ class FairRecord {
         bool expected = false;
         bool known = false;
     };
+    /// The clock of a queue was read so long before sched_wakeup, and before the sched_switch from who sleeps or from another.
+    static constexpr Ns kWoken = 700, kSlept = 700, kSwitched = 350;
     static constexpr Ns kPromptly = 100'000;  ///< a wakee that takes the CPU does so within that,
     static constexpr Ns kTakes = 8'000;  ///< and as a rule within this
     static constexpr Ns kAtOnce = 100'000;  ///< so soon a CPU that switched hardly ever picks again
-    static constexpr int64_t kLeastOwed = 5'000;  ///< who went against that once; within kOften again, twice as much
+    static constexpr int64_t kLeastOwed = 20'000;  ///< who went against that once; within kOften again, twice as much
     static constexpr Ns kOften = 1'000'000;
     struct Owed {
         int64_t lag = kLeastOwed;

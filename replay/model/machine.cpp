@@ -277,11 +277,11 @@ void Machine::attach(Task& t, Cpu c) {
         leave(t, 0);
     }
     t.left = false;
-    t.pelt.move(clock(t, c), queue(t, c).edge);
     if (t.group)
         groups_.attach(t.group, at(c), t.pelt, t.weight);
     else
         cpus_[c.v].pelt.attach(t.pelt);
+    t.pelt.move(clock(t, c), queue(t, c).edge);  // of a queue that is up to date
     t.attached = c;
     t.is_attached = true;
 }

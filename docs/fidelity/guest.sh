@@ -60,3 +60,29 @@ cglong() {
   in_cg service/cache hackbench -g 1 -l 100000 -s 100 > /dev/null & H=$!
   ( sleep 0.8; cg_save ) &
   in_cg service/web schbench -m 2 -t 8 -F 64 -n 1 -s 4000 -r 7; kill $H $B 2> /dev/null; }
+
+# weigh: nested groups that share the machine by weight, and one beside them for short processes; none has a limit.
+weigh() {
+  mkdir -p $C; mount -t cgroup2 none $C; echo +cpu > $C/cgroup.subtree_control; mkdir $C/service $C/batch $C/plain
+  echo +cpu > $C/service/cgroup.subtree_control; mkdir $C/service/web $C/service/cache
+  echo 300 > $C/service/cpu.weight; echo 400 > $C/service/web/cpu.weight; echo 100 > $C/service/cache/cpu.weight
+  echo 50 > $C/batch/cpu.weight; }
+
+# within GROUP COMMAND...: run it in that group.
+within() { g=$1; shift; sh -c "echo \$\$ > $C/$g/cgroup.procs; exec $*"; }
+
+# members: who is in which group now, beside the snapshot.
+members() {
+  for f in $(find $C -name 'cpu.*' -o -name 'cgroup.threads' -o -name 'cgroup.procs'); do
+    d=/tmp/out/topology/sys/fs/cgroup${f#$C}; mkdir -p ${d%/*}; cat $f > $d 2> /dev/null
+  done; }
+
+# Two services and a batch job, all at once.
+weightmix() {
+  within batch stress-ng -q --cpu 4 --cpu-load 60 -t 3 & B=$!
+  within service/cache hackbench -g 1 -l 4000 -s 100 > /dev/null & H=$!
+  ( sleep 0.8; members ) &
+  within service/web schbench -m 2 -t ${1:-5} -F 64 -n 1 -s 1000 -r 2; kill $H $B 2> /dev/null; }
+
+# Short processes in a group of their own.
+groupbuild() { ( sleep 0.6; members ) & within plain sh /build.sh $1 4; }

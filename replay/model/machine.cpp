@@ -646,16 +646,17 @@ void Machine::advance(Ns ts, Cpu prev, Cpu waker, std::optional<TaskId> wakee) {
 
 void Machine::learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                     std::optional<int32_t> nr_idle_scan) {
+    // Which load is larger may hang on what two queues have in common: where there are groups, what a task counts on the root
+    // queue comes from all queues between them, and no probe shows those (learned alone it had a fifth more misses).
+    if (groups_.any()) load = rq_load = std::nullopt;
     // What is recorded is as of the last period; what came since then stays.
     if (load) {
         Pelt& own = tasks_[p.v].pelt;
         own.load = std::max(0.0, own.load + static_cast<double>(*load - own.load_avg));
         own.load_avg = static_cast<int32_t>(*load);
     }
-    // It is of the task's own group's queue; of a task whose group is not known it says nothing of the root's.
-    const TaskInfo& info = table_.info(p);
-    if (rq_load && (!groups_.any() || info.has_cgroup || info.kthread)) {
-        QueuePelt& own = queue(tasks_[p.v], prev);
+    if (rq_load) {
+        QueuePelt& own = cpus_[prev.v].pelt;
         own.load = std::max(0.0, own.load + static_cast<double>(*rq_load - own.load_avg));
         own.load_avg = *rq_load;
         publish(prev);

@@ -101,8 +101,8 @@ class Machine {
 
     /// load_avg of the queue that a task was on, its group's.
     int64_t queue_load(TaskId p, Cpu c) const { return queue(tasks_[p.v], c).load_avg; }
-    /// Takes over what was recorded at the instant of advance(): load_avg of the wakee and of its run queue, nr_idle_scan of
-    /// its LLC (from then on the last recorded value, no longer the model's).
+    /// Takes over what was recorded at the instant of advance(): load_avg of the wakee and of its run queue (not where there
+    /// are task groups), nr_idle_scan of its LLC (from then on the last recorded value, no longer the model's).
     void learn(TaskId p, Cpu prev, std::optional<int64_t> load, std::optional<int64_t> rq_load,
                std::optional<int32_t> nr_idle_scan);
 

@@ -160,16 +160,19 @@ TEST_F(Groups, AGroupOnOneCpuHasItsWholeShareThere) {
     EXPECT_NEAR(static_cast<double>(machine_->queue_load(TaskId(4), k0)), 2048, 4);
 }
 
-TEST_F(Groups, ARecordedLoadIsTheRootQueuesOnlyOfATaskThatIsKnownToBeThere) {
-    build({{}, {.parent = 0}});
-    runs(kMs, 0, 0, 7);
-    looks(10 * kMs);
-    const int64_t before = load(k0, LoadKind::average);
-    machine_->learn(TaskId(7), k0, {}, before + 5000, {});
-    EXPECT_EQ(load(k0, LoadKind::average), before);
-    table_.tasks[7].has_cgroup = true;
-    machine_->learn(TaskId(7), k0, {}, before + 5000, {});
-    EXPECT_EQ(load(k0, LoadKind::average), before + 5000);
+TEST_F(Groups, RecordedLoadsAreNotTakenWhereQueuesHangTogether) {
+    for (const bool grouped : {false, true}) {
+        if (grouped)
+            build({{}, {.parent = 0}});
+        else
+            build({});
+        runs(kMs, 0, 0, 7);
+        looks(10 * kMs);
+        const int64_t before = load(k0, LoadKind::average);
+        machine_->learn(TaskId(7), k0, 900, before + 5000, {});
+        EXPECT_EQ(load(k0, LoadKind::average), grouped ? before : before + 5000);
+        EXPECT_EQ(machine_->view().nr[0], 1);
+    }
 }
 
 TEST_F(Groups, TheShareGoesWhereTheLoadIs) {

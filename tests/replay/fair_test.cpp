@@ -397,6 +397,21 @@ TEST(Eevdf, WhoseTurnItWasNotWasLaterOrNotEligibleWhicheverIsLess) {
     EXPECT_EQ(r.behind(a, b), 5'000) << "it was a little ahead";
 }
 
+TEST(Eevdf, WhatAPickShowsLagsToBeWrongByIsThreeFifthsTheTakenOnes) {
+    FairQueues q = eevdf();
+    sleep_once(q, {a, b, c});
+    for (TaskId t : {a, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, c, 0, kMs);
+    q.stop(c0, kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, kMs);
+    EXPECT_EQ(q.behind(c, a), kMs);
+    EXPECT_EQ(q.behind(c, b), kMs / 2) << "half a ms later than a";
+    q.learn_pick(c0, b);
+    EXPECT_EQ(q.behind(c, b), kMs / 2 + 300'000);
+    EXPECT_EQ(q.behind(c, a), kMs - 200'001);
+    EXPECT_EQ(q.pick(c0), b);
+}
+
 TEST(Eevdf, WhoIsTakenOutOfTurnBeforeItEverSleptWasOwedMore) {
     const auto waits = [](FairQueues q, bool learns) {
         sleep_once(q, {a});

@@ -59,6 +59,31 @@ TEST(GroupQueues, ATaskThatMovesIsTakenOffBeforeItsGroupIsWeighed) {
     EXPECT_EQ(weight[0], 341);  // a third
 }
 
+TEST(GroupQueues, WhoLeavesAndJoinsAgainIsNotInWhatItsQueueTellsForAMillisecond) {
+    GroupQueues groups({{}, {.parent = 0, .shares = 1024}}, 2);
+    QueuePelt root[2];
+    int64_t weight[2] = {0, 0};
+    int32_t entities[2] = {0, 0};
+    const auto at = [&](Cpu c, Ns now) {
+        return GroupQueues::At{c, {root[c.v], weight[c.v], entities[c.v]}, now, now};
+    };
+    for (const Cpu c : {k1, k0}) {
+        groups.attach(1, at(c, 10 * kMs), averages(1024, 500), 1024);
+        groups.enqueue(1, at(c, 10 * kMs), 1024);
+    }
+    groups.update(1, at(k1, 12 * kMs), true);
+    EXPECT_EQ(weight[1], 512);
+    Pelt task = averages(1024, 500);
+    groups.rejoin(1, at(k0, 12 * kMs), 1024, task);
+    EXPECT_EQ(groups.queue(1, k0).load_avg, 1024);
+    EXPECT_EQ(weight[0], 512);
+    groups.update(1, at(k1, 12 * kMs), true);
+    EXPECT_EQ(weight[1], 1024) << "as if it had the whole load";
+    groups.update(1, at(k0, 14 * kMs), false);
+    groups.update(1, at(k1, 14 * kMs), true);
+    EXPECT_LT(weight[1], 1024);
+}
+
 TEST(GroupQueues, AnEntityTakesOverTheUtilisationOfAGroupThatStoodStill) {
     GroupQueues groups({{}, {.parent = 0}}, 1);
     QueuePelt root;

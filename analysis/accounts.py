@@ -55,7 +55,7 @@ def budget(b: Budget) -> str:
         f"{of}: {count(b.proven)} proven, {count(b.possible)} with a possible cause only, {count(b.unexplained)} "
         "without. "
         "Proven: the recorded choice comes out with the input's probed value"
-        + (" (replay had taken them all)" if b.probed else "")
+        + (" (replay had taken them all, but for loads where there are task groups)" if b.probed else "")
         + "; possible: with another value of it. Placebo: the same for a random other CPU in place of the recorded one."
     )
     grid = [

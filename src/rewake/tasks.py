@@ -207,11 +207,13 @@ def _find_cgroups(tasks: list[_Task], wakings: Iterable[Columns]) -> None:
         return
     known = {t.task_id: t.cgroup for t in tasks if t.task_id in users and t.cgroup is not None}
     parents = {t.task_id: t.parent for t in tasks if t.parent is not None and t.parent in users}
+    is_user = np.zeros(len(tasks), np.bool_)
+    is_user[list(users)] = True
     woken: Counter[tuple[int, int]] = Counter()
     for columns in wakings:
         curr, irq, wakee = (np.asarray(columns[k]) for k in ("curr_task", "irq_ctx", "task"))
-        among = (irq == 0) & np.isin(curr, list(users)) & np.isin(wakee, list(users))
-        woken += membership.pairs(curr[among], wakee[among])
+        among = (irq == 0) & is_user[curr] & is_user[wakee]
+        woken.update(membership.pairs(curr[among], wakee[among]))
     for task_id, cgroup in membership.infer(unknown, known, parents, woken).items():
         tasks[task_id].cgroup = cgroup
         tasks[task_id].said_by = tasks[task_id].said_by or "inferred"

@@ -9,8 +9,11 @@ partition() {
   echo "partition $(cat $C/part/cpuset.cpus.effective) $(cat $C/part/cpuset.cpus.partition)"
   sleep 0.2; }
 
+# within GROUP COMMAND...: run it in that group.
+within() { g=$1; shift; sh -c "echo \$\$ > $C/$g/cgroup.procs; exec $*"; }
+
 # inside COMMAND...: run it in the partition.
-inside() { sh -c "echo \$\$ > $C/part/cgroup.procs; exec $*"; }
+inside() { within part "$@"; }
 
 # The service has the partition, another one the rest of the machine.
 partmix() {
@@ -67,9 +70,6 @@ weigh() {
   echo +cpu > $C/service/cgroup.subtree_control; mkdir $C/service/web $C/service/cache
   echo 300 > $C/service/cpu.weight; echo 400 > $C/service/web/cpu.weight; echo 100 > $C/service/cache/cpu.weight
   echo 50 > $C/batch/cpu.weight; }
-
-# within GROUP COMMAND...: run it in that group.
-within() { g=$1; shift; sh -c "echo \$\$ > $C/$g/cgroup.procs; exec $*"; }
 
 # members: who is in which group now, beside the snapshot.
 members() {

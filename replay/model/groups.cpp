@@ -207,11 +207,7 @@ void GroupQueues::enqueue(uint16_t g, const At& at, int64_t weight) {
 void GroupQueues::dequeue(uint16_t g, const At& at, int64_t weight, const Pelt* taken) {
     accrue_chain(g, at);
     Cell& own = cell(g, at.cpu);
-    if (taken) {  // before the group is weighed
-        own.pelt.detach(*taken);
-        own.news = own.changed = true;
-        own.arrived -= taken->load_avg / static_cast<double>(std::max<int64_t>(weight, 1));
-    }
+    if (taken) detach(own, *taken, weight);  // before the group is weighed
     tell(g, own, at.now);
     own.weight -= weight;
     own.entities -= 1;
@@ -228,6 +224,12 @@ void GroupQueues::dequeue(uint16_t g, const At& at, int64_t weight, const Pelt* 
     }
 }
 
+void GroupQueues::detach(Cell& x, const Pelt& p, int64_t weight) {
+    x.pelt.detach(p);
+    x.news = x.changed = true;
+    x.arrived -= p.load_avg / static_cast<double>(std::max<int64_t>(weight, 1));
+}
+
 void GroupQueues::attach(uint16_t g, const At& at, const Pelt& p, int64_t weight) {
     accrue_chain(g, at);
     Cell& x = cell(g, at.cpu);
@@ -240,9 +242,7 @@ void GroupQueues::rejoin(uint16_t g, const At& at, int64_t weight, Pelt& p) {
     dequeue(g, at, weight);
     Cell& x = cell(g, at.cpu);
     x.pelt.rejoin(p);
-    x.pelt.detach(p);
-    x.news = x.changed = true;
-    x.arrived -= static_cast<double>(p.load_avg) / static_cast<double>(std::max<int64_t>(weight, 1));
+    detach(x, p, weight);
     update(g, at, false);
     attach(g, at, p, weight);
     update(g, at, false);

@@ -164,6 +164,8 @@ class GroupQueues {
     Above above(uint16_t g, const At& at);
     void accrue(uint16_t g, const At& at);
     void accrue_chain(uint16_t g, const At& at);
+    /// The averages of a task leave an up-to-date queue at once.
+    static void detach(Cell& x, const Pelt& p, int64_t weight);
     void tell(uint16_t g, Cell& x, Ns now);
     void settle(uint16_t g, const At& at, bool reweigh);
     void weigh(Cell& x, uint16_t g, Above up);

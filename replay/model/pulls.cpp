@@ -9,13 +9,9 @@
 
 namespace rewake {
 
-/// `by` takes it off its run queue, once it has seen to what its own groups have told of (sched_balance_newidle(),
-/// sched_balance_domains()).
+/// `by` takes it off its run queue, once its own averages are up to date (sched_balance_newidle()).
 void Machine::pull(TaskId id, Task& t, Cpu to, Cpu by, Ns ts) {
-    if (by == to && groups_.any() && pulled_.empty()) {
-        accrue(by);
-        groups_.update_all(at(by));
-    }
+    if (by == to && groups_.any() && pulled_.empty()) update_blocked(by);
     unlink(id, t);
     drop_pending(t);
     const bool moves = t.counted && t.cpu != to;

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
 from rewake.forms import ENUMS, INPUTS, Columns, Recording
-from rewake.replay import affinity, clocks, fair, hotplug, looks, order, plugins, probes, wake_lists
+from rewake.replay import affinity, clocks, early, fair, hotplug, looks, order, plugins, probes, wake_lists
 from rewake.replay.first_flips import FIRST_FLIPS, FirstFlips
 from rewake.replay.hints import TaskHints
 from rewake.replay.recorded import (
@@ -237,6 +237,7 @@ class Loop:
         )
         more = [] if self.masks is None else self.masks.lists
         self.recorded, self._first_mask = recorded_machine(recording, self._allowed_counts(seen), more)
+        self._decided = early.decided(recording, self.truth)
         self._ranges = _idle_ranges(recording)
         self.away = hotplug.away(recording)
         n_cpus = self.recorded.n_cpus
@@ -356,6 +357,8 @@ class Loop:
             if self.looks is not None:
                 start = int(np.asarray(decisions["ts_ns"])[0]) if start is None and n else start
                 passed["looks"] = self.looks.line_of(decisions, start or 0)
+            if self._decided is not None:
+                passed["decided"] = self._decided[here]
             if self.truth is not None:
                 passed["probes"] = {name: (values[here], null[here]) for name, (values, null) in self.truth.items()}
             first += n

@@ -22,7 +22,8 @@ WF_EXEC, WF_FORK, WF_SYNC = 0x02, 0x04, 0x10
 """Wake flags of select_task_rq_fair, kernels 5.11 and later (policies.md C1)."""
 
 _VALUES = {
-    "probe_id": np.int64, "probe_ns": np.int64, "prev_cpu": np.uint16, "wake_flags": np.int32, "recent_cpu": np.uint16,
+    "probe_id": np.int64, "probe_ns": np.int64, "returned_ns": np.int64, "prev_cpu": np.uint16,
+    "wake_flags": np.int32, "recent_cpu": np.uint16,
     "flips": np.uint32, "util": np.int64, "load": np.int64, "nallowed": np.int32, "nr_idle_scan": np.int32,
     "has_idle_cores": np.int32, "rq_load": np.int64, "rq_nr": np.int32, "chosen_cpu": np.uint16,
 }  # fmt: skip
@@ -30,10 +31,11 @@ _VALUES = {
 _CALLS = f"""
 WITH seen AS (
     SELECT *, id AS probe_id, ts_ns AS probe_ns,
-        lead(phase) OVER w AS next_phase, lead(p.chosen_cpu) OVER w AS returned
+        lead(phase) OVER w AS next_phase, lead(p.chosen_cpu) OVER w AS returned, lead(ts_ns) OVER w AS next_ns
     FROM probe p WINDOW w AS (PARTITION BY cpu ORDER BY id)
 ), calls AS (
-    SELECT * REPLACE (CASE WHEN next_phase = 1 THEN returned END AS chosen_cpu)
+    SELECT * REPLACE (CASE WHEN next_phase = 1 THEN returned END AS chosen_cpu),
+        CASE WHEN next_phase = 1 THEN next_ns END AS returned_ns
     FROM seen WHERE phase = 0 AND task IS NOT NULL
 ), woken AS (
     SELECT c.*, w.id AS event_id
@@ -63,7 +65,7 @@ def truth(recording: Recording) -> dict[str, Nullable] | None:
     """Columns over all decisions, NULL where placement was not called or a field not fetched; None without probes.
 
     `rq_load` is that of the queue that the wakee was on, its task group's. `probe_id`, `probe_ns`: the entry event;
-    `chosen_cpu`: what the call returned; the others: table `probe`.
+    `chosen_cpu`, `returned_ns`: what the call returned, and when; the others: table `probe`.
     """
     if not recording.rows("probe"):
         return None

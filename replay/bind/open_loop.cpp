@@ -79,6 +79,7 @@ DecisionColumns read_decisions(const nb::dict& t, size_t n_cpus, size_t n_tasks,
     if (t.contains("before")) d.before = read_inferred(nb::cast<nb::dict>(t["before"]), d.n);
     if (t.contains("allowed")) d.allowed = column<uint32_t>(t, "allowed", d.n, &d.allowed_null);
     if (t.contains("looks")) d.looks = column<uint8_t>(t, "looks", d.n);
+    if (t.contains("decided")) d.decided = column<int64_t>(t, "decided", d.n);
     if (t.contains("by_waker")) d.by_waker = column<bool>(t, "by_waker", d.n);
     if (t.contains("probes")) d.probes = read_probes(nb::cast<nb::dict>(t["probes"]), d.n);
     if (t.contains("scanned")) d.scanned = column<uint8_t>(t, "scanned", d.n);

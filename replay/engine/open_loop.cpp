@@ -120,9 +120,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     auto opening = [&](int64_t id, Ns ts) {
         if (row >= d.n || d.event_id[row] != id) return;
         if (!d.waker_cpu_null || !d.waker_cpu_null[row]) began_[d.waker_cpu[row]] = ts;
-        decide(d, row++, ts);
-        if (row - flushed_ == LedgerBlock::kRows) flush(row);
+        if (std::find(ahead_.begin(), ahead_.end(), row) == ahead_.end()) decide(d, row, ts);
+        if (++row - flushed_ == LedgerBlock::kRows) flush(row);
     };
+    std::vector<std::pair<Ns, size_t>> early = decided_early(d);  // the next one last
     auto returned = [&](Cpu c, Ns ts) {
         const size_t late = std::exchange(called_[c.v], kNoRow);
         if (late == kNoRow) return;
@@ -176,8 +177,15 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     };
     // Before an event of the model.
     auto before = [&](Event e, const HeadColumns& head, size_t i) {
-        if (calling_.empty() && opt_.looks.empty()) return;
+        if (calling_.empty() && opt_.looks.empty() && early.empty()) return;
         const Ns ts = head.ts[i] - EventOrder::lead_of(b, e, i, opt_.lead);
+        for (; !early.empty() && early.back().first <= ts; early.pop_back()) {
+            const auto [at, coming] = early.back();
+            if (coming < row) continue;  // its event came first
+            settle(at);
+            ahead_.insert(std::upper_bound(ahead_.begin(), ahead_.end(), coming), coming);
+            decide(d, coming, std::max(at, machine_.now()));  // that may be in an earlier part
+        }
         if (!calling_.empty()) settle(ts), returned(Cpu(head.cpu[i]), ts);
         if (!opt_.looks.empty()) machine_.seen_at(ts);
     };
@@ -264,20 +272,6 @@ void OpenLoop::note_flips(Ns ts, int64_t decision) {
     was_avail_ = now;
 }
 
-void OpenLoop::write_rows(size_t slot, size_t n, size_t to) {
-    for (const size_t k : asking_) block_.write(k, slot, n, instances_[k].out, to, instances_[k].counts);
-}
-
-/// Moves the block that ends before row `end` into the columns. A row that is decided later goes there by itself.
-void OpenLoop::flush(size_t end) {
-    for (const Cpu c : calling_)  // not decided yet
-        if (const size_t row = called_[c.v]; row >= flushed_)
-            for (const size_t k : asking_) block_.skip(row - flushed_, k);
-    write_rows(0, end - flushed_, flushed_);
-    block_.clear();
-    flushed_ = end;
-}
-
 void OpenLoop::watch(std::vector<int64_t> event_ids) {
     watched_ = std::move(event_ids);
     std::sort(watched_.begin(), watched_.end());
@@ -359,8 +353,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
     const bool counts = cls == DecisionClass::moved || cls == DecisionClass::stayed;
-    const bool late = row < flushed_;
-    const size_t slot = late ? LedgerBlock::kLate : row - flushed_;
+    const bool ahead = std::find(ahead_.begin(), ahead_.end(), row) != ahead_.end();
+    const bool alone = row < flushed_ || ahead;  // its block is gone, or not there yet
+    const size_t slot = alone ? LedgerBlock::kLate : row - flushed_;
     const bool asked = counts || cls == DecisionClass::pinned || placed_after_all(d, row);
     const bool decidable = asked && !null(d.waker_cpu_null) && !null(d.prev_cpu_null) && !null(d.chosen_cpu_null) &&
                            !null(d.waker_task_null);
@@ -396,7 +391,8 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             machine_.seen_at(ts);
             machine_.look_from(began_[w.waker.v] + looks.from, kind == Kind::wake ? looks.step : 0);
         }
-        if (kind == Kind::exec) machine_.move_running(p, w.prev);  // before learn(): it was there when the probe looked
+        if (kind == Kind::exec && !ahead)
+            machine_.move_running(p, w.prev);  // before learn(): it was there when the probe looked
         machine_.learn(p, w.prev, seen.load, seen.rq_load, seen.nr_idle_scan);
         if (!irq_.empty()) irq_.advance(ts);
         const bool inferred_mask = d.allowed && !null(d.allowed_null);
@@ -521,9 +517,9 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         // After all of them: the others have the same machine, in whatever order they are asked.
         if (asked_waker) machine_.asked_load(machine_.task(w.curr), w.waker);
         if (asked_prev) machine_.asked_load(machine_.task(p), w.prev);
-        if (kind == Kind::exec) machine_.move_running(p, chosen);
+        if (kind == Kind::exec && !ahead) machine_.move_running(p, chosen);
     }
-    if (late) write_rows(slot, 1, row);
+    if (alone) write_rows(slot, 1, row);
     if (kind == Kind::wake && chosen_known) {
         if (!null(d.waker_cpu_null)) sent_[chosen.v] = began_[d.waker_cpu[row]];
         const bool told = !null(d.waker_cpu_null) && !listed_at_once(cls);
@@ -632,52 +628,6 @@ Cpu OpenLoop::ask_panel(Wakeup& w, const Probed& seen, size_t row, Cpu chosen, b
     const size_t first = row * PanelAnswers::kAskings;
     std::fill_n(answers_.agreed.begin() + static_cast<ptrdiff_t>(first), PanelAnswers::kAskings, 0);  // no votes
     return chosen;
-}
-
-Verdict OpenLoop::judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const {
-    const View& v = machine_.view();
-    Verdict x;
-    x.cpu = c;
-    x.counts = w.kind == Kind::wake;
-    x.outcome = d.low_confidence[row] ? kLowConfidence : 0;
-    const bool usable = v.avail.test(c) || v.sidle.test(c);
-    if (usable) {
-        x.outcome |= kTargetIdle;
-    } else {
-        const CpuMask& llc = topo_.llc_span[topo_.llc[c.v].v];
-        uint64_t in_llc = 0, anywhere = 0;
-        for (int i = 0; i < topo_.words; ++i) {
-            const uint64_t idle = (v.avail.w[i] | v.sidle.w[i]) & w.allowed->w[i];
-            anywhere |= idle;
-            in_llc |= idle & llc.w[i];
-        }
-        if (in_llc) x.outcome |= kIdleMissedLlc;
-        if (anywhere) x.outcome |= kIdleMissedMachine;
-    }
-    if (c == w.waker && v.nr[c.v] >= 1) x.outcome |= kStacked;
-    x.known = c.v == d.chosen_cpu[row];
-    if (x.known) {
-        x.lo_null = x.hi_null = d.latency_null && d.latency_null[row];
-        x.lo = x.hi = d.latency[row];
-    } else if (usable) {
-        const auto& table = topo_.share_cache(w.waker, c) ? idle_latency_.same_llc : idle_latency_.cross_llc;
-        if (!table.empty()) {
-            const auto state = machine_.idle_state(c);
-            const auto& range = table[state ? std::min<size_t>(*state, table.size() - 1) : table.size() - 1];
-            x.lo = range.lo, x.hi = range.hi;
-            x.lo_null = x.hi_null = false;
-        }
-    } else {
-        // Busy: it waits at least for the running segment, at most one slice longer (model; policies.md D1).
-        const int nr = v.runnable(c);
-        x.lo_null = segment_[c.v] == kNoEnd;
-        x.hi_null = x.lo_null || nr > kMaxQueue || machine_.runs_non_fair(c);
-        x.lo = std::max<Ns>(segment_[c.v] - v.now, 0);
-        if (!x.hi_null) x.hi = x.lo + slice_[static_cast<size_t>(nr)];
-    }
-    if (!x.lo_null) x.lo_bucket = static_cast<int16_t>(Histogram::bucket(x.lo));
-    if (!x.hi_null) x.hi_bucket = x.hi == x.lo ? x.lo_bucket : static_cast<int16_t>(Histogram::bucket(x.hi));
-    return x;
 }
 
 }  // namespace rewake

@@ -57,6 +57,7 @@ struct DecisionColumns {
         nullptr;  ///< index into TaskTable::masks where the task's own is not in force; or nullptr
     const bool* allowed_null = nullptr;
     const uint8_t* looks = nullptr;  ///< which of ReplayOptions::looks; nullptr: the first
+    const int64_t* decided = nullptr;  ///< of a fork or an exec, when; -1, nullptr: as its event comes
     const bool* by_waker = nullptr;  ///< its sched_wakeup is of the waker's CPU; nullptr: not known
     const uint8_t* scanned = nullptr;  ///< closed loop: CPUs that its search examined; nullptr: not known
     const float* luck = nullptr;  ///< closed loop: closed::Luck of it; nullptr: not known
@@ -198,6 +199,7 @@ class OpenLoop {
     void listen(size_t k, const Wakeup& w);
     void heard(size_t k, const Decision& dec, bool counts, uint32_t modelled);
     void flush(size_t end);
+    static std::vector<std::pair<Ns, size_t>> decided_early(const DecisionColumns& d);
     void write_rows(size_t slot, size_t n, size_t to);
     Verdict judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const;
     PanelAnswers::Doubt doubt(const Wakeup& w) const;
@@ -251,6 +253,7 @@ class OpenLoop {
     std::vector<Explanation> explanations_;
     Reasons reasons_;
     size_t flushed_ = 0;  ///< rows of the part that are in the columns
+    std::deque<size_t> ahead_;  ///< and these, further on, that were decided before their events; ascending
     int64_t first_row_ = 0;  ///< decision_id of the part's first row
     Divergence divergence_;
     std::optional<Panel> panel_;

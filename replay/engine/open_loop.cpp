@@ -497,7 +497,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                                     jiffies(ts + kTickTakes));
                 std::erase_if(guesses_, [&](const ExitGuess& g) { return g.p == p; });
                 follow(*in.policy, w, chosen, dec, stays);
-                asked_prev = (stays.looked & kLoad) != 0;
+                asked_prev = stays.asked_load_of_wakee(kind);
                 asked_waker = asked_prev && w.sync;
             }
             if (again) suppose(w, left, inferred);

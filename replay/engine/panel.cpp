@@ -27,7 +27,7 @@ Panel::Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::v
 /// One answer; `w.prev` stands for the recorded choice, which is none of its business.
 Decision Panel::once(Policy& policy, const View& v, const Wakeup& w) {
     const Decision made = policy.decide(v, w, nullptr, w.prev);
-    if (made.looked & kLoad) {
+    if (made.asked_load_of_wakee(w.kind)) {
         load_of_prev = true;
         load_of_waker |= w.sync;
     }

@@ -120,6 +120,10 @@ struct Decision {
     bool exposed = false;  ///< looked at a CPU in `dirty`
     /// With kNrIdleScan in `looked`: every nr_idle_scan from which it would have come to the same, as far as is known.
     int32_t same_from = 1, same_to = 0;
+
+    /// Whether it asked for what the wakee loads its queue with (task_h_load). Of a new task there is nothing that a search
+    /// could take off a CPU (cpu_load_without(), 5.4 and later).
+    bool asked_load_of_wakee(Kind kind) const { return kind != Kind::fork && (looked & kLoad) != 0; }
 };
 
 /// One policy instance: parameters fixed, private state inside. Not thread-safe; one instance per replay.

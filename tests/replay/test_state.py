@@ -185,6 +185,23 @@ def learned(w: World, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return engine.ledger(0)["known"][0], engine.inputs()[name]
 
 
+@pytest.mark.parametrize("forks", [False, True])
+def test_a_fork_does_not_ask_what_a_task_loads_its_cpu_with(forks: bool) -> None:
+    """task_h_load() keeps what the CPU had when it was first asked in a jiffy, and nothing is taken off of a new task.
+    Had the fork asked, 8 would count for half as much as it is woken, since by then CPU 1 has twice the load, and 9
+    would pull it."""
+    w = World(2, 12, llcs=2)
+    w.runs(1_000, 0, 0, 9, "R").runs(1_000, 1, 1, 8, "R")
+    w.waking(39_000_000, 0, 10, 1, curr=9).wakeup(39_001_000, 1, 10, 1, curr=8).runs(40_000_000, 1, 8, 10)
+    if forks:
+        w.add("fork", 100_100_000, 1, task=10, child=11)
+        w.add("wakeup", 100_110_000, 1, task=11, target_cpu=1, is_new=True, curr_task=10)
+    w.waking(100_500_000, 0, 8, 1, curr=9).wakeup(100_501_000, 1, 8, 1, curr=10)
+    known, load = learned(w, "rq_load")
+    assert load[-1] > 2_000 if forks else load[-1] < 1_100
+    assert known[-1], "it stayed"
+
+
 def recent_after(*, stays_idle: bool) -> int:
     """recent_used_cpu of task 8 after it was placed on its busy previous CPU 2, which it had come to from CPU 1."""
     w = World(4, 12)

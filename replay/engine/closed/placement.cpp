@@ -100,7 +100,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     if (d.undecided) return {prev};
     if (d.cpu != prev && counted())
         out_.collided += std::ranges::any_of(fresh_, [&](const Fresh& f) { return f.to_idle && f.chosen == d.cpu; });
-    if (d.looked & kLoad) {
+    if (d.asked_load_of_wakee(s.kind)) {
         machine_.asked_load(p, prev);
         if (w.sync) machine_.asked_load(by, waker);
     }

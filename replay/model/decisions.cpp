@@ -94,8 +94,10 @@ void DecisionBuilder::scan(const Batch& b) {
                     return table_.wakeups ||
                            (!extra(o).moved && r.waker_task == TaskId(m.curr_task[i]) && r.irq_ctx == m.irq_ctx[i]);
                 };
-                if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(m.cpu[i]) && placing(row(o))) {
+                const bool awaited = alive(o) && o.stage == Stage::await_wakeup;
+                if (awaited && row(o).waker == Cpu(m.cpu[i]) && placing(row(o))) {
                     DecisionRow& r = row(o);
+                    if (extra(o).pulled == Cpu(m.orig_cpu[i])) r.prev = Cpu(m.orig_cpu[i]);
                     if (r.prev != Cpu(m.orig_cpu[i])) ++counts_.prev_mismatch;
                     r.chosen = Cpu(m.dest_cpu[i]);
                     extra(o).moved = true;
@@ -122,8 +124,10 @@ void DecisionBuilder::scan(const Batch& b) {
                     extras_.back().back().moved = true;
                     cause = Cause::wake;
                 } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::softirq)) {
+                    if (awaited) extra(o).pulled = Cpu(m.dest_cpu[i]);
                     cause = Cause::periodic;
                 } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) && m.dest_cpu[i] == m.cpu[i]) {
+                    if (awaited) extra(o).pulled = Cpu(m.dest_cpu[i]);
                     cause = Cause::newidle;
                 }
                 break;
@@ -169,6 +173,7 @@ void DecisionBuilder::scan(const Batch& b) {
                 Extra& x = extra(o);
                 x.closed = true;
                 x.wakeup_cpu = Cpu(w.cpu[i]);
+                if (!x.moved && x.pulled == Cpu(w.target_cpu[i])) r.prev = x.pulled;
                 if (!x.moved) r.chosen = r.prev;
                 if (r.chosen != Cpu(w.target_cpu[i])) ++counts_.conflicts;
                 r.wakeup_ns = w.ts[i] - r.ts;

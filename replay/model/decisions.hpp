@@ -128,6 +128,9 @@ class DecisionBuilder {
         bool was_running = false;  // wakee on a CPU at the waking event
         bool called = false;  // a probe saw the placement function called for it
         bool blocked_near = false;  // its sleeping switch-out lies within kOnCpu of the waking event
+        /// Balancing moved it there after the waking event, asleep on its run queue (6.12+): if it was not placed yet, that is
+        /// where it comes from.
+        std::optional<Cpu> pulled;
         Cpu wakeup_cpu{};
         bool closed = false;
     };

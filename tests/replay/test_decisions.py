@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world import World, schedules
 
-P, Q, R = 8, 9, 10
+P, Q, R, S = 8, 9, 10, 11
 
 
 def asleep(world: World, task: int, cpu: int, ts: int = 1000) -> World:
@@ -84,6 +84,31 @@ def test_exec_is_moved_by_the_stopper() -> None:
     assert (row["kind"], row["class"], row["prev_cpu"], row["chosen_cpu"]) == ("exec", "moved", 2, 6)
     assert decisions.causes == ["exec"]
     assert decisions.counts["resync"] == 0
+
+
+@pytest.mark.parametrize(("moves", "expected"), [(False, ("stayed", 3, 3)), (True, ("moved", 3, 6))])
+def test_a_sleeper_that_is_pulled_before_its_placement_comes_from_there(
+    moves: bool, expected: tuple[str, int, int]
+) -> None:
+    """6.12: sched_waking names CPU 2, on whose run queue it sleeps; CPU 3 pulls it, and then it is placed."""
+    w = World(8, 12)
+    w.runs(500, 2, P, R, "S").runs(600, 0, 0, Q, "R").runs(700, 3, 3, S, "R")
+    w.waking(9000, 0, P, 2, Q).migrate(9500, 3, P, 2, 3, curr=S)
+    if moves:
+        w.migrate(9800, 0, P, 3, 6, curr=Q)
+    w.wakeup(9900, 6 if moves else 3, P, 6 if moves else 3).runs(9950, 6 if moves else 3, 6 if moves else S, P, "R")
+    decisions = w.decisions((6, 12))
+    (row,) = decisions.rows()
+    assert (row["class"], row["prev_cpu"], row["chosen_cpu"]) == expected
+    assert decisions.counts["conflicts"] == decisions.counts["prev_mismatch"] == 0
+
+
+def test_a_wakee_that_is_pulled_after_its_placement_was_placed_where_it_queued() -> None:
+    """Its sched_wakeup comes later by the clock of the CPU that queues it."""
+    w = World(8, 12).runs(500, 2, P, 2, "S").runs(600, 0, 0, Q, "R").runs(700, 3, 3, S, "R")
+    w.waking(9000, 0, P, 2, Q).migrate(9500, 3, P, 2, 3, curr=S).wakeup(9501, 2, P, 2)
+    (row,) = w.decisions((6, 12)).rows()
+    assert (row["prev_cpu"], row["chosen_cpu"]) == (2, 2)
 
 
 def test_waker_lost_before_4_3() -> None:

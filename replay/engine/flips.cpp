@@ -20,6 +20,11 @@ constexpr size_t kLanes = 4;
 /// More flips than any task has, and few enough that signed numbers hold them, for which those instructions are.
 constexpr uint32_t kMostFlips = uint32_t{1} << 30;
 
+constexpr uint32_t kNever = 0xffffffff;
+
+/// The later of two times in jiffies, which wrap.
+uint32_t later(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0 ? a : b; }
+
 constexpr auto kBit = [] {
     std::array<uint32_t, FlipHypotheses::kMost> out{};
     for (size_t h = 0; h < out.size(); ++h) out[h] = uint32_t{1} << h;
@@ -81,9 +86,18 @@ FlipHypotheses::Row& FlipHypotheses::first_seen(TaskId t) {
 void FlipHypotheses::know(TaskId t, uint32_t flips) {
     Row& r = row(t);
     // Few flips are halved to what a flip more or less could be; and some may have come after.
-    auto halved = [&](uint32_t before) { return before >= 4 && 4 * flips <= 3 * before; };
+    auto halved = [](uint32_t before, uint32_t after) { return before >= 4 && 4 * after <= 3 * before; };
+    if (r.recorded && r.first_halved && halved(flips, r.flips[0])) {
+        const uint32_t least = r.called - hz_;  // else they had been due
+        const uint32_t then = later(least, least + (start_ - least) / 2);
+        if (r.origin.v >= not_before_.size()) not_before_.resize(r.origin.v + 1 + r.origin.v / 2, kNever);
+        uint32_t& known = not_before_[r.origin.v];
+        known = known == kNever ? then : later(known, then);
+        r.decay.fill(then);
+        r.halved = false;
+    }
     for (size_t h = 0; h < first_.size(); ++h)
-        if (r.recorded && halved(r.flips[h])) r.decay[h] = r.called;
+        if (r.recorded && halved(r.flips[h], flips)) r.decay[h] = r.called;
     r.flips.fill(std::min(flips, kMostFlips));
     r.recorded = true;
 }
@@ -97,11 +111,16 @@ void FlipHypotheses::fork(TaskId parent, TaskId child) {
 void FlipHypotheses::count(TaskId curr, uint32_t now, bool switched) {
     Row& r = row(curr);
     r.called = now;
+    if (!r.halved && r.origin.v < not_before_.size() && not_before_[r.origin.v] != kNever)
+        for (uint32_t& at : r.decay) at = later(at, not_before_[r.origin.v]);
+    const bool halved = r.halved;
     for (size_t h = 0; h < first_.size(); ++h) {
         const bool due = static_cast<int32_t>(now - (r.decay[h] + hz_)) > 0;
         r.flips[h] = (due ? r.flips[h] >> 1 : r.flips[h]) + uint32_t{switched};
         r.decay[h] = due ? now : r.decay[h];
+        r.halved |= due;
     }
+    r.first_halved = r.halved && !halved;
 }
 
 uint32_t FlipHypotheses::wide(const Each& a, const Each& b, int factor) const {

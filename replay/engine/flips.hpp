@@ -62,7 +62,8 @@ class FlipHypotheses {
         state.decay_ts = r.decay[which];
     }
     /// The value is known: it was recorded. Where it is half of what an earlier one has become, the task's last call halved
-    /// it, and so the time of the next halving is known as well.
+    /// it, and so the time of the next halving is known as well. Where the hypothesis halved what the task began with, and
+    /// the kernel did not, it was not due yet, and neither is what others have from the same ancestor.
     void know(TaskId t, uint32_t flips);
     /// Those of both were, or an ancestor's.
     bool recorded(TaskId a, TaskId b) { return row(a).recorded && row(b).recorded; }
@@ -95,6 +96,8 @@ class FlipHypotheses {
         uint32_t called = 0;  ///< jiffy of its last call
         bool known = false;
         bool recorded = false;  ///< its flips were once, or an ancestor's
+        bool halved = false;  ///< what it began with was, under some hypothesis
+        bool first_halved = false;  ///< by its last call
         TaskId origin{};
     };
     Row& row(TaskId t) { return t.v < rows_.size() && rows_[t.v].known ? rows_[t.v] : first_seen(t); }
@@ -108,6 +111,7 @@ class FlipHypotheses {
     uint32_t start_ = 0;
     std::vector<float> rates_;
     std::vector<Row> rows_;
+    std::vector<uint32_t> not_before_;  ///< by origin: its first flips were halved then, jiffies, or later
 };
 
 /// Decisions of which wake_wide() is another if one of both tasks began with something else.

@@ -242,6 +242,30 @@ TEST(Flips, RecordedValuesTellWhenTheyAreHalved) {
     EXPECT_EQ(flips(), 12u);
 }
 
+TEST(Flips, ARecordedValueThatNobodyHalvedTellsOfAllThatInheritTheSame) {
+    FlipHypotheses all({{{64, 0, 0}}}, kHz);  // due at once, by the hypothesis
+    const TaskId parent{2}, stranger{3}, first{50}, second{51};
+    const auto flips = [&](TaskId t) {
+        PolicyState::Task state;
+        all.give(state, t, 0);
+        return state.flips;
+    };
+    all.begin(kStart, {});
+    const auto now = static_cast<uint32_t>(kStart);
+    for (TaskId child : {first, second}) all.fork(parent, child), all.know(child, 64);
+    all.count(first, now + 10, true);
+    EXPECT_EQ(flips(first), 33u) << "as far as is known";
+    all.know(first, 65);
+    all.count(first, now + 20, true);
+    EXPECT_EQ(flips(first), 66u);
+    all.count(second, now + 30, true);
+    EXPECT_EQ(flips(second), 65u) << "it inherited from the same task";
+    all.know(stranger, 64), all.count(stranger, now + 30, true);
+    EXPECT_EQ(flips(stranger), 33u);
+    all.count(second, now + kHz, true);
+    EXPECT_EQ(flips(second), 33u) << "halved some time in the second before the first called";
+}
+
 TEST(Flips, AllHypothesesAreAskedAtOnceAsEachWouldBe) {
     const std::vector<uint32_t> tried{0, 1, 7, 8, 9, 63, 64, 65, 100, 512, 4096, 1u << 20, 1u << 30};
     const TaskId p{1};

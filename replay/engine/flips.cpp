@@ -113,14 +113,15 @@ void FlipHypotheses::count(TaskId curr, uint32_t now, bool switched) {
     r.called = now;
     if (!r.halved && r.origin.v < not_before_.size() && not_before_[r.origin.v] != kNever)
         for (uint32_t& at : r.decay) at = later(at, not_before_[r.origin.v]);
-    const bool halved = r.halved;
+    uint32_t halves = 0;
     for (size_t h = 0; h < first_.size(); ++h) {
         const bool due = static_cast<int32_t>(now - (r.decay[h] + hz_)) > 0;
         r.flips[h] = (due ? r.flips[h] >> 1 : r.flips[h]) + uint32_t{switched};
         r.decay[h] = due ? now : r.decay[h];
-        r.halved |= due;
+        halves |= uint32_t{due};
     }
-    r.first_halved = r.halved && !halved;
+    r.first_halved = halves != 0 && !r.halved;
+    r.halved |= halves != 0;
 }
 
 uint32_t FlipHypotheses::wide(const Each& a, const Each& b, int factor) const {

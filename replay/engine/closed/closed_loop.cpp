@@ -142,6 +142,8 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                 const Machine::State before = machine_.task(o.p).state;
                 const bool placed = was_placed(o.cls, true, before);
                 if (placed) delays_.placed(o.p, o.chosen, ts);
+                if (o.cls == DecisionClass::bypass_on_rq && before == Machine::State::sleeping)
+                    coming_.push_back({o.p, o.prio, o.chosen});
                 machine_.on_waking(o.p, o.prio, placed, o.chosen);
             }
             if (!arms_.empty()) remembered_.decided(o, ts, busy);
@@ -176,6 +178,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         if (!irq_.empty()) follow_interrupts(b, e, i);
         delays_.apply(b, e, i);  // the fair queues, too: a window begins with the vruntimes that the recording led to
         delays_.limits(ts, [this](uint16_t group, Ns at) { refills_[group].push_back(at); });
+        if (e == Event::wakeup || e == Event::sw)
+            std::erase_if(coming_, [&](const Coming& x) {
+                return x.p.v == (e == Event::sw ? b.sw.next_task[i] : b.wakeup.task[i]);
+            });
         if (e == Event::fork) remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
         if (ts >= sample_at_) sample(ts);
     });
@@ -228,10 +234,11 @@ void ClosedLoop::reach(Ns ts) {
     while (next_ < plan_.size() && plan_[next_].from <= ts && ts != std::numeric_limits<Ns>::max()) {
         const WindowPlan& w = plan_[next_];
         close(w.from);
-        open_.push_back(
-            std::make_unique<Open>(Open{next_, machine_, fair_.queues(), fair_.fifo(), irq_, remembered_.tasks(),
-                                        ScriptBuilder(topo_, table_, interrupts_, machine_, w.from, w.measured, w.to,
-                                                      w.horizon, told().asks, told().yields, needs, told().awaited)}));
+        Machine at = as_it_is();
+        ScriptBuilder builder(topo_, table_, interrupts_, at, w.from, w.measured, w.to, w.horizon, told().asks,
+                              told().yields, needs, told().awaited);
+        open_.push_back(std::make_unique<Open>(
+            Open{next_, std::move(at), fair_.queues(), fair_.fifo(), irq_, remembered_.tasks(), std::move(builder)}));
         open_.back()->at.rebind();
         sample_at_ = std::min(sample_at_, open_.back()->builder.sample_at());
         ++next_;
@@ -239,6 +246,13 @@ void ClosedLoop::reach(Ns ts) {
     close(ts);
     reach_at_ = next_ < plan_.size() ? plan_[next_].from : std::numeric_limits<Ns>::max();
     if (!open_.empty()) reach_at_ = std::min(reach_at_, open_.front()->builder.horizon() + 1);
+}
+
+Machine ClosedLoop::as_it_is() const {
+    Machine at = machine_;
+    at.rebind();
+    for (const Coming& x : coming_) at.on_waking(x.p, x.prio, true, x.on);
+    return at;
 }
 
 void ClosedLoop::sample(Ns ts) {

@@ -99,6 +99,14 @@ class ClosedLoop {
     const SimOptions* free() const {
         return arms_.empty() || arms_.front().options.pinned ? nullptr : &arms_.front().options;
     }
+    /// A sleeper that is on its run queue still (6.12+) and was woken: until its sched_wakeup.
+    struct Coming {
+        TaskId p;
+        int16_t prio;
+        Cpu on;
+    };
+    /// The machine, and these on their way to their run queues, too: as a window begins with it.
+    Machine as_it_is() const;
     /// What one arm is told of the tasks, as all are.
     const SimOptions& told() const;
     void forget(int64_t event);
@@ -135,6 +143,7 @@ class ClosedLoop {
     Reading reading_;
     Meeting meeting_;
     Lockstep lockstep_;  ///< without arms only
+    std::vector<Coming> coming_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet
     std::vector<Ns> phases_;
     MaskChanges masks_;

@@ -610,6 +610,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
         ++open_;
     }
     const Ns queued = std::max(now_, since + cost.queue);
+    if (s.in_task && path == Path::busy && relation == Relation::same_cpu) charge_asking(s, t, curr);
     if (policy_) {
         fresh_.push_back(
             {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});
@@ -622,6 +623,20 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     if (!s.in_task)
         cpus_[waker.v].wakes = std::max(cpus_[waker.v].wakes, waker == chosen ? queued : now_ + script_.timer_step);
     push(queued, What::arrive, s.p.v);
+}
+
+/// What it takes to ask for a placement is the waker's time, which queues the wakee on its own CPU. Its script has that in it,
+/// unless one of this wakeup and the recorded one asked and the other did not (6.12+: the wakee was on its run queue still).
+void Simulation::charge_asking(const Stim& s, const Task& t, TaskId curr) {
+    const bool asked = s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed;
+    if (!s.chosen_known || (bypasses(t.target) ? !asked : s.cls != DecisionClass::bypass_on_rq)) return;
+    Task& waker = tasks_[curr.v];
+    if (idle(curr) || waker.state != Task::State::running || !waker.script) return;
+    const Ns more = costs_.draw(Path::busy, Relation::same_cpu, true, t.target, t.luck).queue -
+                    costs_.draw(Path::busy, Relation::same_cpu, true, other_way(t.target), t.luck).queue;
+    const int64_t before = waker.left;
+    waker.left = std::max<int64_t>(0, waker.left + more * topo_.cap_orig[waker.cpu.v]);
+    added_ += waker.left - before;
 }
 
 /// Until the wakee is on its run queue, and from there on. Where the recorded kernel had another CPU queue its wakeups and the

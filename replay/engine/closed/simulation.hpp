@@ -441,6 +441,7 @@ class Simulation {
     void periodic();
     void moved(Cpu from, Cpu to);
     Cost cost_of(const Stim& s, const Task& t, Path path, Relation relation) const;
+    void charge_asking(const Stim& s, const Task& t, TaskId curr);
     void begin_limits();
     void spend(Cpu c);
     bool spent_up(Cpu c);

@@ -120,7 +120,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     auto opening = [&](int64_t id, Ns ts) {
         if (row >= d.n || d.event_id[row] != id) return;
         if (!d.waker_cpu_null || !d.waker_cpu_null[row]) began_[d.waker_cpu[row]] = ts;
-        if (std::find(ahead_.begin(), ahead_.end(), row) == ahead_.end()) decide(d, row, ts);
+        if (!is_ahead(row)) decide(d, row, ts);
         if (++row - flushed_ == LedgerBlock::kRows) flush(row);
     };
     std::vector<std::pair<Ns, size_t>> early = decided_early(d);  // the next one last
@@ -353,7 +353,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
     const bool counts = cls == DecisionClass::moved || cls == DecisionClass::stayed;
-    const bool ahead = std::find(ahead_.begin(), ahead_.end(), row) != ahead_.end();
+    const bool ahead = is_ahead(row);
     const bool alone = row < flushed_ || ahead;  // its block is gone, or not there yet
     const size_t slot = alone ? LedgerBlock::kLate : row - flushed_;
     const bool asked = counts || cls == DecisionClass::pinned || placed_after_all(d, row);

@@ -2,6 +2,7 @@
 // Open loop: every recorded decision is decided again by every policy, all against the same View, in one pass.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -200,6 +201,7 @@ class OpenLoop {
     void heard(size_t k, const Decision& dec, bool counts, uint32_t modelled);
     void flush(size_t end);
     static std::vector<std::pair<Ns, size_t>> decided_early(const DecisionColumns& d);
+    bool is_ahead(size_t row) const { return std::find(ahead_.begin(), ahead_.end(), row) != ahead_.end(); }
     void write_rows(size_t slot, size_t n, size_t to);
     Verdict judge(Cpu c, size_t row, const DecisionColumns& d, const Wakeup& w) const;
     PanelAnswers::Doubt doubt(const Wakeup& w) const;

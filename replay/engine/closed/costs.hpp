@@ -24,11 +24,12 @@ enum class Path : uint8_t {
 };
 inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kTargets = 32;
 
+/// Bit of a target: placement was not asked (or may not have been).
 constexpr uint8_t kBypassed = 1 << 4;
 
 /// What the target is to the wakee: `state` the cpuidle state of an idle CPU plus one, at most 3 (0: not known), where the wakee
 /// has not quite left it 1 if it was woken before its switch-out, plus 1 if the CPU runs another; slower than three quarters of
-/// the biggest; another CPU than the previous one; `bypassed`: placement was not asked (or may not have been).
+/// the biggest; another CPU than the previous one; kBypassed.
 constexpr uint8_t target_of(uint32_t state, int capacity, bool moves, bool bypassed) {
     return static_cast<uint8_t>((state < 3 ? state : 3) | (capacity < 768) << 2 | moves << 3 |
                                 (bypassed ? kBypassed : 0));

@@ -39,6 +39,30 @@ TEST(Cfs, ASleeperIsAtMostHalfALatencyBehindAndTakesTheCpu) {
     EXPECT_EQ(q.pick(c0), b);
 }
 
+TEST(Cfs, WhoIsSeenLateForTheFirstTimeSleptAsLongBefore) {
+    for (const auto& [ran, behind] : {std::pair{kMs, 2 * kMs}, {3 * kMs, 6 * kMs}, {40 * kMs, 12 * kMs}}) {
+        FairQueues q = cfs();
+        q.enqueue(c0, a, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, ran);
+        q.enqueue(c0, b, 1024, How::wakeup, ran);
+        EXPECT_EQ(q.behind(a, b), behind);
+        EXPECT_EQ(q.preempts(c0, b, kNormal, kNormal), behind > 4 * kMs);
+    }
+}
+
+TEST(Cfs, WhatWasSeenEarlyIsTrueOfWhatTasksBeginWith) {
+    for (bool early : {false, true}) {
+        FairQueues q = cfs();
+        q.enqueue(c0, a, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, kMs);
+        q.enqueue(c0, b, 1024, How::wakeup, kMs);
+        if (early) q.as_expected(a, b, q.behind(a, b), false);  // 2 ms: not enough
+        q.learn_preempted(a, b, q.behind(a, b));
+        EXPECT_EQ(q.behind(a, b), 4 * kMs + 1) << "either way from now on";
+        EXPECT_EQ(q.leads()[b.v], early ? 0 : -2 * kMs - 1);
+    }
+}
+
 TEST(Cfs, WhatRunsIsToldToGoOnce) {
     FairQueues q = cfs();
     for (TaskId t : {b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0), q.dequeue(t, true);

@@ -32,8 +32,24 @@ bool FairQueues::shift(TaskId id, int64_t by) {
     Task& t = tasks_[id.v];
     if (!t.guessed || set_.kind != FairSettings::Kind::cfs) return false;
     t.v += by;
-    t.lead += by;
+    if (t.lead + by >= t.least_lead && t.lead + by <= t.most_lead) t.lead += by;
     return true;
+}
+
+/// `first` had the better claim, by so much: its vruntime was no greater than that, and the other's no smaller.
+void FairQueues::bound(TaskId first, TaskId second, int64_t by) {
+    Task &a = tasks_[first.v], &b = tasks_[second.v];
+    a.most_lead = std::min(a.most_lead, a.lead + by);
+    b.least_lead = std::max(b.least_lead, b.lead - by);
+}
+
+void FairQueues::as_expected(TaskId curr, TaskId woken, int64_t behind, bool taken) {
+    if (set_.kind != FairSettings::Kind::cfs) return;
+    const int64_t over = behind - scaled(set_.wakeup_granularity, tasks_[woken.v].weight);
+    if (taken)
+        bound(woken, curr, over);
+    else
+        bound(curr, woken, -over);
 }
 
 void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
@@ -65,7 +81,10 @@ void FairQueues::learn_pick(Rq c, TaskId id) {
     if (set_.kind == FairSettings::Kind::eevdf && tasks_[id.v].on && tasks_[id.v].cpu == c) learn_eevdf(cpus_[c.v], id);
     if (set_.kind != FairSettings::Kind::cfs || q.queue.size() < 2 || !tasks_[id.v].on || tasks_[id.v].cpu != c) return;
     const TaskId first = leftmost(q, kNobody);
-    if (first == id) return;
+    if (first == id) {
+        const TaskId second = leftmost(q, id);
+        return bound(id, second, tasks_[second.v].v - tasks_[id.v].v);
+    }
     const int64_t ahead = tasks_[id.v].v - tasks_[first.v].v + 1;
     if (!shift(id, -ahead)) shift(first, ahead);
 }
@@ -270,7 +289,9 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
     } else if (set_.kind == FairSettings::Kind::cfs) {
         if (!t.ever) {
             t.lead = lead_of(id);
-            t.v = q.min_v + t.lead;
+            // Who is seen late for the first time slept long before that, too: as long as it did since the first event.
+            t.v = (how == How::wakeup ? -q.min_v : q.min_v) + t.lead;
+            t.least_lead = kLongAgo, t.most_lead = -kLongAgo;
             t.guessed = true;
         } else if (t.fresh) {
             t.v += q.min_v;

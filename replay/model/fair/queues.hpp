@@ -133,6 +133,8 @@ class FairQueues {
     /// How far `woken` is behind `curr`, and that it took the CPU from it nonetheless / did not, although it was expected to.
     /// EEVDF: then it had no more of a claim than what runs, whose slice is protected while that has any.
     int64_t behind(TaskId curr, TaskId woken) const { return tasks_[curr.v].v - tasks_[woken.v].v; }
+    /// It did as expected: what is seen later, when errors have added up, does not make another beginning of it. CFS.
+    void as_expected(TaskId curr, TaskId woken, int64_t behind, bool taken);
     void learn_preempted(TaskId curr, TaskId woken, int64_t behind);
     void learn_kept(TaskId curr, TaskId woken, int64_t behind);
     /// The recorded kernel took `t` of all that wait on `c`. EEVDF: it was eligible, and nobody who was had the turn before it. If
@@ -190,7 +192,16 @@ class FairQueues {
     static constexpr Ns kDoubt = 5'000;  ///< by about so much vruntimes are not known anyway
     static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
-        int64_t v = 0, deadline = 0, lag = 0, protect = 0;
+        int64_t v = 0;
+        union {
+            int64_t deadline = 0;  ///< EEVDF
+            int64_t least_lead;  ///< CFS, if v is a guess: what was seen is true of this lead
+        };
+        union {
+            int64_t lag = 0;  ///< EEVDF
+            int64_t most_lead;  ///< CFS: up to this one
+        };
+        int64_t protect = 0;
         int64_t lead = 0;
         Ns exec_start = kLongAgo;
         Ns ran = 0;  ///< since it got the CPU
@@ -221,6 +232,7 @@ class FairQueues {
     static constexpr TaskId kNobody{0xffffffff};
     void set_aside(Rq c, Rq from, Ns now);
     void put_back(Rq c, TaskId t, Rq from, Ns now);
+    void bound(TaskId first, TaskId second, int64_t by);
     void learn_eevdf(Queue& q, TaskId taken);
     Ns clock(Rq c, Ns now) const { return cpus_[c.v].skips ? cpus_[c.v].clock : now; }
     void tell(Queue& q) { q.due = true, q.told_at = tasks_[q.curr.v].exec_start; }  // who asks has charged it

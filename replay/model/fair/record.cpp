@@ -46,7 +46,8 @@ void FairRecord::on_switch(const SwitchColumns& s, size_t i) {
     const bool left = idle(prev) || !still_runnable(s.prev_state[i]);
     const bool yielded = sees_yields_ && yielding_.switched(c, prev, !left && !idle(next), ts) && yields(prev);
     if (yielded) rivals_[c.v] = {};  // it went by itself: nobody took the CPU from it
-    learn(c, next, !left, ts);
+    learn(c, next, !left && !woken_running_.test(c), ts);
+    woken_running_.clear(c);
     const Ns now = ts - (left && !idle(prev) ? kSlept : kSwitched);
     both([&](FairTree& q) {
         q.stop(c, now);
@@ -70,7 +71,11 @@ void FairRecord::on_switch(const SwitchColumns& s, size_t i) {
 void FairRecord::on_wakeup(const WakeupColumns& w, size_t i) {
     const Cpu c(w.target_cpu[i]);
     const TaskId p(w.task[i]);
-    if (!prio_is_fair(w.prio[i]) || fair_.queued(p)) return;
+    if (!prio_is_fair(w.prio[i])) return;
+    if (fair_.queued(p)) {
+        if (machine_.curr(c) == p) woken_running_.set(c);
+        return;
+    }
     const auto how = w.is_new[i] ? FairQueues::How::fork : FairQueues::How::wakeup;
     both([&](FairTree& q) { q.enqueue(c, p, table_.weight(p, w.prio[i]), how, w.ts[i] - kWoken); });
     const std::optional<TaskId> curr = machine_.curr(c);
@@ -138,13 +143,13 @@ void FairRecord::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
     if (!r.known) return;
     const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
     const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > kTakes);
-    if (taken || kept) ++survey_.preempts[r.expected][taken];
-    if (kept && r.expected) {
-        fair_.scheduled(c);  // nobody told it to go
-        fair_.learn_kept(r.curr, r.woken, r.behind);
-    } else if (taken) {
-        fair_.learn_preempted(r.curr, r.woken, r.behind);
-    }
+    if (!taken && !kept) return;
+    ++survey_.preempts[r.expected][taken];
+    if (taken == r.expected) fair_.as_expected(r.curr, r.woken, r.behind, taken);
+    if (taken) return fair_.learn_preempted(r.curr, r.woken, r.behind);
+    if (!r.expected) return;
+    fair_.scheduled(c);  // nobody told it to go
+    fair_.learn_kept(r.curr, r.woken, r.behind);
 }
 
 }  // namespace rewake

@@ -119,6 +119,8 @@ class FairRecord {
     FairTree fair_;
     std::optional<FairTree> fifo_;
     std::vector<Rival> rivals_;  ///< by CPU
+    /// CPUs on which what runs was woken: it was about to sleep, so it calls schedule() by itself, as one that can run.
+    CpuMask woken_running_;
     std::optional<std::vector<bool>> yielders_;
     bool sees_yields_;
     Yielding yielding_;

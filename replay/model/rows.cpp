@@ -101,7 +101,9 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
                 dom.balance_wake = has_flag(d->flags, "SD_BALANCE_WAKE");
                 dom.balance_fork = has_flag(d->flags, "SD_BALANCE_FORK");
                 dom.balance_exec = has_flag(d->flags, "SD_BALANCE_EXEC");
+                dom.prefer_sibling = has_flag(d->flags, "SD_PREFER_SIBLING");
             } else {
+                dom.prefer_sibling = !dom.numa;
                 dom.share_llc = d->name == "SMT" || d->name == "CLS" || d->name == "MC";
             }
         }

@@ -134,7 +134,9 @@ void finish_stacks(Topology& t) {
         });
         d.groups.clear();
         d.leaders = CpuMask{};
+        d.evens_out = false;
         for (auto [first, child] : children) {
+            d.evens_out |= child != Topology::kNone && t.domains[child].prefer_sibling;
             d.groups.push_back(child == Topology::kNone ? only(first) : t.domains[child].span);
             d.leaders.set(Cpu(first));
         }

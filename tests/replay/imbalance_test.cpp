@@ -42,27 +42,40 @@ class BusyGroups : public testing::Test {
     bool late_ = false;
 };
 
-TEST_F(BusyGroups, FromOneWithMoreTasksThanCpus) {
+TEST_F(BusyGroups, AnIdleCpuFromOneWithTwoTasksMore) {
     EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4));
-    EXPECT_TRUE(may_pull("PKG", {0, 3, 1, 1, 3, 1, 1, 1}, 0, 4)) << "five for four CPUs, six for four";
+    EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 0}, 0, 4)) << "half of one task is none";
+    EXPECT_TRUE(may_pull("PKG", {0, 0, 1, 1, 2, 1, 0, 1}, 0, 4)) << "it has an idle CPU";
+    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true)) << "a CPU that goes idle, too";
+    EXPECT_TRUE(may_pull("PKG", {0, 3, 1, 0, 3, 1, 1, 1}, 0, 4)) << "its own has as many as CPUs";
+    EXPECT_FALSE(may_pull("PKG", {0, 2, 1, 1, 2, 1, 1, 1}, 0, 4));
     EXPECT_FALSE(may_pull("PKG", {0, 3, 2, 1, 3, 1, 1, 1}, 0, 4)) << "its own has as many";
-    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 3, 1, 1, 1}, 0, 4)) << "a busy CPU does, too";
 }
 
-TEST_F(BusyGroups, FromOneWithTwoIdleCpusLess) {
+TEST_F(BusyGroups, ABusyCpuFromOneWithMoreTasksThanCpus) {
+    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 3, 1, 1, 1}, 0, 4));
+    EXPECT_FALSE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4));
+    EXPECT_FALSE(may_pull("PKG", {2, 3, 1, 1, 3, 1, 1, 1}, 0, 4)) << "its own is as crowded";
+}
+
+TEST_F(BusyGroups, WhereNumbersAreNotEvenedOutFromOneWithTwoIdleCpusLess) {
+    for (Domain& d : topo_.domains) d.prefer_sibling = false;
+    topo_.finish();
     EXPECT_TRUE(may_pull("PKG", {0, 0, 0, 1, 2, 1, 0, 1}, 0, 4));
+    EXPECT_FALSE(may_pull("PKG", {0, 0, 0, 1, 2, 1, 0, 1}, 0, 4, true)) << "it is not idle yet";
+    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true));
     EXPECT_FALSE(may_pull("PKG", {0, 0, 1, 1, 2, 1, 0, 1}, 0, 4));
-    EXPECT_FALSE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4)) << "only an idle CPU does";
-    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true)) << "or one that goes idle";
+    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "it has more tasks than CPUs";
+    EXPECT_TRUE(may_pull("PKG", {0, 3, 1, 1, 3, 1, 1, 1}, 0, 4)) << "five for four CPUs, six for four";
     EXPECT_FALSE(may_pull("PKG", {0, 4, 1, 1, 2, 0, 0, 0}, 0, 4)) << "its own is the crowded one";
 }
 
 TEST_F(BusyGroups, DelayedTasksCountOnlyWithLate) {
     view_.delayed[4] = 1;
-    EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "four tasks for four CPUs";
+    EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "four to three";
     EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 3, 1, 1, 1}, 0, 4));
     late_ = true;
-    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "five";
+    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "five to three";
 }
 
 TEST_F(BusyGroups, WithinItsOwnFromAnybody) {

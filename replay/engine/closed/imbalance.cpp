@@ -25,8 +25,12 @@ const CpuMask* Imbalance::group(Cpu c) const {
 }
 
 bool Imbalance::busier(const Sum& there) const {
-    if (there.overloaded()) return !here_->overloaded() || here_->tasks * there.cpus < there.tasks * here_->cpus;
-    return idle_ && !here_->overloaded() && here_->idle > there.idle + 1;
+    const bool more_each = !here_->overloaded() || here_->tasks * there.cpus < there.tasks * here_->cpus;
+    if (!idle_) return there.overloaded() && more_each;
+    if (!level_.evens_out)
+        return there.overloaded() ? more_each : !here_->overloaded() && here_->idle - newidle_ > there.idle + 1;
+    if (there.tasks <= here_->tasks + 1) return false;  // half of the difference is moved
+    return here_->tasks < here_->cpus || (there.overloaded() && more_each);
 }
 
 int Imbalance::tasks(Cpu from) const {

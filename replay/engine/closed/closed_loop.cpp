@@ -32,6 +32,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       plan_(std::move(windows)),
       costs_(std::move(costs)),
       irq_(topo, recorded.hz),
+      softirqs_(static_cast<size_t>(topo.n_cpus)),
       machine_(topo, tasks),
       delays_(tasks, fair, machine_, arms_.empty() ? std::nullopt : std::optional(told().yields), any_fifo(arms_)),
       fair_(delays_.record()),
@@ -134,7 +135,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         const Ns ts = head->ts[i];
         if (ts >= reach_at_) forget(head->id[i]), reach(ts);
         if (opens(head->id[i])) {
-            const Opening o = opening(d, row);
+            const Opening o = opening(d, row, ts);
             for (auto& w : open_) w->builder.on_opening(o, ts);
             machine_.advance(ts, o.prev, o.waker_known ? o.waker : o.prev, o.p);
             const bool busy = !machine_.view().avail.test(o.chosen);
@@ -149,9 +150,10 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (!arms_.empty()) remembered_.decided(o, ts, busy);
             if (o.chosen_known && o.kind != Kind::exec) fair_.sent(o.chosen, ts);
             if (o.kind == Kind::wake && arms_.empty()) {
-                const bool by_task = o.waker_known && o.in_task && !machine_.is_idle_task(o.curr);
+                const bool by_task = o.waker_known && o.by_curr && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
-                if (by_task) reading_.woken(o.p, o.curr), meeting_.woken(o.p, o.curr), lockstep_.woken(o.p, o.curr, ts);
+                if (by_task)
+                    reading_.woken(o.p, o.curr, ts), meeting_.woken(o.p, o.curr), lockstep_.woken(o.p, o.curr, ts);
             }
             ++row;
         }
@@ -169,11 +171,12 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                     break;
                 }
                 case Event::irq:
-                    if (b.irq.kind)
-                        builder.on_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i], b.irq.kind[i] == kLocalTimer, b.irq.ts[i]);
+                    if (b.irq.kind && b.irq.kind[i] == kLocalTimer)
+                        builder.on_timer_irq(Cpu(b.irq.cpu[i]), b.irq.entry[i]);
                     break;
                 default: break;
             }
+        if (e == Event::irq && b.irq.kind) softirqs_.on_irq(Cpu(b.irq.cpu[i]), ts);
         if (arms_.empty()) survey(b, e, i);
         if (!irq_.empty()) follow_interrupts(b, e, i);
         delays_.apply(b, e, i);  // the fair queues, too: a window begins with the vruntimes that the recording led to
@@ -312,7 +315,7 @@ void ClosedLoop::simulate(Open& w) {
     if (keeps_) scripts_.push_back(std::move(script));
 }
 
-Opening ClosedLoop::opening(const DecisionColumns& d, size_t row) const {
+Opening ClosedLoop::opening(const DecisionColumns& d, size_t row, Ns ts) const {
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     Opening o;
     o.decision = first_row_ + static_cast<int64_t>(row);
@@ -328,6 +331,7 @@ Opening ClosedLoop::opening(const DecisionColumns& d, size_t row) const {
     if (o.chosen_known) o.chosen = Cpu(d.chosen_cpu[row]);
     o.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
     o.hardirq = !null(d.irq_ctx_null) && d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::hardirq);
+    o.by_curr = o.in_task || (!o.hardirq && o.waker_known && softirqs_.for_curr(o.waker, ts));
     o.sync = d.inferred.sync && d.inferred.sync[row];
     o.hint = d.hint ? d.hint[row] : 0;
     if (d.scanned) o.scanned = d.scanned[row];
@@ -417,7 +421,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
             serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev), meeting_.sleeps(prev),
                 lockstep_.sleeps(prev, b.sw.ts[i]);
         const TaskId next(b.sw.next_task[i]);
-        if (!machine_.is_idle_task(next)) return lockstep_.runs(next, b.sw.ts[i]);
+        if (!machine_.is_idle_task(next)) return reading_.runs(next, b.sw.ts[i]), lockstep_.runs(next, b.sw.ts[i]);
         const Cpu c(b.sw.cpu[i]);
         if (!machine_.expects(c) && Movable(fair_.queues(), machine_).any(topo_.words))
             survey_pull(c, topo_.stack[c.v].size(), b.sw.ts[i]);

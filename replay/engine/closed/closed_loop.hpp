@@ -113,7 +113,7 @@ class ClosedLoop {
     void reach(Ns ts);
     void sample(Ns ts);
     void simulate(Open& w);
-    Opening opening(const DecisionColumns& d, size_t row) const;
+    Opening opening(const DecisionColumns& d, size_t row, Ns ts) const;
     void follow_interrupts(const Batch& b, Event e, size_t i);
     void survey(const Batch& b, Event e, size_t i);
     bool may_pull(Cpu to, size_t level, Ns now);
@@ -126,6 +126,7 @@ class ClosedLoop {
     std::vector<std::shared_ptr<const Costs>> costs_;
     Interrupts interrupts_;
     IrqTicks irq_;  ///< for policies that read the load of interrupts
+    SoftirqContext softirqs_;
     Machine machine_;
     Delays delays_;
     FairRecord& fair_;  ///< its

@@ -13,14 +13,25 @@ namespace rewake::closed {
 
 void Reading::sleeps(TaskId t) {
     Task& x = tasks_[t.v];
-    if (x.works.size() < kMost && x.work > 0) x.works.push_back(x.work);
+    if (x.works.size() < kMost && x.work > 0) x.works.push_back({x.work, x.waited});
     x.work = 0;
+    x.woken_at = x.waited = -1;
 }
 
-void Reading::woken(TaskId t, TaskId waker) {
+void Reading::woken(TaskId t, TaskId waker, Ns ts) {
     Task& x = tasks_[t.v];
+    x.woken_at = ts;
     const auto end = x.wakers.begin() + static_cast<std::ptrdiff_t>(x.n_wakers);
     if (x.n_wakers < kSeveral && std::find(x.wakers.begin(), end, waker.v) == end) x.wakers[x.n_wakers++] = waker.v;
+}
+
+/// After long waits it does half as much again as after others.
+bool Reading::grows(const std::vector<Work>& works, int64_t first) {
+    std::vector<int64_t> after_long, after_short;
+    for (const Work& k : works)
+        if (k.waited >= 0) (k.waited * 1024 >= kLong * first ? after_long : after_short).push_back(k.work);
+    if (std::min(after_long.size(), after_short.size()) < kFewest / 2) return false;
+    return 2 * middle(after_long) >= 3 * middle(after_short);
 }
 
 std::vector<Pace> Reading::readers() const {
@@ -29,11 +40,12 @@ std::vector<Pace> Reading::readers() const {
     std::vector<size_t> unknown;
     for (size_t i = 0; i < tasks_.size(); ++i) {
         const Task& x = tasks_[i];
-        if (x.n_wakers < kSeveral || x.works.size() < kFewest) continue;
-        std::vector<int64_t> w = x.works;
+        if (x.works.size() < kFewest) continue;
+        std::vector<int64_t> w;
+        for (const Work& k : x.works) w.push_back(k.work);
         std::ranges::sort(w);
         const int64_t first = w[w.size() / 20], half = w[w.size() / 2];
-        if (half > kFew * first) continue;
+        if ((x.n_wakers < kSeveral || half > kFew * first) && !grows(x.works, first)) continue;
         std::vector<int64_t> more;  // of those that read a second one
         for (int64_t v : w)
             if (v > first * 23 / 20 && v < 2 * first) more.push_back(v - first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Readers (inferred): a task that several others wake works off messages, of which the recording shows only those that found it
-// asleep. How many it worked off between two sleeps is told by its work; that its senders sent the others in turn is a guess.
-// Modelled.
+// Readers (inferred): a task that several others wake, or that has more to do the longer it waited to run, works off messages,
+// of which the recording shows only those that found it asleep. How many it worked off between two sleeps is told by its work;
+// that its senders sent the others in turn is a guess. Modelled.
 #pragma once
 
 #include <array>
@@ -19,25 +19,35 @@ struct Pace {
 };
 
 /// Finds the readers of a recording: at least three tasks wake them, and half of their sleeps come after so little work that
-/// they read few messages.
+/// they read few messages; or what they do until the next sleep grows with how long they waited for a CPU.
 class Reading {
   public:
     explicit Reading(size_t tasks) : tasks_(tasks) {}
     void ran(TaskId t, int64_t work) { tasks_[t.v].work += work; }
     void sleeps(TaskId t);
-    void woken(TaskId t, TaskId waker);
+    void woken(TaskId t, TaskId waker, Ns ts);
+    void runs(TaskId t, Ns ts) {
+        if (Task& x = tasks_[t.v]; x.waited < 0 && x.woken_at >= 0) x.waited = ts - x.woken_at;
+    }
     /// By TaskId.
     std::vector<Pace> readers() const;
 
   private:
     static constexpr size_t kSeveral = 3, kFewest = 20, kMost = 500;
     static constexpr int64_t kFew = 4;  ///< times the work for one message
+    static constexpr int64_t kLong = 4;  ///< times the work for one message: a wait in which others come
+    struct Work {
+        int64_t work = 0;
+        Ns waited = -1;  ///< to run, before that; negative: not known
+    };
     struct Task {
         int64_t work = 0;  ///< since its last sleep
-        std::vector<int64_t> works;  ///< of the first sleeps
+        Ns woken_at = -1, waited = -1;  ///< since then; negative: not yet
+        std::vector<Work> works;  ///< of the first sleeps
         std::array<uint32_t, kSeveral> wakers{};
         size_t n_wakers = 0;
     };
+    static bool grows(const std::vector<Work>& works, int64_t first);
     std::vector<Task> tasks_;
 };
 

@@ -234,8 +234,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.prev = o.prev;
     stim.waker = o.waker_known ? o.waker : o.prev;
     stim.chosen = o.chosen;
-    const bool inline_softirq = !o.in_task && !o.hardirq && saw_interrupts_ && ts - cpu.interrupted_at > kSecondHalf;
-    const bool by_task = o.waker_known && (o.in_task || inline_softirq) && !idle(o.curr) && cpu.curr == o.curr;
+    const bool by_task = o.waker_known && o.by_curr && !idle(o.curr) && cpu.curr == o.curr;
     const bool given = by_task && state(o.curr, cpu.prio).fair;
     if (given) {
         account(stim.waker, ts);

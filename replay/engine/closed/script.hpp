@@ -192,11 +192,27 @@ struct Opening {
     TaskId p{}, curr{};
     Cpu waker{}, prev{}, chosen{};
     bool chosen_known = false, prev_known = false, waker_known = false, in_task = false, hardirq = false;
+    bool by_curr = false;  ///< the waker does it for what runs there: in_task, or in a softirq that is run for that
     int16_t prio = 120;
     bool sync = false;
     uint8_t hint = 0;
     uint8_t scanned = 0;
     Luck luck;
+};
+
+/// Whether softirqs are the second half of an interrupt or run for what is current there: a packet to a task of the same machine.
+class SoftirqContext {
+  public:
+    explicit SoftirqContext(size_t cpus) : interrupted_at_(cpus, kLongAgo) {}
+    /// An interrupt's handler begins or ends.
+    void on_irq(Cpu c, Ns ts) { interrupted_at_[c.v] = ts, saw_any_ = true; }
+    bool for_curr(Cpu c, Ns ts) const { return saw_any_ && ts - interrupted_at_[c.v] > kSecondHalf; }
+
+  private:
+    static constexpr Ns kLongAgo = -1'000'000'000'000;
+    static constexpr Ns kSecondHalf = 20'000;  ///< so soon after an interrupt a softirq is its second half
+    std::vector<Ns> interrupted_at_;  ///< when one last began or ended, by CPU
+    bool saw_any_ = false;  ///< the recording has them
 };
 
 /// What a task did from one event to the next on one CPU, in terms of its script.
@@ -210,9 +226,6 @@ struct Stretch {
 /// Cuts the scripts of one window out of the events that follow `at`, the machine when it begins.
 class ScriptBuilder {
   public:
-    /// A softirq that wakes somebody so soon after an interrupt is its second half; any later, it is run by what is current: a
-    /// packet to a task of the same machine.
-    static constexpr Ns kSecondHalf = 20'000;
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
     /// `asks`, `yields`: see SimOptions. `stretches`: what tasks did when is kept.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
@@ -226,12 +239,10 @@ class ScriptBuilder {
     void on_fork(TaskId child);
     void on_exit(TaskId t, Cpu c, Ns ts);
     void on_migrate(const MigrateColumns& m, size_t i, std::optional<Cause> cause);
-    /// An interrupt's handler begins or ends on `c`; of a timer: its own.
-    void on_irq(Cpu c, bool entry, bool timer, Ns ts) {
+    /// The handler of the timer's own interrupt begins or ends on `c`.
+    void on_timer_irq(Cpu c, bool entry) {
         CpuState& cpu = cpus_[c.v];
-        saw_interrupts_ = true;
-        cpu.interrupted_at = ts;
-        if (timer) cpu.in_timer = entry, cpu.timer_woke = -1;
+        cpu.in_timer = entry, cpu.timer_woke = -1;
     }
     /// An event of `t` comes soon.
     void expect(TaskId t) const {
@@ -253,7 +264,6 @@ class ScriptBuilder {
         bool known = false;
         bool in_timer = false;
         Ns timer_woke = -1;  ///< when its handler last woke a task
-        Ns interrupted_at = kLongAgo;  ///< when an interrupt last began or ended
         Ns since = 0;
         Ns came = 0;  ///< when `curr` did
         Ns sent = kLongAgo;  ///< when somebody was last sent there
@@ -329,7 +339,6 @@ class ScriptBuilder {
         Cpu cpu{};
     };
     std::vector<Look> looks_;  ///< by TaskId; empty: nobody is awaited
-    bool saw_interrupts_ = false;  ///< the recording has them
 };
 
 }  // namespace rewake::closed

@@ -62,7 +62,10 @@ void FairQueues::learn_preempted(TaskId curr, TaskId woken, int64_t behind) {
         return;
     }
     const int64_t lacks = scaled(set_.wakeup_granularity, tasks_[woken.v].weight) + 1 - behind;
-    if (lacks > 0 && !shift(woken, -lacks)) shift(curr, lacks);
+    if (lacks <= 0) return;
+    const Task& t = tasks_[woken.v];
+    const int64_t floor = cpus_[t.cpu.v].min_v - set_.latency / 2;  // where most are that take the CPU
+    if (!shift(woken, -std::max(lacks, t.v - floor))) shift(curr, lacks);
 }
 
 void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
@@ -73,7 +76,7 @@ void FairQueues::learn_kept(TaskId curr, TaskId woken, int64_t behind) {
         return;
     }
     const int64_t over = behind - scaled(set_.wakeup_granularity, tasks_[woken.v].weight);
-    if (over > 0 && !shift(woken, over)) shift(curr, -over);
+    if (over > 0 && !shift(woken, behind)) shift(curr, -over);  // most that do not are as far as what runs
 }
 
 void FairQueues::learn_pick(Rq c, TaskId id) {

@@ -21,6 +21,9 @@ FairRecord::FairRecord(const TaskTable& tasks, FairSettings settings, const Mach
       rivals_(static_cast<size_t>(machine.topo().n_cpus)),
       yielders_(std::move(yielders)),
       sees_yields_(!yielders_ || !yielders_->empty()),
+      // CFS (probes on 6.1): of 611 wakees that were far enough behind to take the CPU nine tenths did so within that, and two
+      // thirds of the 161 that ran next without being so came later, as what ran went by itself.
+      takes_(settings.kind == FairSettings::Kind::cfs ? kTakes : kPromptly),
       yielding_(tasks.tasks.size(), static_cast<size_t>(machine.topo().n_cpus)) {
     if (with_fifo) fifo_.emplace(rivals_.size(), tasks, first_come(settings), machine);
 }
@@ -141,7 +144,7 @@ void FairRecord::begin_with(const std::vector<int64_t>& leads) {
 void FairRecord::learn(Cpu c, TaskId next, bool preempted, Ns ts) {
     const Rival r = std::exchange(rivals_[c.v], {});
     if (!r.known) return;
-    const bool taken = preempted && next == r.woken && ts - r.ts <= kPromptly;
+    const bool taken = preempted && next == r.woken && ts - r.ts <= takes_;
     const bool kept = ts - r.ts > kPromptly || (!preempted && ts - r.ts > kTakes);
     if (!taken && !kept) return;
     ++survey_.preempts[r.expected][taken];

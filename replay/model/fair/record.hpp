@@ -123,6 +123,7 @@ class FairRecord {
     CpuMask woken_running_;
     std::optional<std::vector<bool>> yielders_;
     bool sees_yields_;
+    Ns takes_;  ///< a later switch to a wakee tells nothing
     Yielding yielding_;
     Survey survey_;
     std::vector<TaskId> gone_;

@@ -145,12 +145,13 @@ def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
 
 def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
     """How often a CPU that goes idle pulls, by level and class of its average idle time; where a class was seen too
-    rarely, as often as all of its level."""
+    rarely, as often as all of its level, and that as often as all levels, the more so the rarer it was seen."""
+    pulls, chances = np.asarray(pulled), np.asarray(pulled) + np.asarray(left)
+    anywhere = pulls.sum() / chances.sum() if chances.any() else 1.0
     out = []
-    for taken, not_taken in zip(np.asarray(pulled), np.asarray(left), strict=True):
-        chances = taken + not_taken
-        overall = taken.sum() / chances.sum() if chances.any() else 1.0
-        out.append(np.where(chances >= FEWEST_PULLS, taken / np.maximum(chances, 1), overall).tolist())
+    for taken, of in zip(pulls, chances, strict=True):
+        overall = (taken.sum() + FEWEST_PULLS * anywhere) / (of.sum() + FEWEST_PULLS)
+        out.append(np.where(of >= FEWEST_PULLS, taken / np.maximum(of, 1), overall).tolist())
     return out
 
 

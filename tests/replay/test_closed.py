@@ -618,11 +618,13 @@ def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int
     assert sum(r["broken"] for r in results) == 0
 
 
-def test_pull_rates_are_those_of_the_class_or_else_of_all() -> None:
+def test_pull_rates_are_those_of_the_class_or_else_of_its_level_or_of_all() -> None:
     few, many = FEWEST_PULLS - 1, 3 * FEWEST_PULLS
-    assert _pull_rates([[0, many, 1], [0, 0, 0]], [[few, 0, many - 1], [0, 0, 0]]) == [
-        [(many + 1) / (2 * many + few), 1.0, 1 / many], [1.0] * 3,
-    ]  # fmt: skip
+    anywhere = (many + 1) / (2 * many + few)
+    found = _pull_rates([[0, many, 1], [0, 0, 0]], [[few, 0, many - 1], [0, 0, 0]])
+    np.testing.assert_allclose(found, [[anywhere, 1.0, 1 / many], [anywhere] * 3])
+    assert _pull_rates([[0], [1]], [[19 * FEWEST_PULLS], [0]])[1][0] < 0.1, "one pull of one chance tells little"
+    assert _pull_rates([[0], [0]], [[0], [0]]) == [[1.0], [1.0]]
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

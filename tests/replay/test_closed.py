@@ -458,6 +458,20 @@ def test_a_reader_of_one_sender_is_found_by_what_long_waits_leave_it_to_do(grows
     assert survey(stream(grows))["readers"][4] == found
 
 
+def test_what_may_be_chance_makes_no_reader() -> None:
+    """Six of ten long waits leave more to do, and eight of twenty short ones: half as much again in the middle."""
+    w = World(2, 6).runs(0, 1, 1, 3)
+    for k in range(1, 31):
+        t, waits = 200_000 * k, k % 3 == 0
+        more = 16_000 if (k % 10 in (0, 1, 3, 5, 7, 9) if waits else k % 10 in (1, 2, 4, 8)) else 10_000
+        if waits:
+            w.runs(t - 5_000, 0, 0, 5)
+        w.waking(t, 1, 4, 0, 3).wakeup(t + 1000, 0, 4, 0, curr=5 if waits else 0)
+        began = t + (100_000 if waits else 3000)
+        w.runs(began, 0, 5 if waits else 0, 4, "S").runs(began + more, 0, 4, 0)
+    assert survey(w.runs(6_200_000, 1, 3, 1))["readers"][4] == (-1, 0)
+
+
 def test_packets_to_a_task_of_the_same_machine_are_its_senders() -> None:
     """They are handed over in a softirq, long after the last interrupt there."""
     assert survey(stream(True, softirq=True))["readers"][4] == (-1, 0), "no interrupts recorded"

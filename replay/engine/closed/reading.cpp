@@ -25,13 +25,21 @@ void Reading::woken(TaskId t, TaskId waker, Ns ts) {
     if (x.n_wakers < kSeveral && std::find(x.wakers.begin(), end, waker.v) == end) x.wakers[x.n_wakers++] = waker.v;
 }
 
-/// After long waits it does half as much again as after others.
-bool Reading::grows(const std::vector<Work>& works, int64_t first) {
+/// After long waits it does half as much again as after others, and that is no chance (the rank sum of Wilcoxon, Mann and Whitney).
+bool Reading::grows(std::vector<Work> works, int64_t first) {
+    std::erase_if(works, [](const Work& k) { return k.waited < 0; });
+    std::ranges::sort(works, {}, &Work::work);
     std::vector<int64_t> after_long, after_short;
-    for (const Work& k : works)
-        if (k.waited >= 0) (k.waited * 1024 >= kLong * first ? after_long : after_short).push_back(k.work);
+    double ranks = 0;  // of those after long waits
+    for (size_t i = 0; i < works.size(); ++i) {
+        const bool is_long = works[i].waited * 1024 >= kLong * first;
+        (is_long ? after_long : after_short).push_back(works[i].work);
+        if (is_long) ranks += static_cast<double>(i + 1);
+    }
     if (std::min(after_long.size(), after_short.size()) < kFewest / 2) return false;
-    return 2 * middle(after_long) >= 3 * middle(after_short);
+    const auto n = static_cast<double>(works.size()), m = static_cast<double>(after_long.size());
+    const double chance = std::sqrt(m * (n - m) * (n + 1) / 12);
+    return ranks - m * (n + 1) / 2 >= kSure * chance && 2 * middle(after_long) >= 3 * middle(after_short);
 }
 
 std::vector<Pace> Reading::readers() const {

@@ -35,6 +35,7 @@ class Reading {
   private:
     static constexpr size_t kSeveral = 3, kFewest = 20, kMost = 500;
     static constexpr int64_t kFew = 4;  ///< times the work for one message
+    static constexpr double kSure = 4;  ///< standard deviations
     static constexpr int64_t kLong = 4;  ///< times the work for one message: a wait in which others come
     struct Work {
         int64_t work = 0;
@@ -47,7 +48,7 @@ class Reading {
         std::array<uint32_t, kSeveral> wakers{};
         size_t n_wakers = 0;
     };
-    static bool grows(const std::vector<Work>& works, int64_t first);
+    static bool grows(std::vector<Work> works, int64_t first);
     std::vector<Task> tasks_;
 };
 

@@ -14,6 +14,7 @@
 #include "replay/engine/closed/meeting.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
+#include "replay/engine/closed/softirqs.hpp"
 #include "replay/engine/irq_ticks.hpp"
 #include "replay/engine/open_loop.hpp"
 #include "replay/model/fair/delays.hpp"

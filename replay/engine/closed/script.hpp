@@ -200,21 +200,6 @@ struct Opening {
     Luck luck;
 };
 
-/// Whether softirqs are the second half of an interrupt or run for what is current there: a packet to a task of the same machine.
-class SoftirqContext {
-  public:
-    explicit SoftirqContext(size_t cpus) : interrupted_at_(cpus, kLongAgo) {}
-    /// An interrupt's handler begins or ends.
-    void on_irq(Cpu c, Ns ts) { interrupted_at_[c.v] = ts, saw_any_ = true; }
-    bool for_curr(Cpu c, Ns ts) const { return saw_any_ && ts - interrupted_at_[c.v] > kSecondHalf; }
-
-  private:
-    static constexpr Ns kLongAgo = -1'000'000'000'000;
-    static constexpr Ns kSecondHalf = 20'000;  ///< so soon after an interrupt a softirq is its second half
-    std::vector<Ns> interrupted_at_;  ///< when one last began or ended, by CPU
-    bool saw_any_ = false;  ///< the recording has them
-};
-
 /// What a task did from one event to the next on one CPU, in terms of its script.
 struct Stretch {
     Ns from = 0, to = 0;

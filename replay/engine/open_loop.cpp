@@ -142,9 +142,10 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         const Cpu c(b.waking.cpu[i]);
         if (row >= d.n || d.event_id[row] != b.waking.id[i]) return;
         const bool probed = !opt_.blind && d.probes.id.at(row);
-        const bool at_once = settles(c) == 0 || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
+        const bool runs = machine_.task(TaskId(d.task[row])).state == Machine::State::running;
+        const bool at_once = (settles(c) == 0 && !runs) || listed_at_once(static_cast<DecisionClass>(d.cls[row]));
         if (!probed && at_once) return opening(b.waking.id[i], b.waking.ts[i]);
-        if (!probed && machine_.task(TaskId(d.task[row])).state == Machine::State::running)
+        if (!probed && runs)
             held.push_back(row);
         else if (!probed)
             due(b.waking.ts[i] + settles(c), row);

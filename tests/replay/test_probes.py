@@ -239,6 +239,20 @@ def test_a_task_that_runs_when_it_is_woken_is_searched_for_once_it_has_left_its_
     assert int(loop.ledger(0)["cpu"][0][0]) == 2
 
 
+@pytest.mark.parametrize("settle", [0, 4_000])
+def test_a_task_that_runs_when_it_is_woken_finds_the_cpu_idle_that_it_leaves(settle: int) -> None:
+    """Where a recording does not tell how long placement takes, too."""
+    w = World(4, 12)
+    w.runs(1000, 1, 1, 8, "R").runs(1100, 0, 0, 10, "R").runs(1200, 2, 2, 9, "R").runs(1300, 3, 3, 7, "R")
+    w.waking(50_000, 0, 8, 1, curr=10).runs(51_000, 1, 8, 1).wakeup(59_000, 0, 8, 1)
+    decisions = w.decisions((6, 1))
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "settle": [settle] * 4}
+    specs = [("oracle-idle", {})]
+    loop = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    assert int(loop.ledger(0)["outcome"][0][0]) & 1
+
+
 def test_a_wakeup_is_decided_when_its_placement_ends() -> None:
     """CPU 1 goes idle 2 us after the waking: placement that takes longer finds it so."""
     w = World(4, 12)

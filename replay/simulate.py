@@ -144,14 +144,21 @@ def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
 
 
 def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
-    """How often a CPU that goes idle pulls, by level and class of its average idle time; where a class was seen too
-    rarely, as often as all of its level, and that as often as all levels, the more so the rarer it was seen."""
+    """How often a CPU that goes idle pulls, by level and class of its average idle time, which makes it no rarer: who is idle
+    for longer than a balance takes throws the same dice (newidle_balance()). A step that was seen too rarely is drawn to what
+    all of its level do, and that to what all levels do, the more so the rarer it was seen."""
     pulls, chances = np.asarray(pulled), np.asarray(pulled) + np.asarray(left)
     anywhere = pulls.sum() / chances.sum() if chances.any() else 1.0
     out = []
     for taken, of in zip(pulls, chances, strict=True):
         overall = (taken.sum() + FEWEST_PULLS * anywhere) / (of.sum() + FEWEST_PULLS)
-        out.append(np.where(of >= FEWEST_PULLS, taken / np.maximum(of, 1), overall).tolist())
+        steps: list[list[float]] = []  # pulls, chances, classes
+        for k, n in zip(taken, of, strict=True):
+            steps.append([k, n, 1])
+            while len(steps) > 1 and steps[-2][0] * steps[-1][1] >= steps[-1][0] * steps[-2][1]:
+                steps[-2:] = [[a + b for a, b in zip(*steps[-2:], strict=True)]]
+        rates = [(k + FEWEST_PULLS * overall) / (n + FEWEST_PULLS) for k, n, _ in steps]
+        out.append(np.repeat(rates, [int(m) for _, _, m in steps]).tolist())
     return out
 
 

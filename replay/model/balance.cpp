@@ -76,6 +76,12 @@ void Machine::balance(Cpu c, bool is_idle, Ns jiffy) {
     if (!scan.recorded) write_idle_scan(llc);
 }
 
+std::optional<Machine::Balanced> Machine::balanced(Cpu c, size_t level) const {
+    const auto turn = balancer_.last_turn(c, level);
+    if (!turn) return {};
+    return Balanced{last_tick() - (jiffy() - turn->last) * tick_, turn->found, turn->sure};
+}
+
 void Machine::write_idle_scan(Llc llc) {
     int64_t sum = 0;
     const Ns tick = last_tick();

@@ -21,15 +21,19 @@ Balancer::Balancer(const Topology& topo)
       pct_(topo.llc_span.size(), 117) {
     for (uint16_t c = 0; c < levels_.size(); ++c) {
         cpus_[topo.llc[c].v].push_back(Cpu(c));
-        const int llc = topo.llc_level[c];
-        for (int l = 0; llc != Topology::kNone && l <= llc; ++l) {
-            const int d = topo.stack[c][static_cast<size_t>(l)];
-            const Domain& domain = topo.domains[static_cast<size_t>(d)];
-            if (!domain.load_balance) continue;
-            const auto own = std::find_if(domain.groups.begin(), domain.groups.end(),
-                                          [&](const CpuMask& g) { return g.test(Cpu(c)); });
-            if (own != domain.groups.end()) levels_[c].push_back({domain.span, *own});
-            pct_[topo.llc[c].v] = domain.imbalance_pct;
+        for (size_t l = 0; l < topo.stack[c].size(); ++l) {
+            const Domain& domain = topo.domains[static_cast<size_t>(topo.stack[c][l])];
+            const auto own = std::ranges::find_if(domain.groups, [&](const CpuMask& g) { return g.test(Cpu(c)); });
+            Level level{.span = domain.span};
+            level.balances = domain.load_balance && own != domain.groups.end();
+            if (level.balances) level.group = *own;
+            const bool in_llc = static_cast<int>(l) <= topo.llc_level[c];
+            if (in_llc && domain.load_balance) pct_[topo.llc[c].v] = domain.imbalance_pct;
+            if (in_llc && level.balances) {
+                for (Level& below : levels_[c]) below.writes = false;
+                level.writes = true;
+            }
+            levels_[c].push_back(level);
         }
     }
     set_tick(4'000'000);
@@ -52,7 +56,7 @@ bool Balancer::turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
     bool writes = false;
     auto& levels = levels_[c.v];
     for (Level& level : levels) {
-        if (jiffy < level.last + level.every[is_idle][level.early]) continue;
+        if (!level.balances || jiffy < level.last + level.every[is_idle][level.early]) continue;
         level.last = jiffy;
         level.early = false;  // unless it finds something to pull
         // should_we_balance(): the first idle CPU of its group does, or else the first one.
@@ -60,20 +64,21 @@ bool Balancer::turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
         const auto first = first_in_wrap(words_, 0, [&](unsigned i) { return group.w[i] & idle.w[i]; });
         const auto leads = first ? first : first_in_wrap(words_, 0, [&](unsigned i) { return group.w[i]; });
         if (leads != c) break;
-        writes |= &level == &levels.back();
+        writes |= level.writes;
     }
     for (const bool as_idle : {false, true}) {
         int64_t& next = next_[2u * c.v + as_idle];
         next = std::numeric_limits<int64_t>::max();
-        for (const Level& level : levels) next = std::min(next, level.last + level.every[as_idle][level.early]);
+        for (const Level& level : levels)
+            if (level.balances) next = std::min(next, level.last + level.every[as_idle][level.early]);
     }
     return writes;
 }
 
 void Balancer::pulled(Cpu from, Cpu to) {
     for (Level& level : levels_[to.v])
-        if (level.span.test(from)) {
-            level.early = true;
+        if (level.balances && level.span.test(from)) {
+            level.early = level.sure = true;
             next_[2u * to.v] = next_[2u * to.v + 1] = kNever;
             return;
         }

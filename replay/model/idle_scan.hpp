@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "replay/model/ids.hpp"
@@ -28,21 +29,32 @@ class Balancer {
     }
     /// Some task was pulled: the next balance of that domain comes early.
     void pulled(Cpu from, Cpu to);
+    /// `c` last balanced that level of its stack in that jiffy; nothing: never. `found`: it had something to pull there, or had in
+    /// that interval. `sure`: some pull has told when it does; before one, only how often it does is known.
+    struct Turn {
+        int64_t last = 0;
+        bool found = false, sure = false;
+    };
+    std::optional<Turn> last_turn(Cpu c, size_t level) const {
+        const Level& l = levels_[c.v][level];
+        return l.last == kNever ? std::nullopt : std::optional(Turn{l.last, l.early, l.sure});
+    }
     const std::vector<Cpu>& cpus(Llc llc) const { return cpus_[llc.v]; }
     int pct(Llc llc) const { return pct_[llc.v]; }
 
   private:
-    struct Level {  // up to the LLC: those above do not matter here
+    struct Level {
         CpuMask span, group;  ///< of the domain; which of its groups holds the CPU
+        bool balances = false, writes = false;  ///< it is balanced at all; nr_idle_scan is of it
         int64_t last = kNever;  ///< jiffy of the last balance
-        bool early = false;
+        bool early = false, sure = false;
         int32_t every[2][2] = {};  ///< jiffies from balance to balance: busy or idle, late or early
     };
     static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
     static constexpr int kBusyFactor = 16;  ///< sd->busy_factor, 5.10+
     bool turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle);
     int words_, online_;
-    std::vector<std::vector<Level>> levels_;  ///< per CPU, from the lowest
+    std::vector<std::vector<Level>> levels_;  ///< per CPU, as its stack
     std::vector<int64_t> next_;  ///< per CPU, busy and idle: jiffy before which none of them is due
     std::vector<std::vector<Cpu>> cpus_;  ///< per LLC
     std::vector<int> pct_;  ///< imbalance_pct, per LLC

@@ -203,6 +203,7 @@ class Machine {
         std::swap(view_.load, loads_[static_cast<size_t>(kind)]);
         selected_ = kind;
     }
+    LoadKind load_kind() const { return selected_; }
     /// Utilisation of a task as a kernel sees it that places the task: as of its sleep, decayed on the clock of `prev`.
     struct TaskUtil {
         int32_t util = 0, util_est = 0, runnable = 0;
@@ -222,6 +223,14 @@ class Machine {
     }
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
     int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
+    /// When `c` last balanced a level of its stack, as far as that is known, and whether it found something there.
+    struct Balanced {
+        Ns at = 0;
+        bool found = false, sure = false;  ///< see Balancer::Turn
+    };
+    std::optional<Balanced> balanced(Cpu c, size_t level) const;
+    /// Utilisation of the run queue of `c` (cpu_util_cfs()), as of its last update.
+    int32_t util(Cpu c) const { return std::max(cpus_[c.v].pelt.util_avg, cpus_[c.v].util_est); }
     const Topology& topo() const { return topo_; }
     const TaskTable& table() const { return table_; }
     /// Kernel priority last seen of a task (120 before its first event).

@@ -135,6 +135,7 @@ void finish_stacks(Topology& t) {
         d.groups.clear();
         d.leaders = CpuMask{};
         d.evens_out = false;
+        d.share_core = contains(t.smt[d.first.v], d.span);
         for (auto [first, child] : children) {
             d.evens_out |= child != Topology::kNone && t.domains[child].prefer_sibling;
             d.groups.push_back(child == Topology::kNone ? only(first) : t.domains[child].span);

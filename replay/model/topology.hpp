@@ -41,6 +41,7 @@ struct Domain {
     bool load_balance = true;
     bool prefer_sibling = true;  ///< SD_PREFER_SIBLING: the level above spreads tasks over such groups
     bool evens_out = false;  ///< its groups are such (derived)
+    bool share_core = false;  ///< all its CPUs are of one core (SD_SHARE_CPUCAPACITY; derived)
     bool asym_full = false;  ///< spans every capacity of the system, which has several (derived)
     int weight = 0;          ///< CPUs in the span
     std::optional<int> imb_numa_nr;

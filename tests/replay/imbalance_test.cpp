@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Who pulls from whom, by the tasks and idle CPUs of both groups.
+// From whom a CPU takes, and how much, by the tasks, idle CPUs and loads of both groups.
 #include "replay/engine/closed/imbalance.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@ namespace rewake::closed {
 namespace {
 
 using test::cpu;
+using Of = Surplus::Of;
 
 /// Two LLCs of four CPUs.
 class BusyGroups : public testing::Test {
@@ -22,72 +23,85 @@ class BusyGroups : public testing::Test {
         topo_.finish();
         view_.topo = &topo_;
         view_.delayed.assign(8, 0);
+        view_.cap.assign(8, 1024);
     }
     const Domain& level(const char* name) const {
         return *std::ranges::find_if(topo_.domains, [&](const Domain& d) { return d.name == name; });
     }
-    bool may_pull(const char* name, std::vector<int32_t> nr, int to, int from, bool newidle = false) {
+    /// Each task loads its CPU with 1024, or with `loads`. CPU 0 looks.
+    std::optional<Surplus> find(const char* name, std::vector<int32_t> nr, Has has = Has::none,
+                                std::vector<int64_t> loads = {}) {
+        view_.load = loads;
+        if (loads.empty())
+            for (int32_t n : nr) view_.load.push_back(1024 * n);
         view_.nr = std::move(nr);
-        Imbalance groups(view_, level(name), cpu(to), newidle, late_);
-        const bool may = groups.may_pull(cpu(from));
-        EXPECT_EQ(groups.may_pull(cpu(from)), may) << "as remembered";
-        return may;
+        const auto util = [this](Cpu c) { return view_.nr[c.v] > 0 ? int64_t{1000} : 0; };
+        return Imbalance(view_, level(name), cpu(0), has, late_, util).find();
     }
-    int tasks(const char* name, std::vector<int32_t> nr, int to, int from) {
-        view_.nr = std::move(nr);
-        return Imbalance(view_, level(name), cpu(to), false).tasks(cpu(from));
+    static void expect(const std::optional<Surplus>& found, Of of, int64_t amount, int of_cpu) {
+        ASSERT_TRUE(found);
+        EXPECT_EQ(found->of, of);
+        EXPECT_EQ(found->amount, amount);
+        EXPECT_TRUE(found->group->test(cpu(of_cpu)));
     }
     Topology topo_;
     View view_;
     bool late_ = false;
 };
 
-TEST_F(BusyGroups, AnIdleCpuFromOneWithTwoTasksMore) {
-    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4));
-    EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 0}, 0, 4)) << "half of one task is none";
-    EXPECT_TRUE(may_pull("PKG", {0, 0, 1, 1, 2, 1, 0, 1}, 0, 4)) << "it has an idle CPU";
-    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true)) << "a CPU that goes idle, too";
-    EXPECT_TRUE(may_pull("PKG", {0, 3, 1, 0, 3, 1, 1, 1}, 0, 4)) << "its own has as many as CPUs";
-    EXPECT_FALSE(may_pull("PKG", {0, 2, 1, 1, 2, 1, 1, 1}, 0, 4));
-    EXPECT_FALSE(may_pull("PKG", {0, 3, 2, 1, 3, 1, 1, 1}, 0, 4)) << "its own has as many";
+TEST_F(BusyGroups, HalfOfTheTasksThatAGroupHasMore) {
+    expect(find("PKG", {0, 0, 1, 1, 1, 1, 1, 1}), Of::tasks, 1, 4);
+    EXPECT_FALSE(find("PKG", {0, 1, 1, 1, 2, 1, 1, 0})) << "half of one task is none";
+    expect(find("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, Has::none_now), Of::tasks, 2,
+           4);  // the one that looks is none any more
+    expect(find("PKG", {1, 0, 0, 0, 1, 1, 1, 1}, Has::tasks), Of::tasks, 1, 4);
+    expect(find("MC", {0, 7, 1, 1, 0, 0, 0, 0}), Of::tasks, 3, 1);
+    EXPECT_FALSE(find("MC", {0, 1, 1, 1, 0, 0, 0, 0}));
 }
 
-TEST_F(BusyGroups, ABusyCpuFromOneWithMoreTasksThanCpus) {
-    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 3, 1, 1, 1}, 0, 4));
-    EXPECT_FALSE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4));
-    EXPECT_FALSE(may_pull("PKG", {2, 3, 1, 1, 3, 1, 1, 1}, 0, 4)) << "its own is as crowded";
+TEST_F(BusyGroups, OfAnotherLlcWithMoreTasksThanCpusWhatThereIsRoomFor) {
+    expect(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1}), Of::util, 4 * 1024 - 3 * 1000, 4);
+    expect(find("PKG", {0, 3, 0, 0, 2, 1, 1, 1}, Has::none_now), Of::util, 4 * 1024 - 1000, 4);
+    view_.cap.assign(8, 700);
+    expect(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1}), Of::tasks, 1, 4);  // none, but somebody waits there and nobody here
+    EXPECT_FALSE(find("PKG", {1, 1, 1, 0, 3, 1, 1, 1}, Has::tasks));
+}
+
+TEST_F(BusyGroups, WhereBothAreFullLoadUpToTheMean) {
+    expect(find("PKG", {0, 3, 1, 0, 5, 1, 1, 1}), Of::load, 2 * 1024, 4);
+    expect(find("PKG", {2, 1, 1, 1, 5, 1, 1, 1}, Has::tasks), Of::load, 1536, 4);
+    EXPECT_FALSE(find("PKG", {3, 1, 1, 1, 4, 1, 1, 1}, Has::tasks)) << "a sixth more of 117 % that are none";
+    EXPECT_FALSE(find("PKG", {0, 3, 2, 1, 3, 1, 1, 1})) << "its own has as many";
+    EXPECT_FALSE(find("PKG", {2, 2, 1, 1, 1, 1, 1, 1}, Has::tasks)) << "it has more";
+    EXPECT_FALSE(find("PKG", {0, 4, 0, 0, 1, 1, 1, 1})) << "full, and not more";
+    EXPECT_FALSE(find("PKG", {2, 1, 1, 1, 5, 1, 1, 1}, Has::tasks, {4096, 0, 0, 0, 1024, 0, 0, 0}))
+        << "it has less load";
+    expect(find("MC", {1, 9, 1, 1, 0, 0, 0, 0}, Has::tasks), Of::load, 2 * 1024, 1);
 }
 
 TEST_F(BusyGroups, WhereNumbersAreNotEvenedOutFromOneWithTwoIdleCpusLess) {
     for (Domain& d : topo_.domains) d.prefer_sibling = false;
     topo_.finish();
-    EXPECT_TRUE(may_pull("PKG", {0, 0, 0, 1, 2, 1, 0, 1}, 0, 4));
-    EXPECT_FALSE(may_pull("PKG", {0, 0, 0, 1, 2, 1, 0, 1}, 0, 4, true)) << "it is not idle yet";
-    EXPECT_TRUE(may_pull("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, 0, 4, true));
-    EXPECT_FALSE(may_pull("PKG", {0, 0, 1, 1, 2, 1, 0, 1}, 0, 4));
-    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "it has more tasks than CPUs";
-    EXPECT_TRUE(may_pull("PKG", {0, 3, 1, 1, 3, 1, 1, 1}, 0, 4)) << "five for four CPUs, six for four";
-    EXPECT_FALSE(may_pull("PKG", {0, 4, 1, 1, 2, 0, 0, 0}, 0, 4)) << "its own is the crowded one";
+    expect(find("PKG", {0, 0, 0, 1, 2, 1, 0, 1}), Of::tasks, 1, 4);
+    EXPECT_FALSE(find("PKG", {0, 0, 0, 1, 2, 1, 0, 1}, Has::none_now)) << "it is not idle yet";
+    expect(find("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, Has::none_now), Of::tasks, 1, 4);
+    EXPECT_FALSE(find("PKG", {1, 0, 0, 0, 2, 1, 0, 1}, Has::tasks)) << "an idle one may";
+    EXPECT_FALSE(find("PKG", {0, 0, 1, 1, 2, 1, 0, 1}));
+    EXPECT_FALSE(find("PKG", {0, 0, 0, 0, 1, 0, 0, 0})) << "nobody waits there";
 }
 
 TEST_F(BusyGroups, DelayedTasksCountOnlyWithLate) {
     view_.delayed[4] = 1;
-    EXPECT_FALSE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "four to three";
-    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 3, 1, 1, 1}, 0, 4));
+    EXPECT_FALSE(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1})) << "four to three";
     late_ = true;
-    EXPECT_TRUE(may_pull("PKG", {0, 1, 1, 1, 2, 1, 1, 1}, 0, 4)) << "five to three";
+    expect(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1}), Of::util, 4 * 1024 - 3 * 1000, 4);
 }
 
-TEST_F(BusyGroups, WithinItsOwnFromAnybody) {
-    EXPECT_TRUE(may_pull("PKG", {0, 2, 0, 0, 0, 0, 0, 0}, 0, 1));
-    EXPECT_TRUE(may_pull("MC", {0, 2, 0, 0, 0, 0, 0, 0}, 0, 1)) << "groups of one CPU";
-}
-
-TEST_F(BusyGroups, AnIdleCpuTakesHalfABusyOneUpToTheMean) {
-    EXPECT_EQ(tasks("MC", {0, 7, 1, 1, 0, 0, 0, 0}, 0, 1), 3);
-    EXPECT_EQ(tasks("MC", {0, 1, 1, 1, 0, 0, 0, 0}, 0, 1), 1) << "one at the least";
-    EXPECT_EQ(tasks("MC", {1, 9, 1, 1, 0, 0, 0, 0}, 0, 1), 2) << "three for each";
-    EXPECT_EQ(tasks("PKG", {1, 9, 1, 1, 9, 1, 1, 1}, 0, 4), 2);
+TEST_F(BusyGroups, OfSeveralTheOneThatHasMost) {
+    expect(find("MC", {0, 2, 3, 2, 0, 0, 0, 0}, Has::none, {0, 9, 8, 7, 0, 0, 0, 0}), Of::tasks, 1,
+           1);  // the most load
+    expect(find("MC", {2, 2, 3, 2, 0, 0, 0, 0}, Has::tasks, {0, 9000, 8000, 7000, 0, 0, 0, 0}), Of::load, 3000, 1);
+    expect(find("MC", {0, 1, 2, 0, 0, 0, 0, 0}), Of::tasks, 1, 2);
 }
 
 }  // namespace

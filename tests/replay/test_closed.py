@@ -262,32 +262,32 @@ def test_a_hint_keeps_a_task_in_its_llc_while_that_has_no_more_tasks_than_cpus()
         w = World(8, 14, llcs=2).runs(0, 0, 0, 8).runs(0, 4, 4, 10)
         for cpu in range(1, 1 + others):
             w.runs(0, cpu, cpu, 10 + cpu)
-        w.runs(1_000, 0, 8, 9, "R").runs(700_000, 4, 10, 4).runs(900_000, 0, 9, 8).runs(950_000, 0, 8, 0)
+        w.runs(3_001_000, 0, 8, 9, "R").runs(3_700_000, 4, 10, 4).runs(3_900_000, 0, 9, 8).runs(3_950_000, 0, 8, 0)
         for cpu in range(1, 1 + others):
-            w.runs(999_000, cpu, 10 + cpu, cpu)
+            w.runs(3_999_000, cpu, 10 + cpu, cpu)
         return w
 
     for world, expected in ((crowded(2), [True, False, True]), (crowded(3), [True, True, True])):
         hints = [("userspace-hints", {"hint": str(hint)}) for hint in (0, 8, 2)]
-        results, _ = simulate(world, (2_000, 2_000, 990_000, 1_000_000), *hints, balance="recorded-rate")
+        results, _ = simulate(world, (3_002_000, 3_002_000, 3_990_000, 4_000_000), *hints, balance="recorded-rate")
         assert [r["newidle_moves"] > 0 for r in results] == expected
 
 
 def going_idle(wakes: bool = False, masks: Sequence[str] = ()) -> World:
-    """8 CPUs in 2 LLCs of 2 cores each: CPU 0 goes idle while 2 tasks are on its sibling (2), 3 on another core of its
-    LLC (1) and 9 on a CPU of the other LLC (4). `wakes`: and one from there is just about to wake a task on it."""
-    w = World(8, 24, llcs=2, smt=2, masks=masks).runs(0, 0, 0, 8)
+    """8 CPUs in 2 LLCs of 2 cores each: CPU 0 goes idle while 2 tasks are on its sibling (2), 5 on another core of its
+    LLC (1) and 13 on a CPU of the other LLC (4). `wakes`: and one from there is just about to wake a task on it."""
+    w = World(8, 30, llcs=2, smt=2, masks=masks).runs(0, 0, 0, 8)
     task = 9
-    for cpu, tasks in ((1, 3), (2, 2), (4, 9)):
+    for cpu, tasks in ((1, 5), (2, 2), (4, 13)):
         w.runs(0, cpu, cpu, task)
         for k in range(1, tasks):
             w.runs(1_000 * k, cpu, task, task + 1, "R")
             task += 1
         task += 1
     if wakes:
-        w.waking(699_000, 4, 23, 0, 22)
+        w.waking(699_000, 4, 29, 0, 28)
     w.runs(700_000, 0, 8, 0)
-    return w.wakeup(701_000, 0, 23, 0).runs(702_000, 0, 0, 23) if wakes else w
+    return w.wakeup(701_000, 0, 29, 0).runs(702_000, 0, 0, 29) if wakes else w
 
 
 def rates(*of_levels: float) -> list[list[float]]:
@@ -315,7 +315,7 @@ def test_chances_to_pull_are_counted_by_level() -> None:
 @pytest.mark.parametrize(("from_ns", "left"), [(500_000, [0, 0, 0, 0]), (800_000, [1, 1, 1, 0])])
 def test_who_may_not_run_there_is_no_chance_to_pull(from_ns: int, left: list[int]) -> None:
     """From then on nobody may use CPU 0; it goes idle at 700 us."""
-    changes = [(from_ns, task, 1) for task in range(9, 24)]
+    changes = [(from_ns, task, 1) for task in range(9, 30)]
     found = survey(going_idle(masks=["1,2,3,4,5,6,7"]), mask_changes=changes)
     assert [sum(of_level) for of_level in found["left"]] == left
 
@@ -334,7 +334,7 @@ def test_a_cpu_whose_task_is_woken_before_it_has_left_pulls_nobody() -> None:
     for woken in (False, True):
         w = going_idle()
         if woken:
-            w.waking(699_500, 4, 8, 0, 22).wakeup(702_000, 0, 8, 0).runs(703_000, 0, 0, 8).runs(900_000, 0, 8, 0)
+            w.waking(699_500, 4, 8, 0, 28).wakeup(702_000, 0, 8, 0).runs(703_000, 0, 0, 8).runs(900_000, 0, 8, 0)
             w.events.sort(key=lambda event: event[1]["ts_ns"])
         (result,), _ = simulate(w, (690_000, 690_000, 750_000, 950_000), "prev", **more)
         assert (result["newidle_moves"] > 0, result["broken"]) == (not woken, 0)
@@ -632,11 +632,13 @@ def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int
     assert sum(r["broken"] for r in results) == 0
 
 
-def test_pull_rates_are_those_of_the_class_or_else_of_its_level_or_of_all() -> None:
-    few, many = FEWEST_PULLS - 1, 3 * FEWEST_PULLS
-    anywhere = (many + 1) / (2 * many + few)
-    found = _pull_rates([[0, many, 1], [0, 0, 0]], [[few, 0, many - 1], [0, 0, 0]])
-    np.testing.assert_allclose(found, [[anywhere, 1.0, 1 / many], [anywhere] * 3])
+def test_pull_rates_are_those_of_the_class_or_of_its_level_or_of_all() -> None:
+    few, many = FEWEST_PULLS // 2, 99 * FEWEST_PULLS
+    found = _pull_rates([[0, many, 0, 0], [0, 0, 0, 0]], [[many, 0, 0, few], [0, 0, 0, 0]])
+    anywhere = many / (2 * many + few)
+    step = (many + FEWEST_PULLS * anywhere) / (many + few + FEWEST_PULLS)
+    np.testing.assert_allclose(found, [[anywhere / 100, *[step] * 3], [anywhere] * 4], rtol=0.01)
+    assert found[0][2] == found[0][3], "whoever is idle for longer pulls as often"
     assert _pull_rates([[0], [1]], [[19 * FEWEST_PULLS], [0]])[1][0] < 0.1, "one pull of one chance tells little"
     assert _pull_rates([[0], [0]], [[0], [0]]) == [[1.0], [1.0]]
 

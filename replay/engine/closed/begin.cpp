@@ -48,6 +48,42 @@ std::vector<Happening> planned(const Script& script, const SimOptions& options) 
     return out;
 }
 
+/// When each CPU balanced last, on each level: as an earlier pull there tells, or the next recorded one; else at any time in its
+/// interval, that of an idle CPU before it was busy.
+void Simulation::begin_balancing() {
+    const Ns jiffy = 1'000'000'000 / opt_.hz;
+    std::vector<Ns> next(cpus_.size() * topo_.depth, -1);
+    for (const Move& m : script_.moves) {
+        if (m.cause != Cause::periodic || m.ts < now_) continue;
+        const std::vector<int>& stack = topo_.stack[m.dest.v];
+        const auto level =
+            std::ranges::find_if(stack, [&](int d) { return topo_.domains[static_cast<size_t>(d)].span.test(m.orig); });
+        if (level == stack.end()) continue;
+        Ns& first = next[m.dest.v * topo_.depth + static_cast<size_t>(level - stack.begin())];
+        const Ns tick = m.ts - (m.ts - opt_.tick_at) % jiffy;
+        if (first < 0 || tick < first) first = tick;
+    }
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
+            const Ns shortest = kMs * topo_.domains[static_cast<size_t>(topo_.stack[i][k])].weight;
+            const Ns every = 2 * shortest * (machine_.view().idle.test(c) ? 1 : kBusyFactor);
+            const auto last = machine_.balanced(c, k);
+            const Ns due = next[i * topo_.depth + k];
+            CpuState::Balancing& b = cpus_[i].balancing.emplace_back();
+            b.interval = last && last->sure && last->found ? shortest : 2 * shortest;
+            if (last && last->sure)
+                b.last = last->at;
+            else if (due >= 0)
+                b.last = due - ((due - now_) / every + 1) * every;
+            else
+                b.last = now_ - static_cast<Ns>(uniform(opt_.seed, static_cast<uint32_t>(i | k << 16), 0) *
+                                                static_cast<double>(
+                                                    last ? std::min(every, now_ - last->at + 2 * shortest) : every));
+        }
+    }
+}
+
 /// The machine as recorded: who runs, who waits; what comes from outside.
 void Simulation::begin() {
     resync_before_ = machine_.counts().resync;
@@ -104,10 +140,6 @@ void Simulation::begin() {
         CpuState& cpu = cpus_[i];
         cpu.curr = TaskId(static_cast<uint32_t>(i));
         cpu.since = cpu.spent = now_;
-        for (int level : topo_.stack[i]) {
-            const Ns interval = kMs * topo_.domains[static_cast<size_t>(level)].weight;
-            cpu.balancing.push_back({now_ - static_cast<Ns>(i) * interval / topo_.n_cpus, interval});
-        }
         const std::optional<TaskId> curr = machine_.curr(c);
         if (!curr || idle(*curr)) continue;
         cpu.curr = *curr;
@@ -128,6 +160,7 @@ void Simulation::begin() {
         }
         plan(c);
     }
+    begin_balancing();
     begin_meetings();
     for (const TaskGroup& g : table_.groups)
         if (g.period > 0 && limits_.empty()) begin_limits();

@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "replay/engine/closed/imbalance.hpp"
 #include "replay/engine/closed/movable.hpp"
+#include "replay/engine/closed/pulling.hpp"
 #include "replay/engine/closed/yields.hpp"
 
 namespace rewake::closed {
@@ -368,27 +368,21 @@ std::vector<Ns> ClosedLoop::limit_phases() const {
     return out;
 }
 
-/// `to` goes idle, and somebody waits whom it may pull from another group of that level.
+/// `to` goes idle, and somebody waits whom it would pull on that level.
 bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
     const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[to.v][level])];
     if (!d.load_balance) return false;
-    const CpuMask* below = level > 0 ? &topo_.domains[static_cast<size_t>(topo_.stack[to.v][level - 1])].span : nullptr;
-    const FairTree& queues = fair_.queues();
-    const Movable movable(queues, machine_);
-    Imbalance groups(machine_.view(), d, to, true, movable.with_late());
-    const auto waits = [&](Cpu from) {
-        return movable.any_on(from, [&](TaskId t) {
-            const Machine::Task& x = machine_.task(t);
-            return (x.state == Machine::State::queued || x.delayed) && masks_.of(t, now).test(to) &&
-                   (topo_.smt[to.v].test(from) || !queues.hot(t, now, migration_cost_));
-        });
-    };
-    return for_each_cpu(
-        d.words(), [&](int i) { return d.span.w[i] & movable.cpus(i) & ~(below ? below->w[i] : 0); },
-        [&](Cpu from) {
-            const bool some = queues.size(from) > 1 || movable.late(from);
-            return from != to && some && groups.may_pull(from) && waits(from);
-        });
+    Pulling pulling(fair_.queues(), machine_, d, to, Has::none_now, 0);
+    bool found = false;
+    if (pulling.uneven())
+        pulling.each(
+            now, migration_cost_,
+            [&](TaskId t) {
+                const Machine::Task& x = machine_.task(t);
+                return (x.state == Machine::State::queued || x.delayed) && masks_.of(t, now).test(to);
+            },
+            [&](TaskId) { found = true; });
+    return found;
 }
 
 /// `to` went idle, or pulled on level `until`: it had not pulled on those below.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/closed/imbalance.hpp"
 
-#include <algorithm>
-
 namespace rewake::closed {
 
 Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
@@ -10,49 +8,108 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
     for_each_cpu(
         level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
-            const int nr = c == to_ && idle_ ? 0 : on(c);
+            const bool goes = c == to_ && has_ == Has::none_now;  // idle_cpu() is not true of it yet
+            const int nr = goes ? 0 : on(c);
             ++s.cpus;
-            s.idle += nr == 0;
+            s.idle += nr == 0 && !goes;
             s.tasks += nr;
             return false;
         });
     return s;
 }
 
-const CpuMask* Imbalance::group(Cpu c) const {
-    const auto at = std::ranges::find_if(level_.groups, [c](const CpuMask& g) { return g.test(c); });
-    return at == level_.groups.end() ? nullptr : &*at;
+Imbalance::Load Imbalance::load(const CpuMask& group) const {
+    Load s;
+    for_each_cpu(
+        level_.words(), [&](int i) { return group.w[i]; },
+        [&](Cpu c) {
+            s.load += view_.load[c.v];
+            s.capacity += view_.cap[c.v];
+            return false;
+        });
+    return s;
 }
 
-bool Imbalance::busier(const Sum& there) const {
-    const bool more_each = !here_->overloaded() || here_->tasks * there.cpus < there.tasks * here_->cpus;
-    if (!idle_) return there.overloaded() && more_each;
-    if (!level_.evens_out)
-        return there.overloaded() ? more_each : !here_->overloaded() && here_->idle - newidle_ > there.idle + 1;
-    if (there.tasks <= here_->tasks + 1) return false;  // half of the difference is moved
-    return here_->tasks < here_->cpus || (there.overloaded() && more_each);
+/// `to` has less capacity than the least of `group`, by more than a twentieth (capacity_greater()).
+bool Imbalance::slower(const CpuMask& group) const {
+    const auto& cap = view_.cap;
+    return !for_each_cpu(
+        level_.words(), [&](int i) { return group.w[i]; }, [&](Cpu c) { return cap[c.v] * 1024 <= cap[to_.v] * 1078; });
 }
 
-int Imbalance::tasks(Cpu from) const {
-    const int there = on(from);
-    if (idle_) return std::max(1, there / 2);
-    const Sum all = sum(level_.span);
-    const int mean = all.tasks / all.cpus;
-    return std::max(1, std::min(there - mean, mean - on(to_)));
-}
-
-bool Imbalance::may_pull(Cpu from) {
-    if (!here_) {
-        own_ = group(to_);
-        here_ = own_ ? sum(*own_) : Sum{};
+std::optional<Surplus> Imbalance::find() const {
+    const auto own = std::ranges::find_if(level_.groups, [&](const CpuMask& g) { return g.test(to_); });
+    if (own == level_.groups.end()) return {};
+    const Sum here = sum(*own);
+    Sum most;
+    std::optional<int64_t> load_of_most;
+    const CpuMask* from = nullptr;
+    for (const CpuMask& g : level_.groups) {
+        if (&g == &*own) continue;
+        const Sum s = sum(g);
+        if (s.tasks == 0 || (from && s.kind() < most.kind())) continue;
+        if (level_.asym_full && s.kind() != Kind::overloaded && slower(g)) continue;
+        std::optional<int64_t> loaded;
+        if (from && s.kind() == most.kind()) {
+            if (s.kind() == Kind::full) continue;
+            if (s.kind() == Kind::has_room && (s.idle > most.idle || (s.idle == most.idle && s.tasks <= most.tasks)))
+                continue;
+            if (s.kind() == Kind::overloaded) {
+                if (!load_of_most) load_of_most = load(*from).mean();
+                if (loaded = load(g).mean(); loaded <= load_of_most) continue;
+            }
+        }
+        most = s, from = &g, load_of_most = loaded;
     }
-    if (!own_ || own_->test(from) || yes_.test(from)) return true;
-    if (no_.test(from)) return false;
-    const CpuMask* other = group(from);
-    if (!other) return true;
-    const bool may = busier(sum(*other));
-    for (int i = level_.first_word; i < level_.end_word; ++i) (may ? yes_ : no_).w[i] |= other->w[i];
-    return may;
+    if (!from || here.kind() > most.kind()) return {};
+    if (here.kind() != Kind::has_room) {
+        if (most.kind() == Kind::overloaded) return share(here, *own, *from);
+        return {};
+    }
+    return fill(here, *own, most, *from);
+}
+
+/// Both have at least as many tasks as CPUs, the other one more.
+std::optional<Surplus> Imbalance::share(const Sum& here, const CpuMask& own, const CpuMask& from) const {
+    const Load our = load(own), their = load(from);
+    Load all;
+    for (const CpuMask& g : level_.groups) {
+        const Load x = load(g);
+        all.load += x.load, all.capacity += x.capacity;
+    }
+    if (our.mean() >= their.mean() || our.mean() >= all.mean()) return {};
+    if (here.kind() == Kind::overloaded && 100 * their.mean() <= level_.imbalance_pct * our.mean()) return {};
+    const int64_t amount =
+        std::min((their.mean() - all.mean()) * their.capacity, (all.mean() - our.mean()) * our.capacity);
+    return amount >= 1024 ? std::optional(Surplus{&from, Surplus::Of::load, amount / 1024}) : std::nullopt;
+}
+
+/// The own group has fewer tasks than CPUs.
+std::optional<Surplus> Imbalance::fill(const Sum& here, const CpuMask& own, const Sum& most,
+                                       const CpuMask& from) const {
+    const bool overloaded = most.kind() == Kind::overloaded;
+    const bool spreads = level_.evens_out && most.tasks > here.tasks + 1;
+    if (!spreads && !overloaded) {
+        if (has_ == Has::tasks || most.tasks == 1) return {};
+        if (most.cpus > 1 && here.idle <= most.idle + 1) return {};
+    }
+    using Of = Surplus::Of;
+    if (overloaded && !level_.share_llc) {
+        int64_t room = load(own).capacity;
+        for_each_cpu(
+            level_.words(), [&](int i) { return own.w[i]; },
+            [&](Cpu c) {
+                room -= util_(c);
+                return false;
+            });
+        if (room > 0) return Surplus{&from, Of::util, room};
+        return has_ == Has::tasks ? std::nullopt : std::optional(Surplus{&from, Of::tasks, 1});
+    }
+    const bool by_tasks = most.cpus == 1 || level_.evens_out;
+    int amount = by_tasks ? most.tasks - here.tasks : here.idle - most.idle;
+    // A few tasks more on a node that has hardly any are left there (adjust_numa_imbalance()).
+    if (level_.numa && here.tasks + 1 <= level_.imb_numa_nr.value_or(0) && amount <= 2) amount = 0;
+    return amount > 1 ? std::optional(Surplus{&from, Of::tasks, amount / 2}) : std::nullopt;
 }
 
 }  // namespace rewake::closed

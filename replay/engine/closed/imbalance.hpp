@@ -1,44 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From which groups of a domain a CPU may pull (find_busiest_group(), 6.1), and how much at once (calculate_imbalance()), by how
-// many tasks run and wait in them.
+// From which group of a domain a CPU takes tasks, and how much (find_busiest_group() and calculate_imbalance() of 6.1, as far as
+// they hang on how many tasks run and wait in the groups, and on what these load their CPUs with).
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "replay/model/view.hpp"
 
 namespace rewake::closed {
 
-/// For pulls of `to` on one level, at one moment.
+/// What a CPU has to do that looks for tasks: something, nothing, or nothing any more.
+enum class Has : uint8_t { tasks, none, none_now };
+
+/// What to take.
+struct Surplus {
+    enum class Of : uint8_t { tasks, load, util };
+    const CpuMask* group = nullptr;  ///< from whom
+    Of of = Of::tasks;
+    int64_t amount = 0;  ///< tasks, or load or utilisation of those that are taken
+};
+
+/// Seen by `to` on one level, at one moment.
 class Imbalance {
   public:
-    /// `newidle`: it is about to go idle. `with_late`: who sleeps and has not left its run queue counts (6.12, 6.13).
-    Imbalance(const View& v, const Domain& level, Cpu to, bool newidle, bool with_late = false)
-        : view_(v), level_(level), to_(to), late_(with_late), newidle_(newidle), idle_(newidle || on(to) == 0) {}
+    /// `with_late`: who sleeps and has not left its run queue counts (6.12, 6.13). `util`: of a CPU, as of its last update.
+    Imbalance(const View& v, const Domain& level, Cpu to, Has has, bool with_late, std::function<int64_t(Cpu)> util)
+        : view_(v), level_(level), to_(to), has_(has), late_(with_late), util_(std::move(util)) {}
     /// Tasks on the run queue of `c`, as far as they count.
     int on(Cpu c) const { return late_ ? view_.nr[c.v] : view_.runnable(c); }
-    /// `from` is in its own group; or, where `to` is idle, in one that has at least two tasks more than its own, on a level that
-    /// evens out their numbers, or else two idle CPUs less (`to` is none before it is idle). One without a CPU for another task
-    /// takes only from one that has more tasks than CPUs, and more for each than its own. So does a busy CPU.
-    bool may_pull(Cpu from);
-    /// So many tasks: an idle CPU takes half of what `from` has, a busy one so many that neither gets beyond the mean of the level.
-    int tasks(Cpu from) const;
+    /// Of the group that has most. A group without a CPU for another task takes load from one with more tasks than CPUs, if that
+    /// is more loaded by imbalance_pct, until one of them is as loaded as the mean. One with such a CPU takes half of what it has
+    /// tasks less where the level evens out their numbers, or idle CPUs more where it does not, and in both cases two; of one
+    /// with more tasks than CPUs and another LLC as much utilisation as it has room for. Nothing: the groups are even.
+    std::optional<Surplus> find() const;
 
   private:
+    enum class Kind : uint8_t { has_room, full, overloaded };
     struct Sum {
         int cpus = 0, idle = 0, tasks = 0;
-        bool overloaded() const { return tasks > cpus; }
+        Kind kind() const { return tasks < cpus ? Kind::has_room : tasks == cpus ? Kind::full : Kind::overloaded; }
+    };
+    struct Load {
+        int64_t load = 0, capacity = 0;
+        int64_t mean() const { return load * 1024 / std::max<int64_t>(1, capacity); }
     };
     Sum sum(const CpuMask& group) const;
-    const CpuMask* group(Cpu c) const;
-    bool busier(const Sum& there) const;
+    Load load(const CpuMask& group) const;
+    bool slower(const CpuMask& group) const;
+    std::optional<Surplus> fill(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
+    std::optional<Surplus> share(const Sum& here, const CpuMask& own, const CpuMask& from) const;
     const View& view_;
     const Domain& level_;
     Cpu to_;
-    bool late_, newidle_, idle_;
-    const CpuMask* own_ = nullptr;
-    std::optional<Sum> here_;
-    CpuMask yes_, no_;  ///< of groups that were asked about
+    Has has_;
+    bool late_;
+    std::function<int64_t(Cpu)> util_;
 };
 
 }  // namespace rewake::closed

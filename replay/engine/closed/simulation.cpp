@@ -44,7 +44,7 @@ Simulation::Simulation(const Topology& topo, const TaskTable& table, const Scrip
         machine_.each_known([this](uint32_t id, const Machine::Task& t) {
             if (t.delayed) gone_.push_back(TaskId(id));
         });
-    if (!policy_ || !policy_->reads_averages()) machine_.forget_averages();
+    if (!balances() && (!policy_ || !policy_->reads_averages())) machine_.forget_averages();
     machine_.balances_at_ticks();
     if (const IrqSettings* settings = policy ? policy->irq_settings() : nullptr) {
         irq_ = irq;
@@ -402,11 +402,16 @@ bool Simulation::falls_asleep(const Task& t) const {
 /// wait for one thing, and is not preempted while it does.
 bool Simulation::wakes_on(Cpu c) const {
     const CpuState& cpu = cpus_[c.v];
-    const Task::Action* next = tasks_[cpu.curr.v].next();
-    if (cpu.woke < 0 || cpu.plan == 0 || !next || next->kind != Op::Kind::wake) return false;
-    const Stim& s = script_.stims[next->arg];
-    if (s.hidden || !s.on) return false;
-    return now_ + time_for(tasks_[cpu.curr.v].left, speed(c)) - cpu.woke < leaves_kernel_;
+    if (cpu.woke < 0 || cpu.plan == 0) return false;
+    const Task& t = tasks_[cpu.curr.v];
+    int64_t work = t.left;
+    for (uint32_t k = t.pos; k < t.n_ops && t.ops[k].kind == Op::Kind::wake;
+         work += ++k < t.n_ops ? t.ops[k].work : 0) {
+        if (now_ + time_for(work, speed(c)) - cpu.woke >= leaves_kernel_) return false;
+        const Stim& s = script_.stims[t.ops[k].arg];
+        if (!s.hidden && s.on) return true;  // a message that is not shown came to nobody who slept
+    }
+    return false;
 }
 
 /// `prev` no longer runs on `c`: whoever is next.

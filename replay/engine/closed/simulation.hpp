@@ -16,6 +16,7 @@
 
 #include "replay/engine/closed/agenda.hpp"
 #include "replay/engine/closed/costs.hpp"
+#include "replay/engine/closed/imbalance.hpp"
 #include "replay/engine/closed/reading.hpp"
 #include "replay/engine/closed/script.hpp"
 #include "replay/engine/irq_ticks.hpp"
@@ -292,6 +293,7 @@ class Simulation {
     static_assert(offsetof(Task, step) == 128 && sizeof(Task) == 256);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
     static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
+    static constexpr int kBusyFactor = 16;  ///< sched_domain::busy_factor
     static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
     struct alignas(64) CpuState {
         TaskId curr{};
@@ -314,7 +316,7 @@ class Simulation {
         uint32_t reservation = kNone;
         struct Balancing {
             Ns last = 0, interval = 0;
-            int failed = 0;  ///< times that all that could have come was hot, since one came
+            int failed = 0;  ///< times that nobody could come though one should have, since one came
         };
         std::vector<Balancing> balancing;  ///< by level of its domains
     };
@@ -350,6 +352,7 @@ class Simulation {
     }
     bool is_idle(Cpu c) const { return idle(cpus_[c.v].curr) && !cpus_[c.v].reserved; }
     void begin();
+    void begin_balancing();
     void plan(Cpu c);
     void settle(Cpu c);
     double speed(Cpu c) const;
@@ -432,9 +435,11 @@ class Simulation {
     Cpu spread(TaskId t);
     const TaskTable::Allowed& allowed(const Task& t) const { return table_.masks[t.allowed]; }
     void allow(Task& t, uint32_t mask);
-    bool may_pull(TaskId id, Cpu from, Cpu to, bool hot) const;
-    void pull_all(Cpu to, TaskId first, const Domain& d, bool hot);
-    TaskId pull(Cpu to, int domain, bool newidle, bool hot, const CpuMask* but = nullptr);
+    bool balances() const { return opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate; }
+    bool may_pull(TaskId id, Cpu to) const;
+    std::optional<size_t> even_out(Cpu to, const Domain& level, Has has, int failed);
+    bool leads(Cpu c, const Domain& d) const;
+    void rebalance(Cpu c);
     TaskId to_pull(Cpu c, Ns since);
     bool held(const Task& t, Cpu to) const;
     void new_idle(Cpu c, Ns since);

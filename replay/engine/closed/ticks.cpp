@@ -72,7 +72,7 @@ void Simulation::foresee_wakeups() {
 void Simulation::tick() {
     foresee_wakeups();
     for (size_t i = 0; i < cpus_.size(); ++i) ticked(Cpu(static_cast<uint16_t>(i)));
-    if (opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate) periodic();
+    if (balances()) periodic();
 }
 
 }  // namespace rewake::closed

@@ -418,6 +418,7 @@ void FairQueues::start(Rq c, TaskId id, Ns now) {
     q.curr = id;
     q.running = true;
     q.skip = kNobody;
+    q.queue.to_back(id);
     look(c);
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;

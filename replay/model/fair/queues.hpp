@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "replay/model/fair/hot_queues.hpp"
 #include "replay/model/fair/task_list.hpp"
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
@@ -72,7 +70,7 @@ class FairQueues {
     bool delayed(TaskId t) const { return tasks_[t.v].delayed; }
     Cpu cpu(TaskId t) const { return Cpu(static_cast<uint16_t>(tasks_[t.v].cpu.v)); }
     size_t size(Rq c) const { return cpus_[c.v].queue.size(); }
-    const TaskList& queue(Rq c) const { return cpus_[c.v].queue; }  ///< in order of arrival, curr included
+    const TaskList& queue(Rq c) const { return cpus_[c.v].queue; }  ///< who ran or came last at the end, curr included
     /// CPUs on whose queue somebody waits.
     const CpuMask& crowded() const { return crowded_; }
 
@@ -165,23 +163,6 @@ class FairQueues {
         const Ns ran = ran_at(t);
         return ran != kNeverHot && (migration_cost < 0 || now - ran < migration_cost);
     }
-    /// All that wait on `c` are hot(). Asked again, it looks at nobody until somebody comes, goes, starts or stops there.
-    bool all_hot(Cpu c, Ns now, Ns migration_cost) {
-        Queue& q = cpus_[c.v];
-        constexpr Ns kNever = std::numeric_limits<Ns>::max();
-        if (q.oldest == kUnknown) {
-            q.oldest = kNever;
-            for (TaskId t : q.queue)
-                if (!q.running || t != q.curr) q.oldest = std::min(q.oldest, ran_at(t));
-        }
-        const bool always = migration_cost < 0 && q.oldest != kNeverHot;
-        const Ns until = always || q.oldest == kNever ? kNever : q.oldest + migration_cost;
-        if (now >= until) return false;
-        all_hot_.set(c, until, now);
-        return true;
-    }
-    /// CPUs of which all_hot() was true and still is; not all of them.
-    const CpuMask& known_hot(Ns now) { return all_hot_.at(now); }
 
   protected:
     static constexpr Ns kLongAgo = -1'000'000'000'000'000'000, kUnknown = 2 * kLongAgo, kNeverHot = kLongAgo - 1;
@@ -217,7 +198,6 @@ class FairQueues {
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
         TaskId skip{0xffffffff};  ///< CFS: who yields, until somebody runs
-        Ns oldest = kUnknown;  ///< earliest exec_start of those that wait
         bool running = false;
         bool due = false;  ///< what runs has been told to go,
         bool skips = false;  ///< by a wakeup: schedule() will not read the clock
@@ -238,11 +218,9 @@ class FairQueues {
     void tell(Queue& q) { q.due = true, q.told_at = tasks_[q.curr.v].exec_start; }  // who asks has charged it
     void look(Rq c) {
         Queue& q = cpus_[c.v];
-        q.oldest = kUnknown;
         if (c.v >= roots_) return;
         const Cpu cpu(static_cast<uint16_t>(c.v));
         crowded_.assign(cpu, q.queue.size() > (q.running ? 1u : 0u));
-        all_hot_.clear(cpu);
     }
     Ns ran_at(TaskId t) const { return tasks_[t.v].weight == kIdleWeight ? kNeverHot : tasks_[t.v].exec_start; }
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
@@ -279,8 +257,7 @@ class FairQueues {
     std::vector<TaskId>* gone_ = nullptr;
     std::vector<Queue> cpus_;
     CpuMask crowded_;
-    HotQueues all_hot_;
-    size_t roots_;  ///< queues that crowded_ and all_hot_ speak of
+    size_t roots_;  ///< queues that crowded_ speaks of
     Paged<Task> tasks_;
     int64_t lead_of(TaskId t) const { return first_ && t.v < first_->size() ? (*first_)[t.v] : 0; }
     std::shared_ptr<const std::vector<int64_t>> first_;  ///< one for all copies

@@ -52,6 +52,11 @@ class TaskList {
         std::move(to + 1, place() + size_, to);
         --size_;
     }
+    /// Puts one behind all others, if it is there.
+    void to_back(TaskId t) {
+        TaskId *const end = place() + size_, *const at = std::find(place(), end, t);
+        if (at != end) std::rotate(at, at + 1, end);
+    }
     template <class F>
     void erase_if(F f) {
         size_ = static_cast<uint32_t>(std::remove_if(place(), place() + size_, f) - place());

@@ -205,6 +205,7 @@ void FairTree::run(Cpu c, TaskId id, Ns now) {
         if (g == 0) break;
         e = entity(g, c);
     }
+    tree.ready.to_back(id);
     scheduled(c);
     crowd(c);
 }
@@ -336,12 +337,6 @@ std::optional<Ns> FairTree::shortest(Cpu c) const {
         if (const std::optional<Ns> left = FairQueues::slice_left(rq(g, c))) out = std::min(*left, out.value_or(*left));
         if (g == 0) return out;
     }
-}
-
-bool FairTree::none_cool(Cpu c, Ns now, Ns migration_cost) const {
-    const Queue& mine = cpus_[rq(trees_[c.v].ran, c).v];
-    return std::ranges::all_of(
-        trees_[c.v].ready, [&](TaskId t) { return (mine.running && mine.curr == t) || hot(t, now, migration_cost); });
 }
 
 void FairTree::learn_pick(Cpu c, TaskId t) {

@@ -77,9 +77,6 @@ class FairTree : public FairQueues {
     void goes_on(Cpu c) { any_ ? all_go_on(c) : FairQueues::goes_on(c); }
     bool tick(Cpu c) { return any_ ? look_all(c) : FairQueues::tick(c); }
     std::optional<Ns> slice_left(Cpu c) const { return any_ ? shortest(c) : FairQueues::slice_left(c); }
-    bool all_hot(Cpu c, Ns now, Ns migration_cost) {
-        return any_ ? none_cool(c, now, migration_cost) : FairQueues::all_hot(c, now, migration_cost);
-    }
 
     // What the recorded kernel did tells of two tasks of one group only.
     int64_t behind(TaskId curr, TaskId woken) const {
@@ -95,7 +92,7 @@ class FairTree : public FairQueues {
 
   private:
     struct Tree {  // of a CPU
-        TaskList ready;  ///< tasks that are queued and not held, in order of arrival
+        TaskList ready;  ///< tasks that are queued and not held, who ran or came last at the end
         uint16_t ran = 0;  ///< group of the task that runs, or ran last
         Ns paused = kUnknown;  ///< when it was stopped
     };
@@ -143,7 +140,6 @@ class FairTree : public FairQueues {
     bool look_all(Cpu c);
     Ns share_of_period(TaskId e, Cpu c) const;
     std::optional<Ns> shortest(Cpu c) const;
-    bool none_cool(Cpu c, Ns now, Ns migration_cost) const;
     void favour(TaskId e, Cpu c);
 
     const TaskTable* table_;

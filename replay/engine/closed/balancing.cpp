@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Balancing: what CPUs that go idle take, and what all of them even out at ticks (newidle_balance(), rebalance_domains(),
+// nohz_idle_balance() of 6.1).
+#include <algorithm>
+
+#include "replay/engine/closed/pulling.hpp"
+#include "replay/engine/closed/simulation.hpp"
+
+namespace rewake::closed {
+
+namespace {
+constexpr Ns kMs = 1'000'000;
+}
+
+/// Whether a hint keeps `t` in its LLC, which has no more tasks than CPUs (seed 5, policies.md B5).
+bool Simulation::held(const Task& t, Cpu to) const {
+    if (!policy_ || !policy_->keeps_in_llc(t.hint) || topo_.share_cache(t.cpu, to)) return false;
+    int tasks = 0;
+    for_each_cpu(
+        topo_.words, [&](int i) { return topo_.llc_span[topo_.llc[t.cpu.v].v].w[i]; },
+        [&](Cpu c) {
+            tasks += machine_.view().runnable(c);
+            for (TaskId id : fair_.queue(c)) tasks -= policy_of(id) == FairPolicy::idle;
+            return false;
+        });
+    return tasks <= topo_.llc_size(t.cpu);
+}
+
+/// Whether balancing may move `id`.
+bool Simulation::may_pull(TaskId id, Cpu to) const {
+    const Task& t = tasks_[id.v];
+    const bool late = t.state == Task::State::asleep && !t.leaving && fair_.delayed(id);
+    if ((t.state != Task::State::queued && !late) || !allowed(t).mask.test(to)) return false;
+    return !held(t, to) && !fair_.blocked(id, to);
+}
+
+/// `c` has had nothing to run since then: the waiting task that it pulls, perhaps; kNone: none. Asked twice for one sleep, it
+/// looks on the same levels.
+TaskId Simulation::to_pull(Cpu c, Ns since) {
+    const TaskId none(kNone);
+    if (!balances() || !Movable(fair_, machine_).any(topo_.words) || machine_.expects(c)) return none;
+    const int64_t avg_idle = machine_.view().avg_idle[c.v];
+    if (opt_.balance == Balance::model && avg_idle < 500'000) return none;
+    const int* const levels = &topo_.levels[c.v * topo_.depth];
+    for (size_t k = 0; k < topo_.depth && levels[k] != Topology::kNone; ++k) {
+        const Domain& d = topo_.domains[static_cast<size_t>(levels[k])];
+        // In this order: of many CPUs the domain is not in the cache.
+        if (!topo_.all_affine && !d.load_balance) continue;
+        const double rate = opt_.balance == Balance::model ? 1 : opt_.pulls[pull_level(k)][idle_class(avg_idle)];
+        if (rate <= 0) continue;
+        if (rate < 1 && uniform(opt_.seed, c.v | k << 16, static_cast<uint64_t>(since)) >= rate) continue;
+        TaskId found = none;
+        int& failed = cpus_[c.v].balancing[k].failed;
+        Pulling pulling(fair_, machine_, d, c, Has::none_now, failed);
+        if (pulling.uneven())
+            pulling.each(
+                now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, c); }, [&](TaskId id) { found = id; });
+        if (!pulling.uneven() || found.v != kNone) failed = 0;
+        if (found.v != kNone) return found;
+    }
+    return none;
+}
+
+/// Who sleeps leaves its run queue when it would be picked there: then `c` looks again.
+void Simulation::new_idle(Cpu c, Ns since) {
+    while (fair_.size(c) == 0) {
+        const TaskId id = to_pull(c, since++);
+        if (id.v == kNone) return;
+        relocate(id, c);
+        if (counted()) ++out_.newidle_moves;
+        if (fair_.size(c) == 0) fair_.drain(c), let_go();
+    }
+}
+
+/// `to` evens out one of its levels. How many tasks came; nothing: its groups are even.
+std::optional<size_t> Simulation::even_out(Cpu to, const Domain& level, Has has, int failed) {
+    Pulling pulling(fair_, machine_, level, to, has, failed);
+    if (!pulling.uneven()) return {};
+    std::vector<TaskId> all;
+    pulling.each(
+        now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, to); }, [&](TaskId id) { all.push_back(id); });
+    for (TaskId id : all) relocate(id, to);
+    if (counted()) out_.periodic_moves += static_cast<int64_t>(all.size());
+    return all.size();
+}
+
+/// Whether `c` balances for its group on that level: the first idle CPU does, from 6.6 on one of an idle core before others; else the
+/// first one (should_we_balance()).
+bool Simulation::leads(Cpu c, const Domain& d) const {
+    const auto own = std::ranges::find_if(d.groups, [c](const CpuMask& g) { return g.test(c); });
+    if (own == d.groups.end()) return false;
+    std::optional<Cpu> first, best, thread;
+    for_each_cpu(
+        d.words(), [&](int i) { return own->w[i]; },
+        [&](Cpu x) {
+            if (!first) first = x;
+            if (!machine_.view().idle.test(x)) return false;
+            const bool half = opt_.at_least(6, 6) && !d.share_core && !machine_.core_idle_but(x);
+            if (half && !thread) thread = x;
+            if (!half) best = x;
+            return !half;
+        });
+    return c == (best ? best : thread ? thread : first);
+}
+
+/// `c` evens out the levels whose interval is over: so many ms as the level has CPUs, up to twice that while it is even, and 16
+/// times longer if `c` is busy. Who has only tasks of SCHED_IDLE counts as idle there (5.7+).
+void Simulation::rebalance(Cpu c) {
+    CpuState& cpu = cpus_[c.v];
+    const bool was_idle = idle(cpu.curr);
+    const Ns jiffy = 1'000'000'000 / opt_.hz;
+    const Ns longest = 100 * kMs * topo_.online.count(topo_.words);
+    bool came = false;
+    for (size_t k = 0; k < topo_.stack[c.v].size(); ++k) {
+        const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[c.v][k])];
+        if (!d.load_balance) continue;
+        CpuState::Balancing& b = cpu.balancing[k];
+        const bool busy = (!was_idle || came) && !(opt_.at_least(5, 7) && machine_.view().sidle.test(c));
+        const Ns every = b.interval * (busy ? kBusyFactor : 1);
+        if (now_ < b.last + std::clamp((every + jiffy - 1) / jiffy * jiffy - busy * jiffy, jiffy, longest)) continue;
+        b.last = now_;
+        const bool leader = leads(c, d);
+        const auto n = leader ? even_out(c, d, was_idle && !came ? Has::none : Has::tasks, b.failed) : std::nullopt;
+        b.failed = n == 0u ? b.failed + 1 : 0;
+        b.interval = n ? kMs * d.weight : std::min(2 * kMs * d.weight, 2 * b.interval);
+        if (!leader) break;
+        came |= n.value_or(0) > 0;
+    }
+    if (!came || !was_idle || fair_.size(c) == 0) return;  // of size 0: all of them sleep
+    const double u = uniform(opt_.seed, c.v, static_cast<uint64_t>(now_));
+    request(c, now_ + costs_.draw(Path::idle, Relation::same_llc, true, 0, u).run);
+}
+
+/// At a tick. Idle CPUs of which the tick has stopped do it when one that competes for tasks tells the first of them to, which does
+/// it for all, itself last (nohz_balancer_kick()).
+void Simulation::periodic() {
+    const Ns jiffy = 1'000'000'000 / opt_.hz;
+    std::vector<Cpu> stopped;
+    bool kicks = false;
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        const CpuState& cpu = cpus_[i];
+        if (cpu.reserved || cpu.leaving || !topo_.online.test(c)) continue;
+        const bool is_idle = idle(cpu.curr);
+        if (is_idle && !machine_.view().avail.test(c)) continue;
+        if (is_idle && now_ - cpu.since >= jiffy) {
+            stopped.push_back(c);
+            continue;
+        }
+        rebalance(c);
+        const CpuMask& llc = topo_.llc_span[topo_.llc[i].v];
+        kicks |= !is_idle && (machine_.view().nr[i] > 1 || (llc & machine_.view().idle).count() + 1 < llc.count());
+    }
+    if (!kicks || stopped.empty()) return;
+    std::ranges::rotate(stopped, stopped.begin() + 1);
+    for (const Cpu c : stopped)
+        if (fair_.size(c) == 0) rebalance(c);
+}
+
+}  // namespace rewake::closed

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "replay/engine/closed/pulling.hpp"
+
+namespace rewake::closed {
+
+Pulling::Pulling(const FairTree& queues, const Machine& m, const Domain& level, Cpu to, Has has, int failed)
+    : queues_(queues),
+      m_(m),
+      level_(level),
+      to_(to),
+      has_(has),
+      failed_(failed),
+      movable_(queues, m),
+      groups_(m.view(), level, to, has, movable_.with_late(), [&m](Cpu c) { return int64_t{m.util(c)}; }) {
+    const Words w = level.words();
+    bool somebody = false;
+    for (int i = w.from; i < w.to; ++i) somebody |= (level.span.w[i] & movable_.cpus(i)) != 0;
+    if (!somebody) return;
+    surplus_ = groups_.find();
+    if (surplus_) from_ = fullest();
+}
+
+/// By what is to be taken; none if all that has it runs.
+std::optional<Cpu> Pulling::fullest() const {
+    using Of = Surplus::Of;
+    const View& v = m_.view();
+    std::optional<Cpu> from;
+    int64_t most = 0, capacity_of_most = 1;
+    for_each_cpu(
+        level_.words(), [&](int i) { return surplus_->group->w[i]; },
+        [&](Cpu c) {
+            const int nr = groups_.on(c);
+            if (nr == 0 || (surplus_->of == Of::util && nr == 1)) return false;
+            const bool by_load = surplus_->of == Of::load;
+            const int64_t much = by_load ? v.load[c.v] : surplus_->of == Of::util ? m_.util(c) : nr;
+            if (by_load && nr == 1 && much > surplus_->amount) return false;
+            const int64_t capacity = by_load ? v.cap[c.v] : 1;
+            if (much * capacity_of_most > most * capacity) most = much, capacity_of_most = capacity, from = c;
+            return false;
+        });
+    return from;
+}
+
+/// `id` is no more than is still to be taken, or not much more if nobody was taken for long.
+bool Pulling::fits(TaskId id) {
+    int64_t much = 1;
+    if (surplus_->of != Surplus::Of::tasks) {
+        const Machine::Task* t = m_.known(id);
+        if (!t) return false;
+        if (surplus_->of == Surplus::Of::load) {
+            much = std::max<int64_t>(1, m_.task_load(*t, *from_, m_.load_kind()));
+        } else {
+            const Machine::TaskUtil u = m_.task_util(*t, *from_);
+            much = std::max(u.util, u.util_est);
+        }
+        if ((much >> std::min(failed_, 31)) > surplus_->amount) return false;
+    }
+    surplus_->amount -= much;
+    return true;
+}
+
+}  // namespace rewake::closed

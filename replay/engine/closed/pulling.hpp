@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Whom a CPU takes from another one, on one level of its domains and at one moment (load_balance() of 6.1): the group, the fullest
+// queue there (find_busiest_queue()), and of those that wait in it who ran or came longest ago (detach_tasks()).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "replay/engine/closed/imbalance.hpp"
+#include "replay/engine/closed/movable.hpp"
+
+namespace rewake::closed {
+
+class Pulling {
+  public:
+    /// `failed`: times that `to` found nobody to take on that level, though the groups were uneven.
+    Pulling(const FairTree& queues, const Machine& m, const Domain& level, Cpu to, Has has, int failed);
+    /// Whether another group has tasks that `to` should have.
+    bool uneven() const { return from_.has_value(); }
+    /// f(task) of all that come, of those for which `may`(task) and which did not run a moment ago (task_hot()). uneven().
+    template <class May, class F>
+    void each(Ns now, Ns migration_cost, May may, F f) {
+        const bool any = failed_ > tries() || m_.topo().smt[to_.v].test(*from_);
+        int looked = 0, left = groups_.on(*from_);
+        const int all = std::min(kAtOnce, left);
+        movable_.any_on(*from_, [&](TaskId id) {
+            if (left <= 1 && has_ != Has::tasks) return true;
+            if (++looked > all) return true;
+            if (!(any || !queues_.hot(id, now, migration_cost)) || !may(id) || !fits(id)) return false;
+            --left;
+            f(id);
+            return has_ == Has::none_now || surplus_->amount <= 0;
+        });
+    }
+
+  private:
+    static constexpr int kAtOnce = 32;  ///< sysctl_sched_nr_migrate
+    int tries() const { return level_.numa ? 2 : level_.share_core ? 0 : 1; }  ///< sched_domain::cache_nice_tries
+    std::optional<Cpu> fullest() const;
+    bool fits(TaskId id);
+    const FairTree& queues_;
+    const Machine& m_;
+    const Domain& level_;
+    Cpu to_;
+    Has has_;
+    int failed_;
+    Movable movable_;
+    Imbalance groups_;
+    std::optional<Surplus> surplus_;
+    std::optional<Cpu> from_;
+};
+
+}  // namespace rewake::closed

@@ -144,9 +144,10 @@ def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
 
 
 def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
-    """How often a CPU that goes idle pulls, by level and class of its average idle time, which makes it no rarer: who is
-    idle for longer than a balance takes throws the same dice (newidle_balance()). A step that was seen too rarely is drawn
-    to what all of its level do, and that to what all levels do, the more so the rarer it was seen."""
+    """How often a CPU that goes idle pulls, by level and class of its average idle time, which makes it no
+    rarer: of who is idle for longer than a balance takes all throw the same dice (newidle_balance()). A step
+    that was seen too rarely is drawn to what all of its level do, and that to what all levels do, the more so
+    the rarer it was seen."""
     pulls, chances = np.asarray(pulled), np.asarray(pulled) + np.asarray(left)
     anywhere = pulls.sum() / chances.sum() if chances.any() else 1.0
     out = []

@@ -143,22 +143,22 @@ def crossed(anchored: Sequence[Window], first: int) -> list[Window]:
     return [replace(w, costs=1 if odd(w.measured, first) else 2) for w in anchored]
 
 
-def _pull_rates(pulled: Sequence[Sequence[int]], left: Sequence[Sequence[int]]) -> list[list[float]]:
+def _pull_rates(pulled: Sequence[Sequence[int]], chances: Sequence[Sequence[int]]) -> list[list[float]]:
     """How often a CPU that goes idle pulls, by level and class of its average idle time, which makes it no
     rarer: of who is idle for longer than a balance takes all throw the same dice (newidle_balance()). A step
     that was seen too rarely is drawn to what all of its level do, and that to what all levels do, the more so
     the rarer it was seen."""
-    pulls, chances = np.asarray(pulled), np.asarray(pulled) + np.asarray(left)
-    anywhere = pulls.sum() / chances.sum() if chances.any() else 1.0
+    pulls, of_all = np.asarray(pulled), np.asarray(chances)
+    anywhere = min(1.0, pulls.sum() / of_all.sum()) if of_all.any() else 1.0
     out = []
-    for taken, of in zip(pulls, chances, strict=True):
+    for taken, of in zip(pulls, of_all, strict=True):
         overall = (taken.sum() + FEWEST_PULLS * anywhere) / (of.sum() + FEWEST_PULLS)
         steps: list[list[float]] = []  # pulls, chances, classes
         for k, n in zip(taken, of, strict=True):
             steps.append([k, n, 1])
             while len(steps) > 1 and steps[-2][0] * steps[-1][1] >= steps[-1][0] * steps[-2][1]:
                 steps[-2:] = [[a + b for a, b in zip(*steps[-2:], strict=True)]]
-        rates = [(k + FEWEST_PULLS * overall) / (n + FEWEST_PULLS) for k, n, _ in steps]
+        rates = [min(1.0, (k + FEWEST_PULLS * overall) / (n + FEWEST_PULLS)) for k, n, _ in steps]
         out.append(np.repeat(rates, [int(m) for _, _, m in steps]).tolist())
     return out
 
@@ -307,7 +307,7 @@ class Simulator:
             "queued_wakeups": features.get("TTWU_QUEUE", True) is not False,
             "pull_ns": self.pull_ns[0], "pulled_ns": self.pull_ns[1],
             "waits_ns": self.waits_ns, "looks_ns": self.looks_ns,
-            "pulls": _pull_rates(found["pulled"], found["left"]), "hidden": self.hidden,
+            "pulls": _pull_rates(found["pulled"], found["chances"]), "hidden": self.hidden,
             "seed": s.seed,
         }  # fmt: skip
         base |= self.unseen_for

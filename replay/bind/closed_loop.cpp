@@ -233,7 +233,7 @@ class PyClosedLoop {
     nb::dict survey() const {
         const Survey& s = loop_.survey();
         nb::dict d;
-        d["pulled"] = s.pulled, d["left"] = s.left;
+        d["pulled"] = s.pulled, d["chances"] = s.chances;
         d["idle_states"] = s.idle_states;
         d["servers"] = loop_.servers();
         std::vector<std::pair<int64_t, int64_t>> readers;

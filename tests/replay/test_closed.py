@@ -309,7 +309,7 @@ def test_a_cpu_that_goes_idle_pulls_from_the_levels_that_it_looks_on(
 def test_chances_to_pull_are_counted_by_level() -> None:
     """Not where a wakeup is on its way."""
     for world, left in ((going_idle(), [1, 1, 1, 0]), (going_idle(wakes=True), [0, 0, 0, 0])):
-        assert [sum(of_level) for of_level in survey(world)["left"]] == left
+        assert [sum(of_level) for of_level in survey(world)["chances"]] == left
 
 
 @pytest.mark.parametrize(("from_ns", "left"), [(500_000, [0, 0, 0, 0]), (800_000, [1, 1, 1, 0])])
@@ -317,7 +317,7 @@ def test_who_may_not_run_there_is_no_chance_to_pull(from_ns: int, left: list[int
     """From then on nobody may use CPU 0; it goes idle at 700 us."""
     changes = [(from_ns, task, 1) for task in range(9, 30)]
     found = survey(going_idle(masks=["1,2,3,4,5,6,7"]), mask_changes=changes)
-    assert [sum(of_level) for of_level in found["left"]] == left
+    assert [sum(of_level) for of_level in found["chances"]] == left
 
 
 def test_a_cpu_to_which_a_wakeup_is_on_its_way_pulls_nobody() -> None:
@@ -634,13 +634,14 @@ def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int
 
 def test_pull_rates_are_those_of_the_class_or_of_its_level_or_of_all() -> None:
     few, many = FEWEST_PULLS // 2, 99 * FEWEST_PULLS
-    found = _pull_rates([[0, many, 0, 0], [0, 0, 0, 0]], [[many, 0, 0, few], [0, 0, 0, 0]])
+    found = _pull_rates([[0, many, 0, 0], [0, 0, 0, 0]], [[many, many, 0, few], [0, 0, 0, 0]])
     anywhere = many / (2 * many + few)
     step = (many + FEWEST_PULLS * anywhere) / (many + few + FEWEST_PULLS)
     np.testing.assert_allclose(found, [[anywhere / 100, *[step] * 3], [anywhere] * 4], rtol=0.01)
     assert found[0][2] == found[0][3], "whoever is idle for longer pulls as often"
-    assert _pull_rates([[0], [1]], [[19 * FEWEST_PULLS], [0]])[1][0] < 0.1, "one pull of one chance tells little"
+    assert _pull_rates([[0], [1]], [[19 * FEWEST_PULLS], [1]])[1][0] < 0.1, "one pull of one chance tells little"
     assert _pull_rates([[0], [0]], [[0], [0]]) == [[1.0], [1.0]]
+    assert _pull_rates([[9]], [[3]]) == [[1.0]], "some were pulled where no chance was seen"
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

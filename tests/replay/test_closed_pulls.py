@@ -39,7 +39,7 @@ def test_balancing_moves_who_sleeps_and_has_not_left(kernel: tuple[int, int], mo
 
 def test_it_is_a_chance_to_pull_there() -> None:
     for kernel, chances in (((6, 12), 1), ((6, 14), 0)):
-        assert sum(map(sum, survey(asleep_ahead(), kernel=kernel)["left"])) == chances, kernel
+        assert sum(map(sum, survey(asleep_ahead(), kernel=kernel)["chances"])) == chances, kernel
 
 
 @pytest.mark.parametrize(("policy", "moves"), [(0, 0), (SCHED_IDLE, 1)])

@@ -387,10 +387,10 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
 
 /// `to` went idle, or pulled on level `until`: it had not pulled on those below.
 void ClosedLoop::survey_pull(Cpu to, size_t until, Ns now) {
-    const size_t idle = idle_class(machine_.view().avg_idle[to.v]);
-    for (size_t k = 0; k < std::min(until, topo_.stack[to.v].size()); ++k)
-        if (may_pull(to, k, now)) ++survey_.left[pull_level(k)][idle];
-    if (until < topo_.stack[to.v].size()) ++survey_.pulled[pull_level(until)][idle];
+    const size_t idle = idle_class(machine_.view().avg_idle[to.v]), levels = topo_.stack[to.v].size();
+    for (size_t k = 0; k < std::min(until + 1, levels); ++k)
+        if (may_pull(to, k, now)) ++survey_.chances[pull_level(k)][idle];
+    if (until < levels) ++survey_.pulled[pull_level(until)][idle];
 }
 
 void ClosedLoop::survey(const Batch& b, Event e, size_t i) {

@@ -37,8 +37,8 @@ struct Arm {
 struct Survey {
     using Pulls = std::array<std::array<int64_t, kIdleClasses>, kPullLevels>;  ///< by level and class, as PullRate
     Pulls pulled{};  ///< new-idle migrations
-    /// Chances that were not taken, by CPUs that went idle or pulled from higher up: somebody waited whom they might have pulled.
-    Pulls left{};
+    Pulls
+        chances{};  ///< of CPUs that went idle: somebody waited whom they might have pulled, nobody had come from below
     std::vector<int64_t> idle_states;  ///< entries by cpuidle state
 };
 

@@ -24,7 +24,8 @@ Balancer::Balancer(const Topology& topo)
         for (size_t l = 0; l < topo.stack[c].size(); ++l) {
             const Domain& domain = topo.domains[static_cast<size_t>(topo.stack[c][l])];
             const auto own = std::ranges::find_if(domain.groups, [&](const CpuMask& g) { return g.test(Cpu(c)); });
-            Level level{.span = domain.span};
+            Level level;
+            level.span = domain.span;
             level.balances = domain.load_balance && own != domain.groups.end();
             if (level.balances) level.group = *own;
             const bool in_llc = static_cast<int>(l) <= topo.llc_level[c];

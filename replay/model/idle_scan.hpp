@@ -36,6 +36,7 @@ class Balancer {
         bool found = false, sure = false;
     };
     std::optional<Turn> last_turn(Cpu c, size_t level) const {
+        if (level >= levels_[c.v].size()) return {};  // of a topology that has become larger
         const Level& l = levels_[c.v][level];
         return l.last == kNever ? std::nullopt : std::optional(Turn{l.last, l.early, l.sure});
     }

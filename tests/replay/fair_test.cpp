@@ -63,6 +63,18 @@ TEST(Cfs, WhatWasSeenEarlyIsTrueOfWhatTasksBeginWith) {
     }
 }
 
+TEST(Cfs, WhoRanLongestAgoIsFirstOnTheQueue) {
+    FairQueues q = cfs();
+    for (TaskId t : {a, b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, b, 0, kMs);
+    EXPECT_TRUE(q.queue(c0) == (std::vector{a, c, b}));
+    q.stop(c0, kMs);
+    run(q, c0, a, kMs, 2 * kMs);
+    EXPECT_TRUE(q.queue(c0) == (std::vector{c, b, a}));
+    q.enqueue(c0, TaskId(13), 1024, How::wakeup, 2 * kMs);
+    EXPECT_TRUE(q.queue(c0) == (std::vector{c, b, a, TaskId(13)})) << "who comes is behind all";
+}
+
 TEST(Cfs, WhatRunsIsToldToGoOnce) {
     FairQueues q = cfs();
     for (TaskId t : {b, c}) q.enqueue(c0, t, 1024, How::wakeup, 0), q.dequeue(t, true);

@@ -55,11 +55,17 @@ def two_wakeups(preempted: bool) -> World:
     return w.runs(t + 90_000, 0, 4, 2).runs(t + 95_000, 0, 2, 0)
 
 
-def waits(preempted: bool) -> int:
-    """Of 3, which takes the CPU 1 us after it was queued, where it mostly takes 4: so long a waker is in the kernel."""
+def mostly_later() -> dict[str, Any]:
+    """Of a wakee that takes the CPU 1 us after it was queued, where it mostly takes 4: so long a waker is in the
+    kernel."""
     more = {"path": [2] * 4, "relation": [0] * 4, "in_task": [True] * 4, "target": [0] * 4, "queue_ns": [0] * 4,
             "run_ns": [1000, 4000, 4000, 4000], "leave_ns": [0] * 4}  # fmt: skip
-    costs: dict[str, Any] = {k: np.append(np.delete(v, 2), np.array(more[k], v.dtype)) for k, v in COSTS.items()}
+    return {k: np.append(np.delete(v, 2), np.array(more[k], v.dtype)) for k, v in COSTS.items()}
+
+
+def waits(preempted: bool) -> int:
+    """Of 3."""
+    costs = mostly_later()
     world, end = two_wakeups(preempted), 20_100_000
     (result,), _ = simulate(world, (2_000, 2_000, end, end + 1), "prev", costs=costs, told=LUCK, own_luck=True)
     assert result["broken"] == 0
@@ -72,3 +78,22 @@ def test_who_wakes_several_in_one_call_is_preempted_after_the_last() -> None:
 
 def test_two_wakeups_with_a_preemption_between_were_not_in_one_call() -> None:
     assert waits(preempted=True) == 2_000
+
+
+def test_messages_that_are_not_shown_do_not_part_wakeups_of_one_call() -> None:
+    """Task 2 wakes 3 and 4 within 3.5 us, and meanwhile sends messages to 5, which reads on CPU 1."""
+    w = World(2, 6).runs(0, 0, 0, 3).runs(0, 0, 3, 4).runs(1_000, 0, 4, 2).runs(2_000, 1, 1, 5).runs(3_000, 1, 5, 1)
+    t, gap = 20_000_000, 3_500
+    w.waking(t - 9_000, 0, 5, 1, 2).wakeup(t - 8_000, 1, 5, 1).runs(t - 5_000, 1, 1, 5)
+    w.waking(t, 0, 3, 0, 2).wakeup(t + 1_000, 0, 3, 0, curr=2)
+    w.waking(t + gap, 0, 4, 0, 2).wakeup(t + gap + 1_000, 0, 4, 0, curr=2)
+    w.runs(t + gap + 3_000, 0, 2, 3, "R").runs(t + 10_000, 1, 5, 1)
+    w.runs(t + gap + 13_000, 0, 3, 4).runs(t + gap + 23_000, 0, 4, 2).runs(t + 90_000, 0, 2, 0)
+    reads = [(-1, 0)] * 5 + [(1_000 * 1024, 250 * 1024)]
+    window = (4_000, 4_000, t + 50_000, t + 100_000)
+    arm: dict[str, Any] = {"costs": mostly_later(), "told": LUCK, "own_luck": True, "reads": reads}
+    (result,), script = simulate(w, window, "prev", **arm)
+    sent = [number for _, kind, number in script["tasks"][2]["ops"] if kind == "wake"]
+    assert sent.index(2) - sent.index(1) > 1, "some lie between"
+    woken = dict(zip(result["woken"]["task"].tolist(), result["woken"]["ts_ns"].tolist(), strict=True))
+    assert (result["broken"], woken[3] - t, woken[4] - t) == (0, 0, gap)

@@ -23,10 +23,10 @@ Balancer::Balancer(const Topology& topo)
         cpus_[topo.llc[c].v].push_back(Cpu(c));
         for (size_t l = 0; l < topo.stack[c].size(); ++l) {
             const Domain& domain = topo.domains[static_cast<size_t>(topo.stack[c][l])];
-            const auto own = std::ranges::find_if(domain.groups, [&](const CpuMask& g) { return g.test(Cpu(c)); });
+            const CpuMask* own = domain.group(Cpu(c));
             Level level;
             level.span = domain.span;
-            level.balances = domain.load_balance && own != domain.groups.end();
+            level.balances = domain.load_balance && own;
             if (level.balances) level.group = *own;
             const bool in_llc = static_cast<int>(l) <= topo.llc_level[c];
             if (in_llc && domain.load_balance) pct_[topo.llc[c].v] = domain.imbalance_pct;
@@ -41,15 +41,12 @@ Balancer::Balancer(const Topology& topo)
 }
 
 void Balancer::set_tick(Ns tick) {
-    const int64_t longest = std::max<int64_t>(1, 100'000'000 * int64_t{online_} / tick);
     for (auto& levels : levels_)
         for (Level& level : levels)
             for (const bool is_idle : {false, true})
                 for (const bool early : {false, true}) {
-                    const int64_t ms =
-                        int64_t{level.span.count(words_)} * (early ? 1 : 2) * (is_idle ? 1 : kBusyFactor);
-                    const int64_t jiffies = (ms * 1'000'000 + tick - 1) / tick - !is_idle;
-                    level.every[is_idle][early] = static_cast<int32_t>(std::clamp<int64_t>(jiffies, 1, longest));
+                    const int64_t ms = int64_t{level.span.count(words_)} * (early ? 1 : 2);
+                    level.every[is_idle][early] = static_cast<int32_t>(jiffies(ms, !is_idle, tick, online_));
                 }
 }
 
@@ -60,11 +57,7 @@ bool Balancer::turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle) {
         if (!level.balances || jiffy < level.last + level.every[is_idle][level.early]) continue;
         level.last = jiffy;
         level.early = false;  // unless it finds something to pull
-        // should_we_balance(): the first idle CPU of its group does, or else the first one.
-        const CpuMask& group = level.group;
-        const auto first = first_in_wrap(words_, 0, [&](unsigned i) { return group.w[i] & idle.w[i]; });
-        const auto leads = first ? first : first_in_wrap(words_, 0, [&](unsigned i) { return group.w[i]; });
-        if (leads != c) break;
+        if (leader(level.group, {0, words_}, idle, [](Cpu) { return false; }) != c) break;
         writes |= level.writes;
     }
     for (const bool as_idle : {false, true}) {

@@ -3,6 +3,7 @@
 // sched_balance_domains() goes through its domains (rebalance_domains() until 6.9; kernels 5.19 - 7.2).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -19,6 +20,31 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size, int pct = 117);
 
 class Balancer {
   public:
+    static constexpr int kBusyFactor = 16;  ///< sched_domain::busy_factor, 5.10+
+    /// Jiffies from one balance of a level to the next, of a `busy` CPU or an idle one, `ms`: sched_domain::balance_interval
+    /// (get_sd_balance_interval(), 6.1). `online`: CPUs.
+    static int64_t jiffies(int64_t ms, bool busy, Ns tick, int online) {
+        const int64_t longest = std::max<int64_t>(1, 100'000'000 * int64_t{online} / tick);
+        const int64_t ns = ms * 1'000'000 * (busy ? kBusyFactor : 1);
+        return std::clamp<int64_t>((ns + tick - 1) / tick - busy, 1, longest);
+    }
+    /// Who balances for `group`: its first CPU of `idle`, one for which `half` is true after all others; or else the first
+    /// (should_we_balance(); from 6.6 on `half` of a core is idle).
+    template <class Half>
+    static std::optional<Cpu> leader(const CpuMask& group, Words words, const CpuMask& idle, Half half) {
+        std::optional<Cpu> first, best, thread;
+        for_each_cpu(
+            words, [&](int i) { return group.w[i]; },
+            [&](Cpu c) {
+                if (!first) first = c;
+                if (!idle.test(c)) return false;
+                const bool is_half = half(c);
+                if (is_half && !thread) thread = c;
+                if (!is_half) best = c;
+                return !is_half;
+            });
+        return best ? best : thread ? thread : first;
+    }
     explicit Balancer(const Topology& topo);
     /// Length of a jiffy. Before any look().
     void set_tick(Ns tick);
@@ -52,7 +78,6 @@ class Balancer {
         int32_t every[2][2] = {};  ///< jiffies from balance to balance: busy or idle, late or early
     };
     static constexpr int64_t kNever = std::numeric_limits<int64_t>::min() / 2;
-    static constexpr int kBusyFactor = 16;  ///< sd->busy_factor, 5.10+
     bool turn(Cpu c, bool is_idle, int64_t jiffy, const CpuMask& idle);
     int words_, online_;
     std::vector<std::vector<Level>> levels_;  ///< per CPU, as its stack

@@ -3,6 +3,7 @@
 // tables (or from a conformance topology).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +25,11 @@ struct Domain {
     Cpu first{};      ///< lowest CPU of the span
     int first_word = 0, end_word = kMaskWords;  ///< words of the masks that hold the span
     Words words() const { return {first_word, end_word}; }
+    /// That of `c`; nullptr: none has it.
+    const CpuMask* group(Cpu c) const {
+        const auto at = std::ranges::find_if(groups, [c](const CpuMask& g) { return g.test(c); });
+        return at == groups.end() ? nullptr : &*at;
+    }
     /// `span` is set: sets what is known of it.
     void spans() {
         const Words w = words_of(span);

@@ -84,23 +84,12 @@ std::optional<size_t> Simulation::even_out(Cpu to, const Domain& level, Has has,
     return all.size();
 }
 
-/// Whether `c` balances for its group on that level: the first idle CPU does, from 6.6 on one of an idle core before others; else the
-/// first one (should_we_balance()).
+/// Whether `c` balances for its group on that level.
 bool Simulation::leads(Cpu c, const Domain& d) const {
-    const auto own = std::ranges::find_if(d.groups, [c](const CpuMask& g) { return g.test(c); });
-    if (own == d.groups.end()) return false;
-    std::optional<Cpu> first, best, thread;
-    for_each_cpu(
-        d.words(), [&](int i) { return own->w[i]; },
-        [&](Cpu x) {
-            if (!first) first = x;
-            if (!machine_.view().idle.test(x)) return false;
-            const bool half = opt_.at_least(6, 6) && !d.share_core && !machine_.core_idle_but(x);
-            if (half && !thread) thread = x;
-            if (!half) best = x;
-            return !half;
-        });
-    return c == (best ? best : thread ? thread : first);
+    const CpuMask* own = d.group(c);
+    return own && Balancer::leader(*own, d.words(), machine_.view().idle, [&](Cpu x) {
+                      return opt_.at_least(6, 6) && !d.share_core && !machine_.core_idle_but(x);
+                  }) == c;
 }
 
 /// `c` evens out the levels whose interval is over: so many ms as the level has CPUs, up to twice that while it is even, and 16
@@ -109,15 +98,14 @@ void Simulation::rebalance(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const bool was_idle = idle(cpu.curr);
     const Ns jiffy = 1'000'000'000 / opt_.hz;
-    const Ns longest = 100 * kMs * topo_.online.count(topo_.words);
+    const int online = topo_.online.count(topo_.words);
     bool came = false;
     for (size_t k = 0; k < topo_.stack[c.v].size(); ++k) {
         const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[c.v][k])];
         if (!d.load_balance) continue;
         CpuState::Balancing& b = cpu.balancing[k];
         const bool busy = (!was_idle || came) && !(opt_.at_least(5, 7) && machine_.view().sidle.test(c));
-        const Ns every = b.interval * (busy ? kBusyFactor : 1);
-        if (now_ < b.last + std::clamp((every + jiffy - 1) / jiffy * jiffy - busy * jiffy, jiffy, longest)) continue;
+        if (now_ < b.last + jiffy * Balancer::jiffies(b.interval / kMs, busy, jiffy, online)) continue;
         b.last = now_;
         const bool leader = leads(c, d);
         const auto n = leader ? even_out(c, d, was_idle && !came ? Has::none : Has::tasks, b.failed) : std::nullopt;

@@ -67,7 +67,7 @@ void Simulation::begin_balancing() {
         const Cpu c(static_cast<uint16_t>(i));
         for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
             const Ns shortest = kMs * topo_.domains[static_cast<size_t>(topo_.stack[i][k])].weight;
-            const Ns every = 2 * shortest * (machine_.view().idle.test(c) ? 1 : kBusyFactor);
+            const Ns every = 2 * shortest * (machine_.view().idle.test(c) ? 1 : Balancer::kBusyFactor);
             const auto last = machine_.balanced(c, k);
             const Ns due = next[i * topo_.depth + k];
             CpuState::Balancing& b = cpus_[i].balancing.emplace_back();

@@ -38,14 +38,14 @@ bool Imbalance::slower(const CpuMask& group) const {
 }
 
 std::optional<Surplus> Imbalance::find() const {
-    const auto own = std::ranges::find_if(level_.groups, [&](const CpuMask& g) { return g.test(to_); });
-    if (own == level_.groups.end()) return {};
+    const CpuMask* own = level_.group(to_);
+    if (!own) return {};
     const Sum here = sum(*own);
     Sum most;
     std::optional<int64_t> load_of_most;
     const CpuMask* from = nullptr;
     for (const CpuMask& g : level_.groups) {
-        if (&g == &*own) continue;
+        if (&g == own) continue;
         const Sum s = sum(g);
         if (s.tasks == 0 || (from && s.kind() < most.kind())) continue;
         if (level_.asym_full && s.kind() != Kind::overloaded && slower(g)) continue;

@@ -293,7 +293,6 @@ class Simulation {
     static_assert(offsetof(Task, step) == 128 && sizeof(Task) == 256);
     static constexpr auto kSleeps = static_cast<uint8_t>(PrevState::S);
     static constexpr auto kRuns = static_cast<uint8_t>(PrevState::R);
-    static constexpr int kBusyFactor = 16;  ///< sched_domain::busy_factor
     static constexpr auto kDead = static_cast<uint8_t>(PrevState::X);
     struct alignas(64) CpuState {
         TaskId curr{};

@@ -437,9 +437,9 @@ def test_a_reader_is_found_by_who_wakes_it_and_how_little_it_works() -> None:
     assert survey(reading([0, 1, 2] * 10))["readers"] == [*PACES[:5], *[(-1, 0)] * 4]
 
 
-def stream(grows: bool, softirq: bool = False, interrupts: bool = False, n: int = 30) -> World:
+def stream(grows: bool, softirq: bool = False, interrupts: bool = False, n: int = 30, repeats: bool = False) -> World:
     """Task 3 on CPU 1 wakes task 4 on CPU 0 every 200 us: it runs 10 us; every third time it waits for 100 us before,
-    and then has 30 us to run, if it `grows`."""
+    and then has 30 us to run, if it `grows`. No two waits are alike, unless all `repeats`."""
     w = World(2, 6).runs(0, 1, 1, 3)
     if interrupts:
         w.add("irq", 1000, 1, curr_task=3, kind=0, vector=40, entry=False)
@@ -448,14 +448,19 @@ def stream(grows: bool, softirq: bool = False, interrupts: bool = False, n: int 
         if waits:
             w.runs(t - 5_000, 0, 0, 5)
         w.waking(t, 1, 4, 0, 3, ctx="softirq" if softirq else "task").wakeup(t + 1000, 0, 4, 0, curr=5 if waits else 0)
-        w.runs(t + (100_000 if waits else 3000), 0, 5 if waits else 0, 4, "S")
-        w.runs(t + (100_000 if waits else 3000) + (30_000 if waits and grows else 10_000), 0, 4, 0)
+        began = t + (100_000 if waits else 3000) + (0 if repeats else k)
+        w.runs(began, 0, 5 if waits else 0, 4, "S").runs(began + (30_000 if waits and grows else 10_000), 0, 4, 0)
     return w.runs(200_000 * (n + 1), 1, 3, 1)
 
 
 @pytest.mark.parametrize(("grows", "found"), [(False, (-1, 0)), (True, (10_000 * 1024, 10_000 * 1024))])
 def test_a_reader_of_one_sender_is_found_by_what_long_waits_leave_it_to_do(grows: bool, found: tuple[int, int]) -> None:
     assert survey(stream(grows))["readers"][4] == found
+
+
+def test_what_repeats_to_the_nanosecond_is_one_case() -> None:
+    """So many would be no chance if they were independent."""
+    assert survey(stream(True, repeats=True, n=300))["readers"][4] == (-1, 0)
 
 
 def test_what_may_be_chance_makes_no_reader() -> None:
@@ -467,7 +472,7 @@ def test_what_may_be_chance_makes_no_reader() -> None:
         if waits:
             w.runs(t - 5_000, 0, 0, 5)
         w.waking(t, 1, 4, 0, 3).wakeup(t + 1000, 0, 4, 0, curr=5 if waits else 0)
-        began = t + (100_000 if waits else 3000)
+        began = t + (100_000 if waits else 3000) + k
         w.runs(began, 0, 5 if waits else 0, 4, "S").runs(began + more, 0, 4, 0)
     assert survey(w.runs(6_200_000, 1, 3, 1))["readers"][4] == (-1, 0)
 

@@ -28,7 +28,9 @@ void Reading::woken(TaskId t, TaskId waker, Ns ts) {
 /// After long waits it does half as much again as after others, and that is no chance (the rank sum of Wilcoxon, Mann and Whitney).
 bool Reading::grows(std::vector<Work> works, int64_t first) {
     std::erase_if(works, [](const Work& k) { return k.waited < 0; });
-    std::ranges::sort(works, {}, &Work::work);
+    std::ranges::sort(works);
+    const auto again = std::ranges::unique(works);  // to the nanosecond, as in a generated recording: one case
+    works.erase(again.begin(), again.end());
     std::vector<int64_t> after_long, after_short;
     double ranks = 0;  // of those after long waits
     for (size_t i = 0; i < works.size(); ++i) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -40,6 +41,7 @@ class Reading {
     struct Work {
         int64_t work = 0;
         Ns waited = -1;  ///< to run, before that; negative: not known
+        auto operator<=>(const Work&) const = default;
     };
     struct Task {
         int64_t work = 0;  ///< since its last sleep

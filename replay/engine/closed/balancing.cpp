@@ -93,7 +93,8 @@ bool Simulation::leads(Cpu c, const Domain& d) const {
 }
 
 /// `c` evens out the levels whose interval is over: so many ms as the level has CPUs, up to twice that while it is even, and 16
-/// times longer if `c` is busy. Who has only tasks of SCHED_IDLE counts as idle there (5.7+).
+/// times longer if `c` is busy. Who has only tasks of SCHED_IDLE counts as idle there (5.7+). Intervals are jiffies, which no policy
+/// changes: where a recorded pull tells that `c` looked, it does.
 void Simulation::rebalance(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     const bool was_idle = idle(cpu.curr);
@@ -105,7 +106,9 @@ void Simulation::rebalance(Cpu c) {
         if (!d.load_balance) continue;
         CpuState::Balancing& b = cpu.balancing[k];
         const bool busy = (!was_idle || came) && !(opt_.at_least(5, 7) && machine_.view().sidle.test(c));
-        if (now_ < b.last + jiffy * Balancer::jiffies(b.interval / kMs, busy, jiffy, online)) continue;
+        bool told = false;
+        for (; !b.told.empty() && b.told.back() <= now_; b.told.pop_back()) told |= b.told.back() > now_ - jiffy;
+        if (!told && now_ < b.last + jiffy * Balancer::jiffies(b.interval / kMs, busy, jiffy, online)) continue;
         b.last = now_;
         const bool leader = leads(c, d);
         const auto n = leader ? even_out(c, d, was_idle && !came ? Has::none : Has::tasks, b.failed) : std::nullopt;

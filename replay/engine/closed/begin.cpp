@@ -49,19 +49,18 @@ std::vector<Happening> planned(const Script& script, const SimOptions& options) 
 }
 
 /// When each CPU balanced last, on each level: as an earlier pull there tells, or the next recorded one; else at any time in its
-/// interval, that of an idle CPU before it was busy.
+/// interval, that of an idle CPU before it was busy. When it does is told by recorded pulls, too.
 void Simulation::begin_balancing() {
     const Ns jiffy = 1'000'000'000 / opt_.hz;
-    std::vector<Ns> next(cpus_.size() * topo_.depth, -1);
+    std::vector<std::vector<Ns>> told(cpus_.size() * topo_.depth);
     for (const Move& m : script_.moves) {
         if (m.cause != Cause::periodic || m.ts < now_) continue;
         const std::vector<int>& stack = topo_.stack[m.dest.v];
         const auto level =
             std::ranges::find_if(stack, [&](int d) { return topo_.domains[static_cast<size_t>(d)].span.test(m.orig); });
         if (level == stack.end()) continue;
-        Ns& first = next[m.dest.v * topo_.depth + static_cast<size_t>(level - stack.begin())];
-        const Ns tick = m.ts - (m.ts - opt_.tick_at) % jiffy;
-        if (first < 0 || tick < first) first = tick;
+        const auto k = static_cast<size_t>(level - stack.begin());
+        told[m.dest.v * topo_.depth + k].push_back(m.ts - (m.ts - opt_.tick_at) % jiffy);
     }
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
@@ -69,13 +68,14 @@ void Simulation::begin_balancing() {
             const Ns shortest = kMs * topo_.domains[static_cast<size_t>(topo_.stack[i][k])].weight;
             const Ns every = 2 * shortest * (machine_.view().idle.test(c) ? 1 : Balancer::kBusyFactor);
             const auto last = machine_.balanced(c, k);
-            const Ns due = next[i * topo_.depth + k];
             CpuState::Balancing& b = cpus_[i].balancing.emplace_back();
+            b.told = std::move(told[i * topo_.depth + k]);
+            std::ranges::sort(b.told, std::ranges::greater());
             b.interval = last && last->sure && last->found ? shortest : 2 * shortest;
             if (last && last->sure)
                 b.last = last->at;
-            else if (due >= 0)
-                b.last = due - ((due - now_) / every + 1) * every;
+            else if (!b.told.empty())
+                b.last = b.told.back() - ((b.told.back() - now_) / every + 1) * every;
             else
                 b.last = now_ - static_cast<Ns>(uniform(opt_.seed, static_cast<uint32_t>(i | k << 16), 0) *
                                                 static_cast<double>(

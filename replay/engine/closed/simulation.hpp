@@ -316,6 +316,7 @@ class Simulation {
         struct Balancing {
             Ns last = 0, interval = 0;
             int failed = 0;  ///< times that nobody could come though one should have, since one came
+            std::vector<Ns> told;  ///< ticks of recorded pulls, when it looked: the next one last
         };
         std::vector<Balancing> balancing;  ///< by level of its domains
     };

@@ -358,12 +358,14 @@ def test_a_task_that_wakes_several_at_a_time_is_not_preempted_between_them(gap: 
 
 
 def test_an_idle_cpu_takes_half_of_what_the_busiest_has() -> None:
-    """Six tasks on CPU 0, which none wakes, and CPU 1 idle: the balancer of the tick moves three."""
+    """Six tasks on CPU 0, which none wakes, and CPU 1 idle. A recorded pull of one tells that it looked at the second
+    tick: the balancer moves three."""
     w = World(2, 8).runs(0, 0, 0, 2)
     for task in range(3, 8):
         w.runs(1_000 * (task - 2), 0, task - 1, task, "R")
+    w.migrate(8_020_000, 1, 2, 0, 1, curr=1, ctx="softirq").runs(8_025_000, 1, 1, 2)
     w.runs(30_000_000, 0, 7, 0)
-    (result,), _ = simulate(w, (10_000, 10_000, 20_000_000, 30_000_000), "prev", balance="model")
+    (result,), _ = simulate(w, (10_000, 10_000, 10_000_000, 30_000_000), "prev", balance="model")
     assert (result["periodic_moves"], result["broken"]) == (3, 0)
 
 

@@ -61,3 +61,22 @@ def pulled(*pulls: int) -> int:
 
 def test_a_cpu_looks_when_a_recorded_pull_tells_that_it_did() -> None:
     assert 0 < pulled() < pulled(16_020_000) < pulled(16_020_000, 20_020_000)
+
+
+def taken_by_an_idle_cpu(pull: int | None) -> list[int]:
+    """2 to 4 never sleep on CPU 0, and CPU 1 idles until it pulls 2, if it does: moves by 15 ms, and by 28."""
+    w = World(2, 5).runs(1_000, 0, 0, 2).runs(2_000, 0, 2, 3, "R").runs(3_000, 0, 3, 4, "R")
+    if pull is not None:
+        w.migrate(pull, 1, 2, 0, 1, curr=1, ctx="softirq").runs(pull + 5_000, 1, 1, 2)
+    w.runs(30_000_000, 0, 4, 3, "R").runs(31_000_000, 0, 3, 4, "R")
+    taken = []
+    for to in (15_000_000, 28_000_000):
+        (result,), _ = simulate(w, (10_000, 10_000, to, 95_000_000), "prev", balance="model")
+        assert result["broken"] == 0
+        taken.append(int(result["periodic_moves"]))
+    return taken
+
+
+def test_an_idle_cpu_that_had_not_looked_does_not_look() -> None:
+    assert taken_by_an_idle_cpu(None) == [0, 0]
+    assert taken_by_an_idle_cpu(16_020_000) == [0, 1]

@@ -84,12 +84,11 @@ std::optional<size_t> Simulation::even_out(Cpu to, const Domain& level, Has has,
     return all.size();
 }
 
-/// Whether `c` balances for its group on that level.
-bool Simulation::leads(Cpu c, const Domain& d) const {
-    const CpuMask* own = d.group(c);
-    return own && Balancer::leader(*own, d.words(), machine_.view().idle, [&](Cpu x) {
-                      return opt_.at_least(6, 6) && !d.share_core && !machine_.core_idle_but(x);
-                  }) == c;
+/// Whether one of those ticks, the next one last, is this one. Lets go of it, and of earlier ones.
+bool Simulation::reached(std::vector<Ns>& ticks, Ns jiffy) const {
+    bool now = false;
+    for (; !ticks.empty() && ticks.back() <= now_; ticks.pop_back()) now |= ticks.back() > now_ - jiffy;
+    return now;
 }
 
 /// `c` evens out the levels whose interval is over: so many ms as the level has CPUs, up to twice that while it is even, and 16
@@ -106,11 +105,11 @@ void Simulation::rebalance(Cpu c) {
         if (!d.load_balance) continue;
         CpuState::Balancing& b = cpu.balancing[k];
         const bool busy = (!was_idle || came) && !(opt_.at_least(5, 7) && machine_.view().sidle.test(c));
-        bool told = false;
-        for (; !b.told.empty() && b.told.back() <= now_; b.told.pop_back()) told |= b.told.back() > now_ - jiffy;
+        const bool told = reached(b.told, jiffy), silent = reached(b.silent, jiffy);
+        if (silent) continue;
         if (!told && now_ < b.last + jiffy * Balancer::jiffies(b.interval / kMs, busy, jiffy, online)) continue;
         b.last = now_;
-        const bool leader = leads(c, d);
+        const bool leader = balances_for_group(machine_, c, d, opt_.at_least(6, 6));
         const auto n = leader ? even_out(c, d, was_idle && !came ? Has::none : Has::tasks, b.failed) : std::nullopt;
         b.failed = n == 0u ? b.failed + 1 : 0;
         b.interval = n ? kMs * d.weight : std::min(2 * kMs * d.weight, 2 * b.interval);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // How a window begins: on the recorded machine, with what comes from outside.
 #include <algorithm>
+#include <ranges>
 
 #include "replay/engine/closed/simulation.hpp"
 
@@ -62,6 +63,11 @@ void Simulation::begin_balancing() {
         const auto k = static_cast<size_t>(level - stack.begin());
         told[m.dest.v * topo_.depth + k].push_back(m.ts - (m.ts - opt_.tick_at) % jiffy);
     }
+    std::vector<std::vector<Ns>> silent(told.size());
+    for (const Chance& x : std::views::reverse(script_.chances))
+        if (const size_t at = x.cpu.v * topo_.depth + x.level;
+            x.tick >= now_ && std::ranges::find(told[at], x.tick) == told[at].end())
+            silent[at].push_back(x.tick);
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
@@ -71,6 +77,7 @@ void Simulation::begin_balancing() {
             CpuState::Balancing& b = cpus_[i].balancing.emplace_back();
             b.told = std::move(told[i * topo_.depth + k]);
             std::ranges::sort(b.told, std::ranges::greater());
+            b.silent = std::move(silent[i * topo_.depth + k]);
             b.interval = last && last->sure && last->found ? shortest : 2 * shortest;
             if (last && last->sure)
                 b.last = last->at;

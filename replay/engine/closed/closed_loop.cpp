@@ -133,6 +133,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             default: return;
         }
         const Ns ts = head->ts[i];
+        if (free() && ts >= tick_at_) look_at_ticks(ts);
         if (ts >= reach_at_) forget(head->id[i]), reach(ts);
         if (opens(head->id[i])) {
             const Opening o = opening(d, row, ts);
@@ -249,6 +250,8 @@ void ClosedLoop::reach(Ns ts) {
     close(ts);
     reach_at_ = next_ < plan_.size() ? plan_[next_].from : std::numeric_limits<Ns>::max();
     if (!open_.empty()) reach_at_ = std::min(reach_at_, open_.front()->builder.horizon() + 1);
+    const Ns since = open_.empty() ? ts : open_.front()->builder.from();
+    std::erase_if(chances_, [since](const Chance& x) { return x.tick < since; });
 }
 
 Machine ClosedLoop::as_it_is() const {
@@ -279,6 +282,8 @@ void count(Script& script) {
 void ClosedLoop::simulate(Open& w) {
     Script script = w.builder.finish();
     script.masks = masks_.during(script.from, w.builder.horizon());
+    std::ranges::copy_if(chances_, std::back_inserter(script.chances),
+                         [&](const Chance& x) { return x.tick >= script.from && x.tick <= w.builder.horizon(); });
     // Where wakeups go where they went in the recording, they are those of the recording.
     if (const SimOptions* o = free()) {
         std::vector<std::vector<Stretch>>& stretches = w.builder.stretches();
@@ -368,11 +373,11 @@ std::vector<Ns> ClosedLoop::limit_phases() const {
     return out;
 }
 
-/// `to` goes idle, and somebody waits whom it would pull on that level.
-bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
+/// Somebody waits whom `to`, which is idle or goes idle, would pull on that level.
+bool ClosedLoop::may_pull(Cpu to, size_t level, Has has, Ns now) {
     const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[to.v][level])];
     if (!d.load_balance) return false;
-    Pulling pulling(fair_.queues(), machine_, d, to, Has::none_now, 0);
+    Pulling pulling(fair_.queues(), machine_, d, to, has, 0);
     bool found = false;
     if (pulling.uneven())
         pulling.each(
@@ -385,11 +390,29 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Ns now) {
     return found;
 }
 
+/// Which idle CPUs could pull at the ticks until `now`: where no recorded pull follows, they had not looked.
+void ClosedLoop::look_at_ticks(Ns now) {
+    const Ns jiffy = 1'000'000'000 / free()->hz, last = now - (now - free()->tick_at) % jiffy;
+    Ns tick = std::exchange(tick_at_, last + jiffy);
+    if (!Movable(fair_.queues(), machine_).any(topo_.words)) return;
+    const bool cores = free()->at_least(6, 6);
+    for (tick = std::max(tick, last - kLongest / jiffy * jiffy); tick <= last; tick += jiffy)
+        for (size_t i = 0; i < topo_.stack.size(); ++i) {
+            const Cpu c(static_cast<uint16_t>(i));
+            if (!machine_.view().idle.test(c) || machine_.expects(c)) continue;
+            for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
+                const Domain& d = topo_.domains[static_cast<size_t>(topo_.stack[i][k])];
+                if (!balances_for_group(machine_, c, d, cores)) break;
+                if (may_pull(c, k, Has::none, tick)) chances_.push_back({tick, c, static_cast<uint16_t>(k)});
+            }
+        }
+}
+
 /// `to` went idle, or pulled on level `until`: it had not pulled on those below.
 void ClosedLoop::survey_pull(Cpu to, size_t until, Ns now) {
     const size_t idle = idle_class(machine_.view().avg_idle[to.v]), levels = topo_.stack[to.v].size();
     for (size_t k = 0; k < std::min(until + 1, levels); ++k)
-        if (may_pull(to, k, now)) ++survey_.chances[pull_level(k)][idle];
+        if (may_pull(to, k, Has::none_now, now)) ++survey_.chances[pull_level(k)][idle];
     if (until < levels) ++survey_.pulled[pull_level(until)][idle];
 }
 

@@ -117,7 +117,8 @@ class ClosedLoop {
     Opening opening(const DecisionColumns& d, size_t row, Ns ts) const;
     void follow_interrupts(const Batch& b, Event e, size_t i);
     void survey(const Batch& b, Event e, size_t i);
-    bool may_pull(Cpu to, size_t level, Ns now);
+    bool may_pull(Cpu to, size_t level, Has has, Ns now);
+    void look_at_ticks(Ns now);
     void survey_pull(Cpu to, size_t until, Ns now);
 
     const Topology& topo_;
@@ -134,6 +135,9 @@ class ClosedLoop {
     EventOrder order_;
     std::deque<std::unique_ptr<Open>> open_;
     size_t next_ = 0;
+    static constexpr Ns kLongest = 1'000'000'000;  ///< without an event, for which ticks are looked at
+    Ns tick_at_ = 0;  ///< the next one to look at
+    std::vector<Chance> chances_;  ///< since the first open window began
     Ns reach_at_ = std::numeric_limits<Ns>::min();  ///< no window begins or ends before
     Ns sample_at_ = std::numeric_limits<Ns>::max();  ///< no open window wants a sample before
     std::deque<Result> results_;

@@ -3,6 +3,12 @@
 
 namespace rewake::closed {
 
+bool balances_for_group(const Machine& m, Cpu c, const Domain& level, bool cores) {
+    const CpuMask* own = level.group(c);
+    return own && Balancer::leader(*own, level.words(), m.view().idle,
+                                   [&](Cpu x) { return cores && !level.share_core && !m.core_idle_but(x); }) == c;
+}
+
 Pulling::Pulling(const FairTree& queues, const Machine& m, const Domain& level, Cpu to, Has has, int failed)
     : queues_(queues),
       m_(m),

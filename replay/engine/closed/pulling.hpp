@@ -12,6 +12,9 @@
 
 namespace rewake::closed {
 
+/// Whether `c` balances for its group on that level (should_we_balance()); `cores`: CPUs of idle cores come first (6.6+).
+bool balances_for_group(const Machine& m, Cpu c, const Domain& level, bool cores);
+
 class Pulling {
   public:
     /// `failed`: times that `to` found nobody to take on that level, though the groups were uneven.

@@ -123,6 +123,13 @@ struct Move {
     uint32_t next = kNone;  ///< Move after the same wakeup
 };
 
+/// A tick at which an idle CPU would have had somebody to pull, had it balanced that level of its domains.
+struct Chance {
+    Ns tick = 0;
+    Cpu cpu{};
+    uint16_t level = 0;
+};
+
 /// Time that a task of a higher class had of a CPU: it is not re-run.
 struct Reservation {
     Ns woken = 0;  ///< from then on the CPU has something to run; at most `from`
@@ -164,6 +171,7 @@ struct Script {
     std::vector<bool> shared;  ///< by TaskId: several tasks wake it, and whichever comes first ends its sleep
     std::vector<Stim> stims;
     std::vector<Move> moves;
+    std::vector<Chance> chances;  ///< by time
     std::vector<Reservation> reservations;
     std::vector<Interrupt> interrupts;
     Masks masks;
@@ -217,6 +225,7 @@ class ScriptBuilder {
                   Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {},
                   const std::vector<bool>& yields = {}, bool stretches = false,
                   const std::vector<Awaited>& awaited = {});
+    Ns from() const { return script_.from; }
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
     void on_switch(const SwitchColumns& s, size_t i);

@@ -317,6 +317,7 @@ class Simulation {
             Ns last = 0, interval = 0;
             int failed = 0;  ///< times that nobody could come though one should have, since one came
             std::vector<Ns> told;  ///< ticks of recorded pulls, when it looked: the next one last
+            std::vector<Ns> silent;  ///< ticks at which it had not, or it had pulled: the next one last
         };
         std::vector<Balancing> balancing;  ///< by level of its domains
     };
@@ -438,7 +439,7 @@ class Simulation {
     bool balances() const { return opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate; }
     bool may_pull(TaskId id, Cpu to) const;
     std::optional<size_t> even_out(Cpu to, const Domain& level, Has has, int failed);
-    bool leads(Cpu c, const Domain& d) const;
+    bool reached(std::vector<Ns>& ticks, Ns jiffy) const;
     void rebalance(Cpu c);
     TaskId to_pull(Cpu c, Ns since);
     bool held(const Task& t, Cpu to) const;

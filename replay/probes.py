@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from rewake.forms import Recording
 from rewake.replay import hotplug
-from rewake.replay.recorded import with_null
+from rewake.replay.recorded import Source, with_null
+from rewake.replay.wake_lists import last_before
 
 Nullable = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
 
@@ -59,6 +60,33 @@ SELECT d.decision_id, {", ".join(f"c.{name}" for name in _VALUES)}
 FROM decision d LEFT JOIN called c USING (event_id)
 ORDER BY d.decision_id
 """
+
+
+FEWEST_CALLS = 20
+"""Of fewer nothing is said."""
+
+
+def foreign(source: Source) -> str | None:
+    """Why what the probes fetched is not what this kernel has there; None: it may be. By the calls for wakeups that are
+    for the task whose wakeup their CPU announced last, which all are but where events are lost."""
+    calls = named = 0
+    for k in range(source.n_parts):
+        rows: Any = source.read_part("probe", k, ("id", "cpu", "phase", "task", "wake_flags"))
+        flags, unknown = with_null(rows["wake_flags"])
+        wakes = (rows["phase"] == 0) & (unknown | (flags & (WF_EXEC | WF_FORK) == 0))
+        if not wakes.any():
+            continue
+        waking: Any = source.read_part("waking", k, ("id", "cpu", "task"))
+        task, absent = with_null(rows["task"])
+        at, same = last_before(waking, {name: rows[name][wakes] for name in ("id", "cpu")})
+        calls += int(wakes.sum())
+        named += int((same & ~absent[wakes] & (waking["task"][at] == task[wakes])).sum()) if len(waking["id"]) else 0
+    if calls < FEWEST_CALLS or 2 * named >= calls:
+        return None
+    return (
+        f"of {calls:,} calls that placement probes saw only {named:,} are for the task that is woken there: the probes"
+        " are of another kernel; what they fetched is left out"
+    )
 
 
 def truth(recording: Recording) -> dict[str, Nullable] | None:

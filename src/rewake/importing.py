@@ -15,7 +15,7 @@ import numpy as np
 from rewake import __version__, cache, streams, tasks
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
-from rewake.forms import SCHEMA_VERSION, Columns, Recording, RecordingWriter
+from rewake.forms import EVENT_TABLES, SCHEMA_VERSION, Columns, Recording, RecordingWriter, empty
 from rewake.identify import identify
 from rewake.redact import Redactor
 
@@ -135,6 +135,7 @@ def _write(
     report: Progress, redactor: Redactor | None,
 ) -> None:  # fmt: skip
     from rewake.collectors import snapshot
+    from rewake.replay import probes
     from rewake.replay.decisions import build_decisions
 
     header = dict(reader.header)
@@ -215,6 +216,10 @@ def _write(
         **_states(kernel, uname, machine),
     }  # fmt: skip
     report("decisions")
+    if (why := probes.foreign(writer)) is not None:
+        writer.manifest["problems"].append(why)
+        for k in range(writer.n_parts):
+            writer.write_part("probe", k, empty(EVENT_TABLES["probe"]))
     build_decisions(writer)
     if redactor is not None:
         writer.manifest = redactor.manifest(writer.manifest)

@@ -174,6 +174,29 @@ def test_without_probes_there_is_no_truth(tmp_path: Path) -> None:
     assert probes.truth(importing.import_trace(demo, None, tmp_path / "a.rewake")) is None
 
 
+class OfAnotherKernel(Recording):
+    """Its probes fetched something else in the place of the task's number."""
+
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        part = super().read_part(table, index, names)
+        return {**part, "task": recorded.with_null(part["task"])[0] + np.uint32(1000)} if table == "probe" else part
+
+
+def test_probes_of_another_kernel_are_told_by_whom_they_name(recording: Recording) -> None:
+    assert probes.foreign(recording) is None
+    why = probes.foreign(OfAnotherKernel(recording.path))
+    assert why is not None and "only 0 are for the task that is woken there" in why
+
+
+@pytest.mark.skipif(not SCHBENCH.is_file(), reason="the shared recordings are not here")
+def test_what_probes_of_another_kernel_fetched_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "foreign", lambda source: "of another kernel")
+    plain = importing.import_trace(SCHBENCH, None, tmp_path / "a.rewake")
+    assert (plain.rows("probe"), probes.truth(plain)) == (0, None)
+    assert "of another kernel" in plain.manifest["problems"]
+    assert (np.asarray(plain.read("decision", ("class",))["class"]) < 2).sum() > 1000, "they take part in no decision"
+
+
 def world_with_a_call(task: int | None) -> World:
     """8 sleeps on CPU 1 and is woken from CPU 0, in between a call of the placement function for `task`."""
     w = World(4, 12)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes docs/simulate.md: how well the closed loop reproduces every recording.
 
-    python docs/simulate/make.py -o docs/simulate.md RECORDINGS... [--unseen DIR]
+    python docs/simulate/make.py -o docs/simulate.md RECORDINGS... [--unseen DIR] [--repeats DIR]
 
 RECORDINGS are directories of recordings: NAME/trace.dat or NAME/perf.data with its snapshot. What rewake refuses of
-them is listed, and why. Those of --unseen, which the code has not met before, have a section of their own. How well it
-predicts one recording from another stands in docs/fidelity.md.
+them is listed, and why. Those of --unseen, which the code has not met before, have a section of their own. Those of
+--repeats, NAME-R1 and so on, are of the same jobs as NAME of RECORDINGS: they tell what one recording says of another.
+How well one is predicted from another stands in docs/fidelity.md.
 """
 
 from __future__ import annotations
@@ -169,20 +170,36 @@ def stands_for(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return True
 
 
-def repeats(found: Answers, groups: list[tuple[str, ...]]) -> list[str]:
-    """How often a repeat of a recording is within V4's bounds of it, beside how often the model is."""
+def spread(found: Answers, names: Sequence[str], figure: str) -> str:
+    """The least and the most that was recorded."""
+    values = [check["figures"][f"recorded_{figure}"] for n in names if (check := factual_check(found[n])) is not None]
+    return f"{latency_or_rate(figure, min(values))} to {latency_or_rate(figure, max(values))}"
+
+
+def compared(found: Answers, groups: list[tuple[str, ...]]) -> list[str]:
+    """How often a repeat of a recording is within V4's bounds of it, how often the model is; how far they are apart."""
     rows = []
     for names in groups:
         there = {n: check for n in names if n in found and (check := factual_check(found[n])) is not None}
         if len(there) < 2:
             continue
         ordered = [stands_for(a, b) for x, a in there.items() for y, b in there.items() if x != y]
-        held = [n for n, check in there.items() if check["holds"]]
+        tally = Tally.of({n: found[n] for n in there})
         first, *rest = there
         rows.append(
-            [f"`{first}` and {len(rest)} more", f"{sum(ordered)} of {len(ordered)}", f"{len(held)} of {len(there)}"]
-        )
-    return table(["recordings of one job", "one repeat for another", "the model for the recording"], rows)
+            [f"`{first}` and {len(rest)} more", *(spread(found, list(there), f) for f in ("p99_ns", "moves_per_s")),
+             f"{sum(ordered)} of {len(ordered)}", f"{tally.factual} of {len(there)}", f"{tally.pinned} of {len(there)}"]
+        )  # fmt: skip
+    return table(
+        ["recordings of one job", "p99, recorded", "moves/s, recorded", "one repeat for another",
+         "the model for the recording", "with its placement (V3)"], rows,
+    )  # fmt: skip
+
+
+def again(names: Sequence[str], repeated: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each of `names` that has some, and its repeats: NAME-R1 and so on."""
+    groups = [(name, *(r for r in repeated if r.rpartition("-R")[0] == name)) for name in names]
+    return [group for group in groups if len(group) > 1]
 
 
 def asked(found: dict[str, Path]) -> tuple[Answers, list[list[str]]]:
@@ -193,23 +210,27 @@ def asked(found: dict[str, Path]) -> tuple[Answers, list[list[str]]]:
     return good, [[f"`{name}`", a] for name, a in answers.items() if isinstance(a, str)]
 
 
-def make(folders: list[Path], unseen: Sequence[Path] = ()) -> str:
+def make(folders: list[Path], unseen: Sequence[Path] = (), repeats: Sequence[Path] = ()) -> str:
     prose = tomllib.loads((HERE / "page.toml").read_text(encoding="utf-8"))
     good, refused = asked(traces(folders))
     fresh, refused_too = asked(traces(unseen))
+    repeated, refused_again = asked(traces(repeats))
     wanted = tomllib.loads(PAIRS.read_text(encoding="utf-8"))["pair"]
     groups = list(dict.fromkeys(tuple(pair[side]) for pair in wanted for side in ("a", "b")))
+    groups += again(list(good), list(repeated))
     lines = head("simulate", prose["title"], prose["intro"])
     lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]
-    if refused or refused_too:
-        lines += ["Refused:", "", *table(["recording", "why"], refused + refused_too)]
+    if refused or refused_too or refused_again:
+        lines += ["Refused:", "", *table(["recording", "why"], refused + refused_too + refused_again)]
     lines += not_seen(prose["unseen"], fresh, good)
     moved = prose["balancing"]
     lines += [f"## {moved['title']}", "", moved["text"].strip(), "", *balancing(good | fresh)]
-    lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), "", *repeats(good, groups)]
+    lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), ""]
+    lines += compared(good | repeated, groups)
     lines += [f"## {prose['misses']['title']}", "", prose["misses"]["text"].strip(), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":
-    sys.exit(main("simulate", __doc__, make, unseen="recordings that this version had not seen"))
+    unseen, repeats = "recordings that this version had not seen", "more recordings of some jobs"
+    sys.exit(main("simulate", __doc__, make, unseen=unseen, repeats=repeats))

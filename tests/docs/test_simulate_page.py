@@ -78,9 +78,10 @@ def test_a_handful_of_queue_waits_is_counted_and_not_compared() -> None:
 
 def test_repeats_stand_for_each_other_within_the_bounds_of_the_first() -> None:
     def answer(p50: float, moves: float, missed: list[str]) -> dict[str, Any]:
-        found = check("factual", missed, 0.1)
+        found, pinned = check("factual", missed, 0.1), check("pinned", missed[:1], 0.1)
         found["figures"] |= {"recorded_p50_ns": p50, "recorded_moves_per_s": moves}
-        return {"checks": [found | {"allowed": {"p50": 0.2 * p50, "p99": 200.0, "moves": 0.1 * moves}}]}
+        allowed = {"allowed": {"p50": 0.2 * p50, "p99": 200.0, "moves": 0.1 * moves}}
+        return {"checks": [found | allowed, pinned, check("null", [], 0.2)]}
 
     found = {
         "a": answer(1000.0, 100.0, []),
@@ -88,8 +89,15 @@ def test_repeats_stand_for_each_other_within_the_bounds_of_the_first() -> None:
         "a3": answer(1100.0, 150.0, ["moves"]),
     }
     # a2 is 22 % above a, and a 18 % below a2; a3 has the moves of neither
-    lines = make.repeats(found, [("a", "a2", "a3", "gone"), ("alone",), ("gone", "a")])
-    assert lines[2:] == ["| `a` and 2 more | 1 of 6 | 1 of 3 |", ""]
+    lines = make.compared(found, [("a", "a2", "a3", "gone"), ("alone",), ("gone", "a")])
+    assert lines[2:] == ["| `a` and 2 more | 1.0 to 1.0 | 100 to 150 | 1 of 6 | 1 of 3 | 1 of 3 |", ""]
+
+
+def test_a_repeat_is_told_by_its_name() -> None:
+    assert make.again(["a", "a-R", "b"], ["a-R1", "a-R2", "b2-R1", "a-R-R1"]) == [
+        ("a", "a-R1", "a-R2"),
+        ("a-R", "a-R-R1"),
+    ]
 
 
 def test_the_page_is_what_the_prose_says() -> None:
@@ -125,3 +133,9 @@ def test_a_recording_is_refused_and_a_bug_ends_the_page(
             make.simulated(Path("trace.dat"))
     else:
         assert make.simulated(Path("trace.dat")) == answer
+
+
+def test_jobs_that_were_recorded_again_are_all_on_the_page() -> None:
+    page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
+    names = {name.rpartition("-R")[0] for name in sys.modules["_pages"].jobs(SIMULATE.parent / "fidelity/jobs.again")}
+    assert names and all(f"| `{name}` and 4 more |" in page for name in names)

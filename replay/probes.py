@@ -68,19 +68,20 @@ FEWEST_CALLS = 20
 
 def foreign(source: Source) -> str | None:
     """Why what the probes fetched is not what this kernel has there; None: it may be. By the calls for wakeups that are
-    for the task whose wakeup their CPU announced last, which all are but where events are lost."""
+    for the task whose wakeup their CPU announced last: all are, but where events are lost. Where none is announced,
+    nothing is said."""
     calls = named = 0
     for k in range(source.n_parts):
         rows: Any = source.read_part("probe", k, ("id", "cpu", "phase", "task", "wake_flags"))
         flags, unknown = with_null(rows["wake_flags"])
         wakes = (rows["phase"] == 0) & (unknown | (flags & (WF_EXEC | WF_FORK) == 0))
-        if not wakes.any():
-            continue
         waking: Any = source.read_part("waking", k, ("id", "cpu", "task"))
+        if not wakes.any() or not len(waking["id"]):
+            continue
         task, absent = with_null(rows["task"])
         at, same = last_before(waking, {name: rows[name][wakes] for name in ("id", "cpu")})
         calls += int(wakes.sum())
-        named += int((same & ~absent[wakes] & (waking["task"][at] == task[wakes])).sum()) if len(waking["id"]) else 0
+        named += int((same & ~absent[wakes] & (waking["task"][at] == task[wakes])).sum())
     if calls < FEWEST_CALLS or 2 * named >= calls:
         return None
     return (

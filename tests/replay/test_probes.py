@@ -188,6 +188,16 @@ def test_probes_of_another_kernel_are_told_by_whom_they_name(recording: Recordin
     assert why is not None and "only 0 are for the task that is woken there" in why
 
 
+class WithoutWaking(Recording):
+    def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
+        part = super().read_part(table, index, names)
+        return {name: column[:0] for name, column in part.items()} if table == "waking" else part
+
+
+def test_where_no_wakeup_is_announced_nothing_is_said_of_probes(recording: Recording) -> None:
+    assert probes.foreign(WithoutWaking(recording.path)) is None
+
+
 @pytest.mark.skipif(not SCHBENCH.is_file(), reason="the shared recordings are not here")
 def test_what_probes_of_another_kernel_fetched_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "foreign", lambda source: "of another kernel")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "replay/engine/closed/pulling.hpp"
 #include "replay/engine/closed/simulation.hpp"
 
 namespace rewake::closed {
@@ -56,12 +57,8 @@ void Simulation::begin_balancing() {
     std::vector<std::vector<Ns>> told(cpus_.size() * topo_.depth);
     for (const Move& m : script_.moves) {
         if (m.cause != Cause::periodic || m.ts < now_) continue;
-        const std::vector<int>& stack = topo_.stack[m.dest.v];
-        const auto level =
-            std::ranges::find_if(stack, [&](int d) { return topo_.domains[static_cast<size_t>(d)].span.test(m.orig); });
-        if (level == stack.end()) continue;
-        const auto k = static_cast<size_t>(level - stack.begin());
-        told[m.dest.v * topo_.depth + k].push_back(m.ts - (m.ts - opt_.tick_at) % jiffy);
+        if (const auto k = level_between(topo_, m.dest, m.orig))
+            told[m.dest.v * topo_.depth + *k].push_back(m.ts - (m.ts - opt_.tick_at) % jiffy);
     }
     std::vector<std::vector<Ns>> silent(told.size());
     for (const Chance& x : std::views::reverse(script_.chances))

@@ -420,10 +420,7 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
     if (e == Event::migrate) {
         if (!b.migrate.cause || b.migrate.cause[i] != static_cast<uint8_t>(Cause::newidle)) return;
         const Cpu from(b.migrate.orig_cpu[i]), to(b.migrate.dest_cpu[i]);
-        const auto holds = [&](int level) { return topo_.domains[static_cast<size_t>(level)].span.test(from); };
-        const auto level = std::ranges::find_if(topo_.stack[to.v], holds);
-        if (level != topo_.stack[to.v].end())
-            survey_pull(to, static_cast<size_t>(level - topo_.stack[to.v].begin()), b.migrate.ts[i]);
+        if (const auto level = level_between(topo_, to, from)) survey_pull(to, *level, b.migrate.ts[i]);
     } else if (e == Event::idle) {
         if (b.idle.state_null && b.idle.state_null[i]) return;
         const uint32_t state = std::min(b.idle.state[i], 63u);

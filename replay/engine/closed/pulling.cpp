@@ -3,6 +3,14 @@
 
 namespace rewake::closed {
 
+std::optional<size_t> level_between(const Topology& topo, Cpu to, Cpu from) {
+    const std::vector<int>& stack = topo.stack[to.v];
+    const auto level =
+        std::ranges::find_if(stack, [&](int d) { return topo.domains[static_cast<size_t>(d)].span.test(from); });
+    if (level == stack.end()) return {};
+    return static_cast<size_t>(level - stack.begin());
+}
+
 bool balances_for_group(const Machine& m, Cpu c, const Domain& level, bool cores) {
     const CpuMask* own = level.group(c);
     return own && Balancer::leader(*own, level.words(), m.view().idle,

@@ -12,6 +12,9 @@
 
 namespace rewake::closed {
 
+/// The lowest level of the domains of `to` that has `from`: where it pulls from there. No value: none has.
+std::optional<size_t> level_between(const Topology& topo, Cpu to, Cpu from);
+
 /// Whether `c` balances for its group on that level (should_we_balance()); `cores`: CPUs of idle cores come first (6.6+).
 bool balances_for_group(const Machine& m, Cpu c, const Domain& level, bool cores);
 

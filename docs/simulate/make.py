@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -170,9 +170,9 @@ def stands_for(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return True
 
 
-def spread(found: Answers, names: Sequence[str], figure: str) -> str:
+def spread(checks: Iterable[dict[str, Any]], figure: str) -> str:
     """The least and the most that was recorded."""
-    values = [check["figures"][f"recorded_{figure}"] for n in names if (check := factual_check(found[n])) is not None]
+    values = [check["figures"][f"recorded_{figure}"] for check in checks]
     return f"{latency_or_rate(figure, min(values))} to {latency_or_rate(figure, max(values))}"
 
 
@@ -187,7 +187,7 @@ def compared(found: Answers, groups: list[tuple[str, ...]]) -> list[str]:
         tally = Tally.of({n: found[n] for n in there})
         first, *rest = there
         rows.append(
-            [f"`{first}` and {len(rest)} more", *(spread(found, list(there), f) for f in ("p99_ns", "moves_per_s")),
+            [f"`{first}` and {len(rest)} more", *(spread(there.values(), f) for f in ("p99_ns", "moves_per_s")),
              f"{sum(ordered)} of {len(ordered)}", f"{tally.factual} of {len(there)}", f"{tally.pinned} of {len(there)}"]
         )  # fmt: skip
     return table(

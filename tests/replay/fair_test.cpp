@@ -298,6 +298,56 @@ TEST(Eevdf, WhoSleepsBeforeItsTurnStaysACompetitorUntilItIsPicked) {
     EXPECT_FALSE(q.delayed(a)) << "nobody is left: it goes";
 }
 
+TEST(Eevdf, AWakeupLetsGoOfWhoSleepsAndWouldBeNext) {
+    for (int major : {6, 7}) {
+        FairQueues q(2, 20, FairSettings::of(major, major == 6 ? 12 : 2, 16, 4 * kMs));
+        for (TaskId t : {a, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        run(q, c0, c, 0, 2 * kMs);
+        q.stop(c0, 2 * kMs);
+        q.dequeue(c, true);
+        run(q, c0, a, 2 * kMs, 4 * kMs + kMs / 2);  // ahead of both by now, so it is c's turn
+        ASSERT_TRUE(q.delayed(c));
+        q.enqueue(c0, b, 1024, How::wakeup, 4 * kMs + kMs / 2);
+        EXPECT_EQ(q.preempts(c0, b, kNormal, kNormal), major == 7);
+        EXPECT_EQ(q.delayed(c), major == 6);
+    }
+}
+
+TEST(Eevdf, WhoIsDelayedOwesNoMoreWhenItIsWoken) {
+    for (int major : {6, 7}) {
+        FairQueues q(2, 20, FairSettings::of(major, major == 6 ? 12 : 2, 16, 4 * kMs));
+        for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, 2 * kMs);
+        q.dequeue(b, false);  // it is owed 1 ms
+        q.dequeue(a, true);
+        EXPECT_FALSE(q.delayed(a)) << "it is alone";
+        q.enqueue(c0, c, 1024, How::wakeup, 2 * kMs);
+        q.enqueue(c0, a, 1024, How::wakeup, 2 * kMs);
+        run(q, c0, a, 2 * kMs, 3 * kMs);
+        q.stop(c0, 3 * kMs);
+        q.dequeue(a, true);  // half a ms ahead of the average
+        ASSERT_TRUE(q.delayed(a));
+        q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);  // which goes back
+        const int64_t ahead = q.behind(a, c);
+        q.enqueue(c0, a, 1024, How::wakeup, 3 * kMs);
+        EXPECT_EQ(ahead, kMs);
+        if (major == 6)
+            EXPECT_EQ(q.behind(a, c), ahead) << "it never left";
+        else
+            EXPECT_LT(q.behind(a, c), ahead) << "b took the average back";
+    }
+}
+
+TEST(Eevdf, NewbornsTakeNoCpu) {
+    for (int major : {6, 7}) {
+        FairQueues q(2, 20, FairSettings::of(major, major == 6 ? 12 : 2, 16, 4 * kMs));
+        for (TaskId t : {a, c}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, kMs);  // ahead of the average: nothing protects it
+        q.enqueue(c0, b, 1024, How::fork, kMs);
+        EXPECT_EQ(q.preempts(c0, b, kNormal, kNormal), major == 6);
+    }
+}
+
 TEST(Eevdf, OfEqualClaimsWhatRunsComesLast) {
     FairQueues q = eevdf();
     q.enqueue(c0, a, 1024, How::wakeup, 0);

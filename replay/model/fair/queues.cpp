@@ -21,6 +21,7 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.tick = tick;
     s.lag_by_tick = at_least(6, 18);
     s.lazy = at_least(7, 0);  // from there on kernels are preemptible, lazily
+    s.looks_on = s.forks_wait = s.keeps_lag = at_least(7, 0);  // source of 7.2.13, not of 6.12.95
     s.late_clock = !at_least(6, 18);  // as measured: 6.12 does not, 7.2 does
     return s;
 }
@@ -280,7 +281,12 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         ticked(c, now);
     else
         charge(c, now);
-    if (stayed && lag_of(q, t) > 0) let_go(id);
+    if (stayed) {
+        const int64_t lag = lag_of(q, t), kept = t.lag;
+        const bool better = set_.keeps_lag && lag < kept;
+        if (lag > 0 || better) let_go(id);
+        if (better) t.lag = kept;
+    }
     t.weight = (weight > 0 ? weight : 1024) & kMostWeight;
     const bool moves = how == How::moved && t.ever && t.cpu != c;
     const Rq from = t.cpu;
@@ -312,6 +318,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
     if (t.cpu != c) t.exec_start = kLongAgo;
     q.queue.push_back(id);
     t.ever = true, t.fresh = false;
+    t.born = how == How::fork;
     t.on = true;
     t.cpu = c;
     look(c);
@@ -506,14 +513,14 @@ void FairQueues::yield(TaskId id) {
     t.deadline += scaled(set_.slice, t.weight);
 }
 
-/// Where the policies tell whether `curr` is preempted. By another than its like a task of idle policy always is, and its slice
-/// no longer protects it (as recorded on 6.12.95; cancel_protect_slice() of 7.2).
-std::optional<bool> FairQueues::by_policy(TaskId curr, FairPolicy of_woken, FairPolicy of_curr) {
+/// Where their policies tell whether `curr` is preempted, or that `woken` is a newborn. By another than its like a task of idle
+/// policy always is, and its slice no longer protects it (as recorded on 6.12.95; cancel_protect_slice() of 7.2).
+std::optional<bool> FairQueues::by_rule(TaskId curr, TaskId woken, FairPolicy of_woken, FairPolicy of_curr) {
     if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) {
         tasks_[curr.v].protect = std::numeric_limits<int64_t>::min();
         return true;
     }
-    if (of_woken != FairPolicy::normal) return false;
+    if (of_woken != FairPolicy::normal || (set_.forks_wait && tasks_[woken.v].born)) return false;
     return std::nullopt;
 }
 
@@ -525,8 +532,8 @@ bool FairQueues::preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of
         return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
     }
     const bool yes = [&] {
-        if (const std::optional<bool> told = by_policy(q.curr, of_woken, of_curr)) return *told;
-        if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == woken;
+        if (const std::optional<bool> told = by_rule(q.curr, woken, of_woken, of_curr)) return *told;
+        if (set_.kind == FairSettings::Kind::eevdf) return comes_next(q, woken, [this](TaskId t) { let_go(t); });
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();
     if (yes) tell(q), q.skips = !set_.lazy;

@@ -31,6 +31,9 @@ struct FairSettings {
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
     bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
     bool lazy = false;  ///< 7.0+: what runs is told to go lazily, and schedule() reads the clock
+    bool looks_on = false;  ///< 7.0+: a wakeup that finds one that sleeps to be next lets it go, and looks who is then
+    bool forks_wait = false;  ///< 7.0+: a newborn takes no CPU from what runs
+    bool keeps_lag = false;  ///< 7.0+: who is delayed and woken owes no more than when it fell asleep
     bool hrtick = false;  ///< slices end when they end, not at the next tick
     /// Of a kernel version on a machine with that many CPUs (the tunables grow with them).
     static FairSettings of(int major, int minor, int cpus, Ns tick);
@@ -171,7 +174,7 @@ class FairQueues {
     /// all of it was the other's, all lags fell together.
     static constexpr int64_t kOfTaken = 3;
     static constexpr Ns kDoubt = 5'000;  ///< by about so much vruntimes are not known anyway
-    static constexpr int32_t kMostWeight = (1 << 25) - 1;  ///< a group's are at most 262144
+    static constexpr int32_t kMostWeight = (1 << 24) - 1;  ///< a group's are at most 262144
     struct alignas(64) Task {
         int64_t v = 0;
         union {
@@ -187,9 +190,9 @@ class FairQueues {
         Ns exec_start = kLongAgo;
         Ns ran = 0;  ///< since it got the CPU
         Rq cpu;
-        int32_t weight : 26 = 1024;
+        int32_t weight : 25 = 1024;
         bool on : 1 = false, delayed : 1 = false, ever : 1 = false, relative : 1 = false, fresh : 1 = false,
-                  guessed : 1 = false;
+                  guessed : 1 = false, born : 1 = false;
     };
     static_assert(sizeof(Task) == 64);
     struct alignas(64) Queue {
@@ -226,7 +229,7 @@ class FairQueues {
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
     bool over(Queue& q, Ns slice);
-    std::optional<bool> by_policy(TaskId curr, FairPolicy of_woken, FairPolicy of_curr);
+    std::optional<bool> by_rule(TaskId curr, TaskId woken, FairPolicy of_woken, FairPolicy of_curr);
     int against(const Task& curr, const Task& t) const;
     TaskId leftmost(const Queue& q, TaskId but) const;
     void update_min(Queue& q);
@@ -241,6 +244,15 @@ class FairQueues {
     bool eligible(const Queue& q, const Task& t) const { return eligible(q, sums(q), t); }
     static int64_t owed(const Queue& q, const Sums& all, const Task& t);
     TaskId earliest(Queue& q, bool keep);
+    /// EEVDF: whether `woken`, which was just queued, is who runs next. `drop`: lets go of one that is delayed().
+    template <class F>
+    bool comes_next(Queue& q, TaskId woken, F drop) {
+        for (;;) {
+            const TaskId best = earliest(q, true);
+            if (best == woken || !set_.looks_on || !tasks_[best.v].delayed) return best == woken;
+            drop(best);
+        }
+    }
     void place_cfs(Queue& q, Task& t, How how);
     void place_eevdf(Queue& q, Task& t, How how);
     int64_t most_lag(const Task& t) const;

@@ -275,8 +275,8 @@ bool FairTree::overtakes(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of
     if (curr == e) return false;
     Queue& q = cpus_[rq(level(e), c).v];
     const bool yes = [&] {
-        if (const std::optional<bool> told = by_policy(curr, of_woken, of_curr)) return *told;
-        if (set_.kind == FairSettings::Kind::eevdf) return earliest(q, true) == e;
+        if (const std::optional<bool> told = by_rule(curr, woken, of_woken, of_curr)) return *told;
+        if (set_.kind == FairSettings::Kind::eevdf) return comes_next(q, e, [this](TaskId t) { let_go(t); });
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();
     if (yes) tell(q), cpus_[c.v].skips = !set_.lazy;

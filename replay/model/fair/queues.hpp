@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The fair class of a recorded kernel, one level deep (policies.md D2.5): CFS until 6.5, EEVDF from 6.6. Task groups make a
-// tree of such levels: tree.hpp. Source: kernel/sched/fair.c of 6.1, 6.6 and 6.12.
+// tree of such levels: tree.hpp. Source: kernel/sched/fair.c of 6.1, 6.6, 6.12 and 7.2.
 #pragma once
 
 #include <algorithm>

@@ -281,11 +281,9 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
         ticked(c, now);
     else
         charge(c, now);
-    if (stayed) {
-        const int64_t lag = lag_of(q, t), kept = t.lag;
-        const bool better = set_.keeps_lag && lag < kept;
-        if (lag > 0 || better) let_go(id);
-        if (better) t.lag = kept;
+    if (stayed) {  // it is owed nothing
+        const int64_t lag = lag_of(q, t), kept = set_.keeps_lag ? std::max(lag, t.lag) : lag;
+        if (const int64_t due = std::min<int64_t>(kept, 0); due != lag) let_go(id), t.lag = due;
     }
     t.weight = (weight > 0 ? weight : 1024) & kMostWeight;
     const bool moves = how == How::moved && t.ever && t.cpu != c;

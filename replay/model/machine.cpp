@@ -487,6 +487,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
     cpu.runs_fair = false;
     view_.clock_task[c.v] = ts;
     if (!is_idle_task(next)) {
+        if (!waits_.empty()) std::erase_if(waits_, [c](const auto& wait) { return wait.first == c; });  // it has begun
         Task& t = tasks_[next.v];
         set_prio(t, s.next_prio[i]);
         if (t.state == State::throttled && t.group) resume(t.group, t.cpu);

@@ -343,6 +343,18 @@ TEST_F(Groups, AnIdleCpuThatDoesNotBeginIsThrottled) {
     EXPECT_TRUE(idle(k0));
 }
 
+TEST_F(Groups, AnIdleCpuThatHasBegunInBetweenIsNotThrottled) {
+    build({{}, {.parent = 0, .shares = 1024, .quota = 20 * kMs, .period = 100 * kMs}});
+    wakes(kMs, 4, k0);
+    runs(kMs + 5'000, 0, 0, 4);
+    runs(kMs + 10'000, 0, 4, 0);
+    wakes(kMs + 140'000, 4, k0);  // nobody has looked since it queued for the first time
+    looks(kMs + 150'000);
+    EXPECT_FALSE(idle(k0));
+    looks(kMs + 250'000);
+    EXPECT_TRUE(idle(k0));
+}
+
 TEST(QuotaTest, CpusDrawSlicesOfFiveMsAndGiveBackAllButOne) {
     Quota q(12 * kMs, 100 * kMs, 3);
     EXPECT_FALSE(q.used_up(k0));  // endless until a period is known

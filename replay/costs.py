@@ -36,7 +36,7 @@ PREEMPT_LIMIT = 200_000
 
 _PLACED = [ENUMS["decision_class"].index(name) for name in ("moved", "stayed")]
 
-PATHS = ("idle", "busy", "preempt", "fork", "on_cpu")
+PATHS = ("idle", "busy", "preempt", "fork", "on_cpu", "in_call")
 
 _TOLD = "wakeup_ns"
 _UNTOLD = """
@@ -66,6 +66,7 @@ SELECT
     d.chosen_cpu,
     d.waker_cpu,
     s.prev_task < {cpus} AS from_idle,
+    s.prev_task,
     s.prev_state < 2 AS preempted,
     d.chosen_cpu = d.prev_cpu AS stayed,
     d.ran_cpu = d.chosen_cpu AS here,
@@ -83,10 +84,19 @@ WINDOW queue AS (PARTITION BY d.chosen_cpu ORDER BY d.ts_ns + d.wakeup_ns, d.dec
 _SLEPT = """
 SELECT
     far.*,
+    {told} AND NOT same_cpu
+        AND coalesce(k.waker_task = far.prev_task AND k.end_ns > far.ts_ns + far.queue_ns, false) AS in_call,
+    coalesce(greatest(far.ran_ns - k.end_ns, 0), 0) AS left_call_ns,
     stayed AND coalesce(far.ts_ns - o.ts_ns < {on_cpu}, false) AS on_cpu,
     coalesce(greatest(o.ts_ns - far.ts_ns, 0), 0) AS to_leave
 FROM far ASOF LEFT JOIN (SELECT prev_task, ts_ns FROM switch WHERE prev_state >= 2) AS o
     ON o.prev_task = far.task AND o.ts_ns <= far.ran_ns
+ASOF LEFT JOIN (
+    SELECT d.waker_cpu, d.waker_task, d.ts_ns, d.ts_ns + d.wakeup_ns AS end_ns
+    FROM decision AS d JOIN cpu w ON w.cpu = d.waker_cpu JOIN cpu c ON c.cpu = d.chosen_cpu
+    WHERE d.kind = 0 AND d.irq_ctx = 0 AND d.wakeup_ns >= 0
+        AND (d.waker_cpu = d.chosen_cpu OR (w.llc = c.llc AND NOT d.chosen_idle))
+) AS k ON k.waker_cpu = far.chosen_cpu AND k.ts_ns <= far.ts_ns + far.queue_ns
 """
 
 _COSTS = """
@@ -106,13 +116,18 @@ SELECT
     NOT chosen_idle AND kind = 0 AND NOT (on_cpu AND here AND from_idle) AS is_busy,
     (chosen_idle OR (from_idle AND here)) AND kind = 0 AND on_cpu AS is_on_cpu,
     NOT from_idle AND preempted AND run_ns <= CASE WHEN same_llc AND NOT same_cpu THEN {near} ELSE {limit} END
-        AND kind = 0 AND here AS is_preempt,
+        AND kind = 0 AND here AS preempts,
+    preempts AND NOT in_call AS is_preempt,
+    preempts AND in_call AS is_in_call,
+    left_call_ns,
     kind = 1 AS is_fork
 FROM slept WHERE ts_ns >= ? AND ts_ns < ? ORDER BY ts_ns, queue_ns, run_ns
 """
 """`late`: another wakee was queued before it ran, or it was taken elsewhere: until it ran is no cost then. For one that
 had not quite left its CPU, the state says whether it was woken before its switch-out (`leave_ns` before it, part of the
-queue time: the waker prepares the wakeup meanwhile), plus one where the CPU runs another already."""
+queue time: the waker prepares the wakeup meanwhile), plus one where the CPU runs another already. `in_call`: when the
+wakee was queued, what ran there was waking somebody, whom it queued itself (idle CPUs and other LLCs do so themselves).
+It finished that first, `left_call_ns` before the switch. Where nothing tells when wakees were queued, nobody was."""
 
 
 _SORTED = "CREATE OR REPLACE TEMP TABLE wakeup_costs AS " + _COSTS
@@ -222,7 +237,7 @@ def _add_luck(luck: Mapping[str, Array], columns: Columns, ranks: Mapping[str, R
     it had run as soon as most."""
     for code, (path, of) in enumerate(ranks.items()):
         groups = code << 8 | _groups(columns)
-        into = luck["luck_preempt" if path == "preempt" else "luck"]
+        into = luck["luck_preempt" if path in ("preempt", "in_call") else "luck"]
         used = _samples(columns, path)
         chosen = np.flatnonzero(used)
         rank, known = of.of(columns["number"][chosen])
@@ -238,13 +253,15 @@ def _add_luck(luck: Mapping[str, Array], columns: Columns, ranks: Mapping[str, R
 
 def _cost(columns: Columns, path: str) -> tuple[Array, Array]:
     """Until the wakee ran, and until it was queued: what counts of that on `path`."""
+    if path == "in_call":
+        return np.minimum(columns["left_call_ns"], columns["run_ns"]), columns["queue_ns"] * 0
     return columns["run_ns"] * (path != "busy"), columns["queue_ns"] * (path != "preempt")
 
 
 def _samples(columns: Columns, path: str) -> npt.NDArray[np.bool_]:
     """Wakeups that tell what `path` costs."""
     taken: npt.NDArray[np.bool_] = columns[f"is_{path}"].astype(np.bool_)
-    return taken if path in ("busy", "preempt") else taken & ~columns["late"].astype(np.bool_)
+    return taken if path in ("busy", "preempt", "in_call") else taken & ~columns["late"].astype(np.bool_)
 
 
 def _n_cpus(recording: Recording) -> int:
@@ -387,7 +404,8 @@ class _Wakeups:
         self._handlers, self._kept = handlers, Growing(0)
         self.close = self._kept.close
         values = {"cpus": _n_cpus(recording), "on_cpu": ON_CPU, "placed": ", ".join(map(str, _PLACED))}
-        values["queued"] = _TOLD if tells_queued(recording.manifest) else _UNTOLD
+        told = tells_queued(recording.manifest)
+        values |= {"told": told, "queued": _TOLD if told else _UNTOLD}
         with closing(recording.connect(("decision", "switch", "cpu"))) as con:
             for edges in sparingly(lambda: self._asked(con, values)):
                 self._keep(con, edges, lazily)

@@ -45,12 +45,16 @@ TEST(Costs, APathThatWasNeverRecordedCostsWhatOthersDo) {
                                                     {idle, Path::on_cpu, 4000, 3000},
                                                     {busy, Path::idle, 2500, 1500},
                                                     {busy, Path::fork, 2500, 1500},
+                                                    {idle, Path::in_call, 0, 3000},
                                                     {{}, Path::idle, 0, 0}}) {
         const Cost c = drawn(samples, path);
         EXPECT_EQ(c.queue, queue);
         EXPECT_EQ(c.run, run);
         EXPECT_EQ(c.leave, 0);
     }
+    EXPECT_TRUE(Costs(busy, 1).has(Path::preempt));
+    EXPECT_TRUE(Costs(busy).has(Path::preempt));
+    EXPECT_FALSE(Costs(busy, 1).has(Path::in_call));
 }
 
 TEST(Costs, OfMoreThanFourSecondsComeOutWhole) {

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Wakers in the closed loop: that exit, and that wake several at once."""
+"""Wakers in the closed loop: that exit, that wake several at once, and that are preempted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 from resimulated import COSTS, simulate
 from world import World
 
@@ -97,3 +98,35 @@ def test_messages_that_are_not_shown_do_not_part_wakeups_of_one_call() -> None:
     assert sent.index(2) - sent.index(1) > 1, "some lie between"
     woken = dict(zip(result["woken"]["task"].tolist(), result["woken"]["ts_ns"].tolist(), strict=True))
     assert (result["broken"], woken[3] - t, woken[4] - t) == (0, 0, gap)
+
+
+def told_to_go(at: int, known: bool) -> int:
+    """Task 2 wakes 4 at 20 ms, and takes 5 us until it has queued it on CPU 1. Task 5, there, wakes 3 to the CPU of 2,
+    `at` ns later, for 1 us. What 3 waits. `known`: who is told to go while it wakes somebody does so within 300 ns of
+    that, as was recorded; else all within 2 us."""
+    w = World(2, 6).runs(0, 0, 0, 3).runs(0, 1, 1, 4).runs(1_000, 0, 3, 2).runs(1_000, 1, 4, 5)  # 3, 4 sleep for long
+    t = 20_000_000
+    w.waking(t, 0, 4, 1, 2).wakeup(t + 5_000, 0, 4, 1, curr=2)
+    w.waking(t + at, 1, 3, 0, 5).wakeup(t + at + 1_000, 1, 3, 0, curr=5)
+    w.runs(t + 10_000, 0, 2, 3, "R").runs(t + 20_000, 0, 3, 2).runs(t + 80_000, 0, 2, 0)
+    w.runs(t + 10_000, 1, 5, 4, "R").runs(t + 20_000, 1, 4, 5).runs(t + 80_000, 1, 5, 1)
+    called = {"path": 5, "relation": 1, "in_task": True, "target": 0, "queue_ns": 0, "run_ns": 300, "leave_ns": 0}
+    costs = {k: np.append(v, np.array([called[k]] * known, v.dtype)) for k, v in COSTS.items()}
+    # What the two wakeups take, by their luck.
+    busy = {"path": [1, 1], "relation": [1, 1], "in_task": [True] * 2, "target": [0] * 2, "queue_ns": [1_000, 5_000],
+            "run_ns": [0] * 2, "leave_ns": [0] * 2}  # fmt: skip
+    costs = {k: np.append(np.delete(v, 1), np.array(busy[k], v.dtype)) for k, v in costs.items()}
+    world = by_time(w)
+    luck = [0.9 if e["task"] == 4 else 0 for kind, e in world.events if kind == "waking"]
+    end = t + 100_000
+    told = LUCK | {"luck": np.array(luck, np.float32)}
+    (result,), _ = simulate(world, (4_000, 4_000, end, end + 1), "prev", costs=costs, told=told, own_luck=True)
+    assert result["broken"] == 0
+    woken = result["woken"]
+    return int(woken["wait_ns"][0][woken["task"] == 3][0])
+
+
+@pytest.mark.parametrize(("at", "known", "waits"), [(1_000, True, 3_300), (1_000, False, 2_000), (4_500, True, 2_000)])
+def test_who_wakes_somebody_finishes_that_before_it_goes(at: int, known: bool, waits: int) -> None:
+    """It is told 2 us after that began, which takes 5; or half a microsecond after it was over."""
+    assert told_to_go(at, known) == waits

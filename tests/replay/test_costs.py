@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which interrupts have their CPU whatever runs there; what a search for an idle CPU takes."""
+"""What wakeups cost: interrupts, searches for an idle CPU, and who is told to go while it wakes somebody itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from rewake.forms import ENUMS
 from rewake.replay import handlers, segments
-from rewake.replay.costs import FEWEST_SEARCHES, _search_ns, _Searches
+from rewake.replay.costs import FEWEST_SEARCHES, PATHS, _search_ns, _Searches, costs
 from rewake.replay.handlers import LONG_HANDLER, Handlers
 from rewake.replay.segments import Thinned
 
@@ -123,3 +123,67 @@ def test_costs_are_without_their_searches() -> None:
     assert set(scanned[~known].tolist()) == {2}, "as many as the others on average"
     taken = w["queue"] - columns["queue_ns"]
     np.testing.assert_array_equal(taken, np.floor(from_task * scanned).astype(np.int64))
+
+
+class Called(Interrupted):
+    """CPUs 0 and 1 of one LLC, 2 of another. Task 4 on CPU 0 wakes 6, which is queued 5 us later. At 2 us task 5, on
+    CPU 1, has queued 7 on CPU 0, where that runs at 5.3 us."""
+
+    first_decision = 0
+
+    def __init__(self, to: int = 1, idle: bool = False, begins: int = 0, told: bool = True) -> None:
+        """`to`: where 6 goes, which is idle or not; `begins`: that wakeup, ns."""
+        super().__init__()
+        self.to, self.idle, self.begins = to, idle, begins
+        self.manifest = {"events": {"sched_wakeup": 2} if told else {}}
+
+    def rows(self, _: str) -> int:
+        return 2
+
+    def connect(self, tables: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+        if "decision" not in tables:
+            return super().connect(tables)
+        con = duckdb.connect()
+        con.execute("CREATE TABLE cpu AS FROM (VALUES (0, 0, 1024), (1, 0, 1024), (2, 1, 1024)) t(cpu, llc, capacity)")
+        con.execute(
+            "CREATE TABLE switch AS FROM (VALUES (5300::BIGINT, 0, 4, 0, 7)) "
+            "t(ts_ns, cpu, prev_task, prev_state, next_task)"
+        )
+        con.execute(
+            """
+            CREATE TABLE decision AS SELECT
+                *, 0 AS kind, 0 AS irq_ctx, NULL::INTEGER AS idle_state, 2 AS class, 120 AS prio,
+                chosen_cpu AS prev_cpu, chosen_cpu AS ran_cpu
+            FROM (VALUES
+                (0::BIGINT, ?::BIGINT, 0, 4, 6, ?, ?, 5000::BIGINT, NULL::BIGINT, true),
+                (1, 1000, 1, 5, 7, 0, false, 1000, 4300, false)
+            ) t(
+                decision_id, ts_ns, waker_cpu, waker_task, task, chosen_cpu, chosen_idle, wakeup_ns, latency_ns,
+                censored
+            )
+            """,
+            (self.begins, self.to, self.idle),
+        )
+        return con
+
+    def read(self, *_: Any) -> dict[str, Any]:
+        return {"cpu": np.arange(3)}
+
+
+@pytest.mark.parametrize(
+    ("recording", "path", "takes"),
+    [
+        (Called(), "in_call", 300),
+        (Called(to=0), "in_call", 300),
+        (Called(to=2), "preempt", 3_300),  # that CPU queues it
+        (Called(to=1, idle=True), "preempt", 3_300),
+        (Called(begins=2_001), "preempt", 3_300),  # after it had been told
+        (Called(begins=-3_000), "preempt", 3_300),  # over by then
+        (Called(told=False), "preempt", 4_300),  # no event tells when anybody was queued
+    ],
+)
+def test_who_is_told_while_it_wakes_somebody_goes_when_that_is_over(recording: Called, path: str, takes: int) -> None:
+    samples = costs(recording, Handlers(recording), lambda ts: ts % 2 == 1).samples  # type: ignore[arg-type]
+    told = samples["run_ns"][samples["path"] == PATHS.index(path)]
+    assert told.tolist() == [takes]
+    assert not (samples["path"] == PATHS.index("in_call" if path == "preempt" else "preempt")).any()

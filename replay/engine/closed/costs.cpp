@@ -54,7 +54,8 @@ Cost Costs::stand_in(Path path, Relation relation, bool in_task, double draw) co
     const Cost idle = of(Path::idle);
     switch (path) {
         case Path::busy: return {idle.queue, 0};
-        case Path::preempt: return {0, idle.run};
+        case Path::preempt:
+        case Path::in_call: return {0, idle.run};
         default: break;
     }
     if (group(Path::idle, relation, in_task, 0).n > 0) return {idle.queue, idle.run};

@@ -21,8 +21,9 @@ enum class Path : uint8_t {
     preempt,  ///< and it takes the CPU from what runs there: `run`
     fork,  ///< as idle, of a new task
     on_cpu,  ///< as idle, of a task that had not quite left the CPU that it goes back to
+    in_call,  ///< as preempt, from what was waking somebody itself: `run` from when it had queued that wakee
 };
-inline constexpr size_t kPaths = 5, kRelations = 3, kContexts = 2, kTargets = 32;
+inline constexpr size_t kPaths = 6, kRelations = 3, kContexts = 2, kTargets = 32;
 
 /// Bit of a target: placement was not asked (or may not have been).
 constexpr uint8_t kBypassed = 1 << 4;
@@ -64,6 +65,8 @@ class Costs {
             return stand_in(path, relation, in_task, draw);
         return cost(samples_[at(g, draw)]);
     }
+    /// Whether any sample is of that path.
+    bool has(Path path) const { return group(path, Relation::same_cpu, true, 0).n > 0; }
     /// That draw comes soon.
     [[gnu::always_inline]] void expect(Path path, Relation relation, bool in_task, uint8_t target, double draw) const {
         const Group g = group(path, relation, in_task, target);

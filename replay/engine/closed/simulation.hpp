@@ -304,7 +304,7 @@ class Simulation {
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
         Ns wakes = -1;  ///< an interrupt on it wakes tasks until then
-        Ns takes = 0;  ///< what the switch was to take that was last asked for
+        Ns calling = -1;  ///< what runs here is waking somebody, and queues the wakee itself, until then
         Ns woke = -1;  ///< when what runs here last woke somebody, since it got the CPU
         uint64_t plan = 0;  ///< number of the action event that counts
 
@@ -313,6 +313,7 @@ class Simulation {
         Ns slice = -1;  ///< when the timer fires that ends the slice; negative: none is set
         uint64_t leave = 0;  ///< number of the event that goes on with it
         uint32_t reservation = kNone;
+        uint32_t takes = 0;  ///< what the switch was to take that was last asked for, ns
         struct Balancing {
             Ns last = 0, interval = 0;
             int failed = 0;  ///< times that nobody could come though one should have, since one came

@@ -38,6 +38,9 @@ _PLACED = [ENUMS["decision_class"].index(name) for name in ("moved", "stayed")]
 
 PATHS = ("idle", "busy", "preempt", "fork", "on_cpu", "in_call")
 
+_PREEMPTS = ("preempt", "in_call")
+"""Of these paths: the wakee takes the CPU from what runs there."""
+
 _TOLD = "wakeup_ns"
 _UNTOLD = """
 least(latency_ns, CASE
@@ -237,7 +240,7 @@ def _add_luck(luck: Mapping[str, Array], columns: Columns, ranks: Mapping[str, R
     it had run as soon as most."""
     for code, (path, of) in enumerate(ranks.items()):
         groups = code << 8 | _groups(columns)
-        into = luck["luck_preempt" if path in ("preempt", "in_call") else "luck"]
+        into = luck["luck_preempt" if path in _PREEMPTS else "luck"]
         used = _samples(columns, path)
         chosen = np.flatnonzero(used)
         rank, known = of.of(columns["number"][chosen])
@@ -253,15 +256,14 @@ def _add_luck(luck: Mapping[str, Array], columns: Columns, ranks: Mapping[str, R
 
 def _cost(columns: Columns, path: str) -> tuple[Array, Array]:
     """Until the wakee ran, and until it was queued: what counts of that on `path`."""
-    if path == "in_call":
-        return np.minimum(columns["left_call_ns"], columns["run_ns"]), columns["queue_ns"] * 0
-    return columns["run_ns"] * (path != "busy"), columns["queue_ns"] * (path != "preempt")
+    ran = np.minimum(columns["left_call_ns"], columns["run_ns"]) if path == "in_call" else columns["run_ns"]
+    return ran * (path != "busy"), columns["queue_ns"] * (path not in _PREEMPTS)
 
 
 def _samples(columns: Columns, path: str) -> npt.NDArray[np.bool_]:
     """Wakeups that tell what `path` costs."""
     taken: npt.NDArray[np.bool_] = columns[f"is_{path}"].astype(np.bool_)
-    return taken if path in ("busy", "preempt", "in_call") else taken & ~columns["late"].astype(np.bool_)
+    return taken if path in ("busy", *_PREEMPTS) else taken & ~columns["late"].astype(np.bool_)
 
 
 def _n_cpus(recording: Recording) -> int:

@@ -139,7 +139,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             "resync", "state corrected against the events, per 1000 switches",
             resync * 1000 / switches if resync is not None and switches and not missing else None,
             MAX_RESYNC_PER_1000_SWITCHES, "",
-            "the events contradict each other: record again",
+            _contradiction(manifest.get("replay") or {}),
         ),
         Check(
             "decisions", "decisions", decisions, ">=", MIN_DECISIONS, "", decisions >= MIN_DECISIONS,
@@ -155,6 +155,18 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         ),
     )  # fmt: skip
     return QualityCard(checks, tuple(_notes(manifest, classes, checks, unknown_gaps)))
+
+
+def _contradiction(replay: Mapping[str, Any]) -> str:
+    """What to do where the model was corrected too often. A kernel that leaves out switches counts no loss."""
+    unseen: Sequence[int] = replay.get("unseen_by_cpu") or ()
+    if 2 * sum(unseen) < replay.get("resync", 0) or not any(unseen):
+        return "the events contradict each other: record again"
+    cpu = max(range(len(unseen)), key=lambda c: unseen[c])
+    return (
+        f"switches are missing from the trace: a task leaves a CPU that it never came to {sum(unseen):,} times, "
+        f"{unseen[cpu]:,} of them on CPU {cpu}; record again, and if it stays so, this kernel does not trace them all"
+    )
 
 
 def _missing(events: Mapping[str, int]) -> list[str]:

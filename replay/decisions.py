@@ -61,8 +61,8 @@ def decisions_of(source: Source, *, probe: bool = True) -> Iterator[Columns]:
 def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None] | None = None) -> None:
     """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
 
-    The manifest gets `replay`: counts of switches, resync, throttled, conflicts, prev_mismatch, late, skipped_events,
-    and of `silent`, decisions made while a CPU was silent that may not have been recorded then.
+    The manifest gets `replay`: counts of switches, resync, unseen, throttled, conflicts, prev_mismatch, late,
+    skipped_events, and of `silent`, decisions made while a CPU was silent that may not have been recorded then.
     """
     written = silent = 0
     partial = _partial_llcs(writer)

@@ -190,6 +190,7 @@ class PyBuilder {
         nb::dict d;
         d["switches"] = m.switches;
         d["resync"] = m.resync;
+        d["unseen_by_cpu"] = m.unseen_by_cpu;
         d["throttled"] = m.throttled;
         d["throttled_by_cpu"] = m.throttled_by_cpu;
         d["throttled_by_cgroup"] = m.throttled_by_cgroup;

@@ -34,6 +34,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     view_.avg_idle.assign(n, 1'000'000);
     view_.nr_idle_scan.assign(topo.llc_span.size(), 0);
     for (size_t l = 0; l < topo.llc_span.size(); ++l) view_.nr_idle_scan[l] = topo.llc_weight[l];
+    counts_.unseen_by_cpu.assign(n, 0);
     counts_.throttled_by_cpu.assign(n, 0);
     tasks_.resize(groups_.any() ? std::max(n, tasks.tasks.size()) : n);
     if (groups_.any())
@@ -363,9 +364,11 @@ void Machine::refresh(Cpu c) {
     if (turns) note_turn(c, idle);
 }
 
-void Machine::resync(Cpu c, Ns ts) {
-    counts_.resync += ts >= counted_from_ && ts <= counted_to_;
+bool Machine::resync(Cpu c, Ns ts) {
+    const bool counts = ts >= counted_from_ && ts <= counted_to_;
+    counts_.resync += counts;
     cpus_[c.v].unsure_until = ts + kUnsure;
+    return counts;
 }
 
 bool Machine::done_with(TaskId id) const {
@@ -438,7 +441,7 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
     if (now_ >= next_tick_) tick_all();
     accrue(c);
     if (cpu.curr_known && cpu.curr != prev) {
-        resync(c, ts);
+        counts_.unseen_by_cpu[c.v] += resync(c, ts);
         if (!is_idle_task(cpu.curr)) {  // what the model thought to run here cannot; leave it waiting until next seen
             Task& lost = tasks_[cpu.curr.v];
             if (lost.state == State::running && lost.cpu == c) {

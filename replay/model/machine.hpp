@@ -26,6 +26,7 @@ namespace rewake {
 struct MachineCounts {
     int64_t switches = 0;
     int64_t resync = 0;  ///< a CPU was resynchronised: a switch contradicted the model, or its events were lost
+    std::vector<int64_t> unseen_by_cpu;  ///< of these, those where a switch before it is not in the recording
     int64_t throttled = 0;  ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
     std::vector<int64_t> throttled_by_cpu;
     std::vector<int64_t> throttled_by_cgroup;  ///< by cgroup id; tasks without one count in throttled only
@@ -449,7 +450,7 @@ class Machine {
     const QueuePelt& queue(const Task& t, Cpu c) const { return t.group ? groups_.queue(t.group, c) : cpus_[c.v].pelt; }
     Ns clock(const Task& t, Cpu c) { return t.group ? groups_.clock(t.group, c, pelt_clock(c)) : pelt_clock(c); }
     uint32_t& list(const Task& t) { return t.state == State::throttled ? cpus_[t.cpu.v].parked : cpus_[t.cpu.v].head; }
-    void resync(Cpu c, Ns ts);
+    bool resync(Cpu c, Ns ts);  ///< whether it counts
     Ns counted_from_ = std::numeric_limits<Ns>::min(), counted_to_ = std::numeric_limits<Ns>::max();
     // Throttled groups (throttle.cpp).
     enum class Held : uint8_t { no, assumed, seen };

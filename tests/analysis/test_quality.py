@@ -105,6 +105,15 @@ def test_where_wakeups_were_put_is_in_no_event() -> None:
     assert "record with -e sched_wakeup" in str(card.check("missing_events").advice)
 
 
+def test_what_contradicts_the_model_is_said() -> None:
+    """Missing switches by name where they are half of it; 11 of 10,000 switches are too many either way."""
+    told = judge(GOOD | {"replay": {"resync": 11, "unseen_by_cpu": [1, 5]}}, CLASSES).check("resync").advice
+    assert "a task leaves a CPU that it never came to 6 times, 5 of them on CPU 1" in told
+    for unseen in ({}, {"unseen_by_cpu": [1, 4]}, {"unseen_by_cpu": [0, 0]}):
+        told = judge(GOOD | {"replay": {"resync": 11, **unseen}}, CLASSES).check("resync").advice
+        assert told == "the events contradict each other: record again"
+
+
 def test_decisions_outside_of_the_common_window() -> None:
     window = {"begin_ns": 1, "end_ns": 2, "late": [3], "cut": [4, 5]}
     notes = judge(GOOD | {"window": window}, CLASSES | {"unrecorded": 1234}).notes

@@ -231,6 +231,14 @@ def test_after_a_loss_nothing_is_known_of_that_cpu() -> None:
     assert decisions.counts["resync"] == 1
 
 
+def test_a_switch_that_is_not_recorded_is_counted_where_it_is_missing() -> None:
+    """P leaves CPU 2, which was idle: the switch to it is missing. Q runs on 1 while it sleeps: its wakeup is."""
+    w = World(4, 12).runs(1000, 2, Q, 2).runs(2000, 2, P, 2).runs(3000, 1, Q, 1).runs(4000, 1, 1, Q)
+    counts = w.decisions().counts
+    assert counts["unseen_by_cpu"] == [0, 0, 1, 0]
+    assert counts["resync"] == 2
+
+
 def test_throttled_task_leaves_its_cpu_idle() -> None:
     """A switch to pid 0: nothing runnable is eligible. The waiting task is throttled, the CPU idle, no resync."""
     w = World(2, 12)

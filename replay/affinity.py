@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from rewake.forms import ENUMS, Recording
 from rewake.replay.probes import Nullable
-from rewake.replay.recorded import cpus_in, with_null
+from rewake.replay.recorded import cpus_in, processes, with_null
 
 ENOUGH = 10
 """So many placements for each CPU of a mask show all of it that matters."""
@@ -106,7 +106,7 @@ def from_moves(recording: Recording, online: int) -> Masks | None:
     decision = recording.read("decision", ("ts_ns", "task", "chosen_cpu"))
     ts, task = np.asarray(decision["ts_ns"]), np.asarray(decision["task"])
     chosen, no_cpu = with_null(decision["chosen_cpu"])
-    process = _processes(recording)[task]
+    process = processes(recording)[task]
     out = Masks([], np.zeros(len(task), np.uint32), np.ones(len(task), np.bool_), [])
     numbers: dict[str, int] = {}
     for mine, times in calls.items():
@@ -137,7 +137,7 @@ def from_moves(recording: Recording, online: int) -> Masks | None:
 def changes(recording: Recording, masks: Masks) -> list[tuple[int, int, int]]:
     """When, which task, to which of the masks; in order of time."""
     tasks: dict[int, list[int]] = {}
-    for task, process in enumerate(_processes(recording).tolist()):
+    for task, process in enumerate(processes(recording).tolist()):
         tasks.setdefault(process, []).append(task)
     return [(ts, task, number) for ts, process, number in sorted(masks.changes) for task in tasks[process]]
 
@@ -149,7 +149,7 @@ def _calls(recording: Recording) -> dict[int, list[int]]:
     names = ENUMS["migrate_cause"]
     forced = np.flatnonzero(np.isin(cause, [names.index("active"), names.index("unknown")]) & ~unknown)
     ts, task = np.asarray(rows["ts_ns"])[forced], np.asarray(rows["task"])[forced]
-    process = _processes(recording)[task]
+    process = processes(recording)[task]
     out: dict[int, list[int]] = {}
     for mine in np.unique(process).tolist():
         here = np.flatnonzero(process == mine)
@@ -162,14 +162,4 @@ def _calls(recording: Recording) -> dict[int, list[int]]:
                 times[-1] = int(ts[k])  # still the same call
             else:
                 times.append(int(ts[k]))
-    return out
-
-
-def _processes(recording: Recording) -> npt.NDArray[np.int64]:
-    """By task: what its process is called; a number below 0 where none is known."""
-    table = recording.read("task", ("task_id", "tgid"))
-    ids = np.asarray(table["task_id"])
-    tgid, unknown = with_null(table["tgid"])
-    out = -1 - np.arange(int(ids.max(initial=0)) + 1, dtype=np.int64)
-    out[ids[~unknown]] = tgid[~unknown]
     return out

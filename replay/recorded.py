@@ -97,6 +97,16 @@ def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tupl
     return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
 
 
+def processes(source: Source) -> npt.NDArray[np.int64]:
+    """By task: what its process is called; a number below 0 where none is known."""
+    table = source.read("task", ("task_id", "tgid"))
+    ids = np.asarray(table["task_id"])
+    tgid, unknown = with_null(table["tgid"])
+    out = -1 - np.arange(int(ids.max(initial=0)) + 1, dtype=np.int64)
+    out[ids[~unknown]] = tgid[~unknown]
+    return out
+
+
 def capacities(source: Recording, n_cpus: int) -> list[int]:
     """By CPU; 1024 where it is not recorded."""
     known = {row["cpu"]: row["capacity"] for row in rows_of(source.read("cpu", ("cpu", "capacity")))}

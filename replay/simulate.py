@@ -21,7 +21,7 @@ from rewake.replay.first_flips import FirstFlips
 from rewake.replay.handlers import Handlers
 from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
-from rewake.replay.recorded import CAUSES, batch, tells_queued
+from rewake.replay.recorded import CAUSES, batch, processes, tells_queued
 from rewake.replay.segments import CHUNK, Growing
 from rewake.replay.spec import PolicySpec
 
@@ -252,20 +252,20 @@ class Simulator:
     def _survey(self) -> dict[str, Any]:
         loop = self._engine([], [], 1)
         loop.change_masks(self.mask_changes)
+        loop.processes(processes(self.recording).tolist())
         for part in self._parts():
             loop.run(*part)
             del part
         self.leads, self.phases, self.last_seen = loop.leads(), loop.limit_phases(), loop.last_seen()
         found = dict(loop.survey())
-        # Who meets others answers nobody, and a server reads nothing.
-        found["servers"] = [s and g < 0 for s, g in zip(found["servers"], found["meetings"], strict=True)]
-        either = (s or g >= 0 for s, g in zip(found["servers"], found["meetings"], strict=True))
-        found["readers"] = [(-1, 0) if e else p for e, p in zip(either, found["readers"], strict=True)]
+        # Who meets others answers nobody; neither shares its work, and who does any of these reads nothing.
+        meets = [g >= 0 for g in found["meetings"]]
+        serves = found["servers"] = [s and not m for s, m in zip(found["servers"], meets, strict=True)]
+        found["pools"] = [-1 if s or m else g for s, m, g in zip(serves, meets, found["pools"], strict=True)]
+        known = [s or m or g >= 0 for s, m, g in zip(serves, meets, found["pools"], strict=True)]
+        found["readers"] = [(-1, 0) if k else p for k, p in zip(known, found["readers"], strict=True)]
         # Who waits in lockstep does so by its own script alone.
-        own = [
-            not s and g < 0 and p[0] <= 0
-            for s, g, p in zip(found["servers"], found["meetings"], found["readers"], strict=True)
-        ]
+        own = [not k and p[0] <= 0 for k, p in zip(known, found["readers"], strict=True)]
         found["awaited"] = [
             a if a[0] >= 0 and own[t] and own[a[0]] else (-1, -1) for t, a in enumerate(found["awaited"])
         ]
@@ -316,6 +316,8 @@ class Simulator:
             base["reads"] = found["readers"]
         if any(group >= 0 for group in found["meetings"]):
             base["meets"] = found["meetings"]
+        if any(pool >= 0 for pool in found["pools"]):
+            base["pools"] = found["pools"]
         if any(by >= 0 for by, _ in found["awaited"]):
             base["awaited"] = found["awaited"]
         if any(found["yielders"]):

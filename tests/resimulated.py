@@ -29,15 +29,19 @@ def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _en
 
 
 def survey(
-    world: World, kernel: tuple[int, int] = (6, 1), mask_changes: Sequence[tuple[int, int, int]] = ()
+    world: World,
+    kernel: tuple[int, int] = (6, 1),
+    mask_changes: Sequence[tuple[int, int, int]] = (),
+    processes: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """What only the recording can tell a simulation. `mask_changes`: as simulate()."""
+    """What only the recording can tell a simulation. `mask_changes`: as simulate(); `processes`: by task."""
     batches, none = world.batches(), interrupts((), world.n_cpus)
     options = OPTIONS | {"major": kernel[0], "minor": kernel[1]}
     loop = _engine.ClosedLoop(
         world.recorded(), [], 0, options, [], [], [_engine.Costs(COSTS)], none, world.running(batches), 1
     )
     loop.change_masks(mask_changes)
+    loop.processes(processes)
     loop.run(batches[0], world.decisions().parts[0])
     found: dict[str, Any] = loop.survey()
     return found

@@ -32,6 +32,17 @@ Balance balance_of(const std::string& name) {
     throw std::invalid_argument("balance " + name + ": model, recorded-rate, off or forced");
 }
 
+/// By task: the number of its group, negative for none, and back.
+void take_groups(const nb::dict& d, const char* name, std::vector<uint32_t>& out) {
+    if (!d.contains(name)) return;
+    for (int64_t g : nb::cast<std::vector<int64_t>>(d[name])) out.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
+}
+std::vector<int64_t> plain(const std::vector<uint32_t>& groups) {
+    std::vector<int64_t> out;
+    for (uint32_t g : groups) out.push_back(g == kNone ? -1 : static_cast<int64_t>(g));
+    return out;
+}
+
 SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     SimOptions o;
     o.hz = recorded.hz;
@@ -61,9 +72,8 @@ SimOptions read_arm(const nb::dict& d, const ReplayOptions& recorded) {
     take(d, "asks", o.asks);
     take(d, "yields", o.yields);
     take(d, "computes", o.computes);
-    if (d.contains("meets"))
-        for (int64_t g : nb::cast<std::vector<int64_t>>(d["meets"]))
-            o.meets.push_back(g < 0 ? kNone : static_cast<uint32_t>(g));
+    take_groups(d, "meets", o.meets);
+    take_groups(d, "pools", o.pools);
     if (d.contains("awaited"))
         for (const auto& [by, patience] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(d["awaited"]))
             o.awaited.push_back({by < 0 ? kNone : static_cast<uint32_t>(by), patience});
@@ -239,9 +249,8 @@ class PyClosedLoop {
         std::vector<std::pair<int64_t, int64_t>> readers;
         for (const Pace& p : loop_.readers()) readers.emplace_back(p.first, p.next);
         d["readers"] = readers;
-        std::vector<int64_t> meetings;
-        for (uint32_t g : loop_.meetings()) meetings.push_back(g == kNone ? -1 : static_cast<int64_t>(g));
-        d["meetings"] = meetings;
+        d["meetings"] = plain(loop_.meetings());
+        d["pools"] = plain(loop_.pools());
         d["yielders"] = loop_.yielders();
         std::vector<std::pair<int64_t, int64_t>> awaited;
         for (const Awaited& a : loop_.awaited())
@@ -260,6 +269,7 @@ class PyClosedLoop {
         const auto all = [](In<int64_t> of) { return std::vector<int64_t>(of.data(), of.data() + of.shape(0)); };
         loop_.begin_with(all(leads), all(phases), all(last));
     }
+    void processes(const std::vector<int64_t>& of) { loop_.processes(of); }
     void change_masks(const std::vector<std::tuple<int64_t, uint32_t, uint32_t>>& changes) {
         std::vector<MaskChange> all;
         for (auto [ts, task, mask] : changes) {
@@ -394,6 +404,10 @@ void bind_closed_loop(nanobind::module_& m) {
         .def("begin_with", &PyClosedLoop::begin_with, nb::arg("leads"), nb::arg("phases"), nb::arg("last"),
              nb::sig("def begin_with(self, leads: object, phases: object, last: object) -> None"),
              "Before run(): leads() of tasks that are older than the recording, limit_phases() and last_seen().")
+        .def("processes", &PyClosedLoop::processes, nb::arg("of"),
+             nb::sig("def processes(self, of: Sequence[int]) -> None"),
+             "Before run(), without arms: by task, its process, negative where that is not known. For pools in "
+             "survey().")
         .def("change_masks", &PyClosedLoop::change_masks, nb::arg("changes"),
              nb::sig("def change_masks(self, changes: Sequence[tuple[int, int, int]]) -> None"),
              "changes: (ts_ns, task, number of a mask of Recorded), in order of time: from then on the task may use "

@@ -166,6 +166,7 @@ void Simulation::begin() {
     }
     begin_balancing();
     begin_meetings();
+    begin_pools();
     for (const TaskGroup& g : table_.groups)
         if (g.period > 0 && limits_.empty()) begin_limits();
     tasks_.each([this](uint32_t, Task& t) {

@@ -43,6 +43,7 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
       serving_(arms_.empty() ? tasks.tasks.size() : 0),
       reading_(arms_.empty() ? tasks.tasks.size() : 0),
       meeting_(arms_.empty() ? tasks.tasks.size() : 0),
+      pooling_(arms_.empty() ? tasks.tasks.size() : 0),
       lockstep_(arms_.empty() ? tasks.tasks.size() : 0),
       since_(static_cast<size_t>(topo.n_cpus), -1),
       masks_(tasks),
@@ -55,10 +56,10 @@ ClosedLoop::ClosedLoop(const Topology& topo, const TaskTable& tasks, std::vector
     const size_t n_tasks = tasks.tasks.size();
     interrupted_by(std::move(interrupts));
     for (Arm& arm : arms_) {
-        const std::vector<uint32_t>& meets = arm.options.meets;
-        if (!meets.empty() && (meets.size() != n_tasks ||
-                               std::ranges::any_of(meets, [&](uint32_t g) { return g != kNone && g >= n_tasks; })))
-            throw std::invalid_argument("a group of those who meet, or none, for each task expected");
+        for (const std::vector<uint32_t>* of : {&arm.options.meets, &arm.options.pools})
+            if (!of->empty() && (of->size() != n_tasks ||
+                                 std::ranges::any_of(*of, [&](uint32_t g) { return g != kNone && g >= n_tasks; })))
+                throw std::invalid_argument("a group of those who meet or share work, or none, for each task expected");
         const std::vector<Awaited>& awaited = arm.options.awaited;
         if (!awaited.empty() && (awaited.size() != n_tasks || std::ranges::any_of(awaited, [&](const Awaited& a) {
                                      return a.by != kNone && a.by >= n_tasks;
@@ -153,6 +154,7 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
             if (o.kind == Kind::wake && arms_.empty()) {
                 const bool by_task = o.waker_known && o.by_curr && !machine_.is_idle_task(o.curr);
                 serving_.woken(o.p, by_task ? &o.curr : nullptr, ts);
+                pooling_.woken(o.p, by_task ? &o.curr : nullptr);
                 if (by_task)
                     reading_.woken(o.p, o.curr, ts), meeting_.woken(o.p, o.curr), lockstep_.woken(o.p, o.curr, ts);
             }
@@ -434,6 +436,8 @@ void ClosedLoop::survey(const Batch& b, Event e, size_t i) {
         if (!machine_.is_idle_task(prev) && !still_runnable(b.sw.prev_state[i]))
             serving_.sleeps(prev, b.sw.ts[i]), reading_.sleeps(prev), meeting_.sleeps(prev),
                 lockstep_.sleeps(prev, b.sw.ts[i]);
+        if (!machine_.is_idle_task(prev) && !still_runnable(b.sw.prev_state[i]) && !is_dead(b.sw.prev_state[i]))
+            pooling_.sleeps(prev);
         const TaskId next(b.sw.next_task[i]);
         if (!machine_.is_idle_task(next)) return reading_.runs(next, b.sw.ts[i]), lockstep_.runs(next, b.sw.ts[i]);
         const Cpu c(b.sw.cpu[i]);

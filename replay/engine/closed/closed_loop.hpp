@@ -12,6 +12,7 @@
 #include "replay/engine/closed/gone.hpp"
 #include "replay/engine/closed/lockstep.hpp"
 #include "replay/engine/closed/meeting.hpp"
+#include "replay/engine/closed/pooling.hpp"
 #include "replay/engine/closed/remembered.hpp"
 #include "replay/engine/closed/simulation.hpp"
 #include "replay/engine/closed/softirqs.hpp"
@@ -65,6 +66,7 @@ class ClosedLoop {
     std::vector<bool> servers() const { return serving_.servers(); }
     std::vector<Pace> readers() const { return reading_.readers(); }
     std::vector<uint32_t> meetings() const { return meeting_.groups(); }
+    std::vector<uint32_t> pools() const { return pooling_.pools(); }
     std::vector<bool> yielders() const { return fair_.yielding().yielders(); }
     const FairRecord::Survey& fair_survey() const { return fair_.survey(); }
     std::vector<Awaited> awaited() const { return lockstep_.awaited(); }
@@ -77,6 +79,8 @@ class ClosedLoop {
         phases_ = std::move(phases);
         gone_ = {last, static_cast<size_t>(topo_.n_cpus)};
     }
+    /// Before run(), without arms: see Pooling. Without it there are no pools.
+    void processes(const std::vector<int64_t>& of) { pooling_.processes(of); }
     /// `changes`: in order of time. Without them every task keeps the mask of the snapshot.
     void change_masks(std::vector<MaskChange> changes) { masks_.begin_with(std::move(changes)); }
     /// By task group: when a period of its quota begins, as inferred from when its throttled tasks ran again; negative: not
@@ -145,9 +149,10 @@ class ClosedLoop {
     Remembered remembered_;
     LastSeen last_seen_;  ///< without arms only
     Gone gone_;
-    Serving serving_;  ///< as the next two
+    Serving serving_;  ///< as the next three
     Reading reading_;
     Meeting meeting_;
+    Pooling pooling_;
     Lockstep lockstep_;  ///< without arms only
     std::vector<Coming> coming_;
     std::vector<Ns> since_;  ///< by CPU: its last switch; negative: not yet

@@ -60,16 +60,17 @@ void ScriptBuilder::finish_execs() {
 /// What runs on `c` execs: whether it goes elsewhere. The stopper moves it there, and has the CPU for as long as that takes.
 bool Simulation::execs(Cpu c, uint32_t stim) {
     const Stim& s = script_.stims[stim];
-    const Cpu to = place(s, tasks_[s.p.v], c, s.p, false).cpu;
-    if (to == c || !topo_.online.test(to) || fair_.blocked(s.p, to)) return false;
+    const TaskId p = wakee(s);
+    const Cpu to = place(s, tasks_[p.v], c, p, false).cpu;
+    if (to == c || !topo_.online.test(to) || fair_.blocked(p, to)) return false;
     CpuState& cpu = cpus_[c.v];
     fair_.charge(c, now_);
     run_instead(c, TaskId(c.v));
-    relocate(s.p, to);
+    relocate(p, to);
     if (counted()) ++out_.exec_moves;
     cpu.handling = std::max(cpu.handling, now_ + script_.exec_stop);
     if (fair_.size(c) > 0) request(c, cpu.handling);
-    came(s.p, to, script_.exec_stop);
+    came(p, to, script_.exec_stop);
     return true;
 }
 

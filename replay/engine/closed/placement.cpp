@@ -33,27 +33,28 @@ void Simulation::foresee() {
 /// The CPU for a wakee.
 Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId curr, bool stays) {
     const Cpu prev = t.cpu;
+    const TaskId id = wakee(s);
     if (opt_.pinned) {
         if (!s.chosen_known) return {prev};
         return {s.chosen, s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed, s.scanned};
     }
     if (s.source == Stim::Source::resume) return {prev};
-    if (s.kind == Kind::wake && fair_.delayed(s.p) && fair_.size(prev) > 0) return {prev};  // still queued there
+    if (s.kind == Kind::wake && fair_.delayed(id) && fair_.size(prev) > 0) return {prev};  // still queued there
     if (stays && s.kind == Kind::wake) return {prev};
     const TaskTable::Allowed& mine = allowed(t);
     const Task& waking = tasks_[curr.v];
-    machine_.task(std::max(curr, s.p, [](TaskId a, TaskId b) { return a.v < b.v; }));  // no reference moves from now on
-    const Machine::Task &p = *machine_.known(s.p), &by = *machine_.known(curr);
-    machine_.advance(now_, prev, waker, s.p);
+    machine_.task(std::max(curr, id, [](TaskId a, TaskId b) { return a.v < b.v; }));  // no reference moves from now on
+    const Machine::Task &p = *machine_.known(id), &by = *machine_.known(curr);
+    machine_.advance(now_, prev, waker, id);
     if (irq_) irq_->advance(now_);
     const bool by_idle = idle(curr);
     // The snapshot's mask may not have been in force.
     const bool unforced = s.chosen_known && !mine.mask.test(s.chosen) && s.cls != DecisionClass::pinned &&
-                          t.allowed == table_.info(s.p).allowed;
+                          t.allowed == table_.info(id).allowed;
     const TaskTable::Allowed& at_hand = unforced ? table_.masks[0] : mine;
     Wakeup w{.id = s.decision,
              .kind = s.kind,
-             .p = s.p,
+             .p = id,
              .curr = curr,
              .waker = waker,
              .prev = prev,
@@ -67,7 +68,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
              .curr_kthread = by_idle || waking.kthread,
              .curr_one_cpu = !by_idle && waking.one_cpu,
              .curr_exiting = !by_idle && by.exiting,
-             .p_idle_policy = policy_of(s.p) == FairPolicy::idle,
+             .p_idle_policy = policy_of(id) == FairPolicy::idle,
              .hint = s.hint,
              .jiffies = jiffies_at(now_, opt_.hz),
              .hz = opt_.hz,
@@ -91,7 +92,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     });
     overlooked_.clear();
     for (const Fresh& f : fresh_)
-        if (f.p != s.p && overlooked(f, waker)) overlooked_.push_back(f.chosen);
+        if (f.p != id && overlooked(f, waker)) overlooked_.push_back(f.chosen);
     for (Cpu c : overlooked_) machine_.overlook(c, 1);
     foresee();
     const Decision d = policy_->decide(machine_.view(), w, nullptr, s.chosen_known ? s.chosen : prev);

@@ -173,6 +173,7 @@ uint32_t Simulation::any_request(const TaskScript& server) const {
 bool Simulation::about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr) {
     if (t.state != Task::State::running || !t.next() || t.race != kNone) return false;
     const Task::Action next = *t.next();
+    if (!heirs_.empty() && heirs_[cpus_[t.cpu.v].curr.v].ops) return false;  // it will sleep for another one
     settle(t.cpu);
     if (next.kind != Op::Kind::block || t.left > kOnCpu * topo_.cap_orig[t.cpu.v]) return false;
     if (next.arg != stim && !(open(next.arg, cpus_[t.cpu.v].curr) && script_.stims[next.arg].curr == curr))

@@ -81,7 +81,7 @@ WindowResult Simulation::run() {
                 const bool asked = s.source == Stim::Source::relative, timed = asked && !s.device;
                 if (fired_at_[e.a] >= 0) break;  // with another timer
                 // A timer fires where it was set, a device tells where it does what was asked there; all else as recorded.
-                const Cpu at = tasks_[s.p.v].cpu;
+                const Cpu at = tasks_[wakee(s).v].cpu;
                 Cpu waker = timed && s.waker == s.prev ? at : s.waker;
                 if (s.device && at != s.prev && script_.told_by[at.v] != kNone)
                     waker = Cpu(static_cast<uint16_t>(script_.told_by[at.v]));
@@ -211,6 +211,7 @@ void Simulation::act(Cpu c) {
             continue;
         }
         if (t.pos >= t.n_ops) return sleep(c, kNone, kSleeps);
+        if (!heirs_.empty() && changes_place(id)) continue;
         if (has_ties_ && spins(c)) return;
         const Task::Action op = t.coming;
         t.come_to(t.pos + 1);
@@ -483,11 +484,11 @@ double Simulation::draw(const Stim& s, float own, uint64_t what) const {
 void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
     const Stim& s = script_.stims[stim];
     if (!s.ends) return;
-    fetch(s.p);
+    fetch(wakee(s));
     if (open(stim, s.p)) return answer(s, waker);
     if (fired_at_[stim] >= 0) return;
     fired_at_[stim] = now_;
-    Task& t = tasks_[s.p.v];
+    Task& t = tasks_[wakee(s).v];
     const bool outside = s.source != Stim::Source::task;
     outside_ += outside;
     if (takes_any(t, stim)) {
@@ -499,11 +500,13 @@ void Simulation::fire(uint32_t stim, Cpu waker, TaskId curr) {
             t.race_by = stim;
             return;
         }
+        if (!heirs_.empty() && hands_over(stim, waker, curr)) return;
         t.tokens.push_back({now_, curr, stim});
         return;
     }
     if (t.state == Task::State::asleep && t.waits_for == stim) return wake(stim, waker, curr);
     if (about_to_sleep(t, stim, waker, curr)) return;
+    if (!heirs_.empty() && hands_over(stim, waker, curr)) return;
     outside_early_ += outside;
 }
 
@@ -526,7 +529,7 @@ bool Simulation::stays(Cpu waker, Cpu prev) const {
 
 /// A sleeping task is woken now.
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
-    const TaskId p = script_.stims[stim].p;
+    const TaskId p = wakee(script_.stims[stim]);
     Task& t = tasks_[p.v];
     if (t.leaving) {
         if (t.race != kNone) return;
@@ -542,19 +545,20 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr) {
 
 void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets meets, bool stays) {
     const Stim& s = script_.stims[stim];
-    Task& t = tasks_[s.p.v];
+    const TaskId p = wakee(s);
+    Task& t = tasks_[p.v];
     fetch(t.cpu);  // it may go where it was
     __builtin_prefetch(t.ops + t.pos + 1);  // for when it runs
     t.prio = s.prio;
     t.hint = s.hint;
     t.waits_for = kNone;
-    if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], s.p);
+    if (const uint32_t server = std::exchange(t.client_of, kNone); server != kNone) std::erase(clients_[server], p);
     const bool fork = s.kind == Kind::fork;
     if (fork) {
         t.cpu = waker;
-        machine_.on_fork(s.p, curr);
-        if (policy_) policy_->fork(curr, s.p, waker);
-        if (!idle(curr)) fair_.fork(waker, curr, s.p);
+        machine_.on_fork(p, curr);
+        if (policy_) policy_->fork(curr, p, waker);
+        if (!idle(curr)) fair_.fork(waker, curr, p);
     }
     const Cpu prev = t.cpu;
     t.luck = draw(s, s.luck.arrival, 1);
@@ -577,9 +581,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     t.from = relation, t.by_task = s.in_task;
     costs_.expect(path, relation, s.in_task, t.target, t.luck);
     if (!idle_target) costs_.expect(Path::preempt, relation, s.in_task, t.target, t.preempt_luck);  // arrive()
-    if (chosen != prev) fair_.leave(s.p);
+    if (chosen != prev) fair_.leave(p);
     let_go();
-    machine_.on_waking(s.p, s.prio, true, chosen);
+    machine_.on_waking(p, s.prio, true, chosen);
     t.state = Task::State::waking;
     t.cpu = chosen;
     t.fresh_wake = true;
@@ -611,14 +615,14 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
         t.sample = static_cast<uint32_t>(out_.woken.size());
         const bool met_itself = since < now_ && chosen == prev;  // its CPU was not idle then: it ran there
         out_.woken.push_back(
-            {s.decision, since, 0, 0, s.p.v, prev.v, chosen.v, idle_target && !met_itself, placed, false});
+            {s.decision, since, 0, 0, p.v, prev.v, chosen.v, idle_target && !met_itself, placed, false});
         ++open_;
     }
     const Ns queued = std::max(now_, since + cost.queue);
     if (s.in_task && path == Path::busy && relation == Relation::same_cpu) charge_asking(s, t, curr);
     if (policy_) {
         fresh_.push_back(
-            {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, s.p, idle_target});
+            {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, p, idle_target});
     }
     if (opt_.balance == Balance::forced)
         for (uint32_t m = s.moves; m != kNone; m = script_.moves[m].next)
@@ -629,7 +633,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
         cpus_[waker.v].wakes = std::max(cpus_[waker.v].wakes, waker == chosen ? queued : now_ + script_.timer_step);
     else if (!fork && !t.by_other && cpus_[waker.v].curr == curr)
         cpus_[waker.v].calling = queued;
-    push(queued, What::arrive, s.p.v);
+    push(queued, What::arrive, p.v);
 }
 
 }  // namespace rewake::closed

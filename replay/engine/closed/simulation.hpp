@@ -94,6 +94,7 @@ struct SimOptions {
     std::vector<bool> serves;  ///< by TaskId, see Serving
     std::vector<Pace> reads;  ///< by TaskId, see Reading
     std::vector<uint32_t> meets;  ///< by TaskId, see Meeting; empty: nobody does
+    std::vector<uint32_t> pools;  ///< by TaskId, see Pooling; empty: nobody is in one
     std::vector<bool> asks;  ///< by TaskId: devices wake it so long after it asked them to
     std::vector<bool> yields;  ///< by TaskId, see Yielding; empty: nobody does
     std::vector<bool> computes;  ///< by TaskId: seldom comes into the kernel; empty: nobody is told lazily
@@ -414,6 +415,12 @@ class Simulation {
     bool comes_to_schedule(Cpu c);
     void run_instead(Cpu c, TaskId next);
     void begin_meetings();
+    void begin_pools();
+    uint32_t pool_of(const Stim& s) const;
+    bool hands_over(uint32_t stim, Cpu waker, TaskId curr);
+    bool changes_place(TaskId id);
+    /// Who goes on with the script of a wakeup's task.
+    TaskId wakee(const Stim& s) const { return players_.empty() ? s.p : players_[s.p.v]; }
     bool comes_last(TaskId id);
     void quits(TaskId id, Cpu c);
     bool about_to_sleep(Task& t, uint32_t stim, Cpu waker, TaskId curr);
@@ -516,6 +523,16 @@ class Simulation {
         Ns until = 0;  ///< its patience ends
     };
     std::vector<Spinner> spinners_;
+    /// Where a thread of a pool goes on, once it sleeps, as another one took its work.
+    struct Heir {
+        const TaskScript* script = nullptr;
+        const Op* ops = nullptr;  ///< nullptr: nobody did
+        uint32_t n_ops = 0, pos = 0;  ///< the sleep of that one
+        const Op* until = nullptr;  ///< its own sleep
+    };
+    std::vector<TaskId> players_;  ///< by TaskId: who goes on with its script; empty: there are no pools
+    std::vector<Heir> heirs_;  ///< by TaskId; empty: there are no pools
+    std::vector<std::vector<uint32_t>> members_;  ///< by pool
     int64_t owed_ = 0;  ///< wakeups that found their readers awake, less those that the recording does not have
     struct Limit {  ///< of a group
         std::vector<Cpu> throttled;  ///< the longest first

@@ -81,7 +81,7 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     const int32_t weight = fair ? table_.weight(id, t.prio) : 0;
     t.weight = weight;
     t.sidle = fair && table_.info(id).idle_policy();
-    view_.nr[c.v] += 1;
+    view_.nr[c.v] += 1, ++n_queued_;
     if (fair) {
         attach(t, c);
         accrue(c);
@@ -110,7 +110,7 @@ bool Machine::uncount_unseen(Task& t, bool moves) {
     if (!t.counted) return false;
     const Cpu c = t.cpu;
     t.counted = false;
-    view_.nr[c.v] -= 1;
+    view_.nr[c.v] -= 1, --n_queued_;
     if (t.weight) {
         accrue(c);
         accrue(t, t.state == State::running);

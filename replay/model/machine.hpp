@@ -160,6 +160,8 @@ class Machine {
     Turns looked(Turns turns) { return std::exchange(view_.turns, std::move(turns)); }
     /// Since when `c` has been idle, where nothing was queued there since.
     Ns idle_since(Cpu c) const { return cpus_[c.v].idle_stamp; }
+    /// Tasks on the run queues of all CPUs, those that run among them.
+    int64_t n_queued() const { return n_queued_; }
     /// Nothing but the running task is on `c`, or on its way there.
     bool runs_the_last(Cpu c) const {
         const CpuState& s = cpus_[c.v];
@@ -533,6 +535,7 @@ class Machine {
     bool averages_ = true;  ///< somebody reads them
     bool balances_ = false;  ///< the recording says when the load balancer runs; else it is taken to at every tick
     bool scaled_ = false;  ///< some CPU has less than full capacity
+    int64_t n_queued_ = 0;
     MachineCounts counts_;
 };
 

@@ -136,6 +136,8 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
         const Ns ts = head->ts[i];
         if (free() && ts >= tick_at_) look_at_ticks(ts);
         if (ts >= reach_at_) forget(head->id[i]), reach(ts);
+        if (ts >= sample_at_) sample(ts);
+        queued_time_ += (ts - std::exchange(queued_since_, ts)) * machine_.n_queued();
         if (opens(head->id[i])) {
             const Opening o = opening(d, row, ts);
             for (auto& w : open_) w->builder.on_opening(o, ts);
@@ -189,7 +191,6 @@ void ClosedLoop::run(const Batch& b, const DecisionColumns& d) {
                 return x.p.v == (e == Event::sw ? b.sw.next_task[i] : b.wakeup.task[i]);
             });
         if (e == Event::fork) remembered_.fork(TaskId(b.fork.task[i]), TaskId(b.fork.child[i]));
-        if (ts >= sample_at_) sample(ts);
     });
     first_row_ += static_cast<int64_t>(d.n);
 }
@@ -266,7 +267,7 @@ Machine ClosedLoop::as_it_is() const {
 void ClosedLoop::sample(Ns ts) {
     sample_at_ = std::numeric_limits<Ns>::max();
     for (auto& w : open_) {
-        w->builder.on_time(ts, machine_.view().nr);
+        w->builder.on_time(ts, queued_since_, queued_time_, machine_.n_queued());
         sample_at_ = std::min(sample_at_, w->builder.sample_at());
     }
 }

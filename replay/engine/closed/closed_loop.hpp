@@ -144,6 +144,8 @@ class ClosedLoop {
     std::vector<Chance> chances_;  ///< since the first open window began
     Ns reach_at_ = std::numeric_limits<Ns>::min();  ///< no window begins or ends before
     Ns sample_at_ = std::numeric_limits<Ns>::max();  ///< no open window wants a sample before
+    int64_t queued_time_ = 0;  ///< of all tasks on the recorded machine's run queues until then, ns
+    Ns queued_since_ = 0;
     std::deque<Result> results_;
     Survey survey_;
     Remembered remembered_;

@@ -292,14 +292,6 @@ void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<
     script_.moves.push_back(move);
 }
 
-void ScriptBuilder::on_time(Ns ts, const std::vector<int32_t>& nr) {
-    while (sample_at() <= ts) {
-        int32_t sum = 0;
-        for (int32_t n : nr) sum += n;
-        script_.runnable.push_back(sum);
-    }
-}
-
 /// When the timers that another one's interrupt served would have fired by themselves: as late as those of the same task that
 /// did, within the slack.
 void ScriptBuilder::join_timers() {

@@ -187,7 +187,8 @@ struct Script {
     Ns exec_stop = 0;  ///< what it takes to move a task that execs, of its CPU
     std::vector<uint32_t>
         told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere
-    std::vector<int32_t> runnable;  ///< recorded running and waiting tasks, summed over the CPUs, every `kSample`
+    std::vector<int64_t>
+        runnable;  ///< recorded time of running and waiting tasks, summed over them, every `kSample`, ns
     static constexpr Ns kSample = 1'000'000;
     const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
 };
@@ -244,8 +245,11 @@ class ScriptBuilder {
         if (const uint32_t at = script_.of[t.v]; at != kNone) __builtin_prefetch(&script_.tasks[at]);
     }
     void expect(Cpu c) const { __builtin_prefetch(&cpus_[c.v]); }
-    /// `nr`: runnable tasks of the recorded machine; any time before the next event. Nothing to do before sample_at().
-    void on_time(Ns ts, const std::vector<int32_t>& nr);
+    /// `queued`: tasks on the run queues of the recorded machine since `since`, `total` the time of all before that. Nothing to
+    /// do before sample_at().
+    void on_time(Ns ts, Ns since, int64_t total, int64_t queued) {
+        while (sample_at() <= ts) script_.runnable.push_back(total + (sample_at() - since) * queued);
+    }
     Ns sample_at() const { return script_.from + static_cast<Ns>(script_.runnable.size()) * Script::kSample; }
     Script finish();
     /// May be taken after finish().

@@ -65,6 +65,7 @@ WindowResult Simulation::run() {
         if (number >= Happening::kPlanned && number < after_planned_) look_ahead();
         if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) break;
         if (e.at < now_) ++out_.broken;
+        queued_time_ += (e.at - now_) * machine_.n_queued();
         now_ = e.at;
         ++out_.events;
         const Cpu c(static_cast<uint16_t>(e.a));

@@ -550,7 +550,7 @@ class Simulation {
     std::vector<int32_t> waiting_llc_;  ///< of these, by LLC
     Ns bad_machine_ = -1, bad_llc_ = -1;
     int64_t outside_ = 0, outside_early_ = 0;
-    double sim_runnable_ = 0, recorded_runnable_ = 0;
+    int64_t queued_time_ = 0;  ///< of all tasks on the run queues so far, ns
     /// A decision that other CPUs may not have heard of.
     struct Fresh {
         Ns until = 0, again = 0;  ///< they do not until then, and from then on

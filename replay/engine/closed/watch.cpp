@@ -46,15 +46,14 @@ void Simulation::watch() {
 
 /// Whether the window may go on (policies.md D2.8).
 bool Simulation::judge() {
-    const auto at = static_cast<size_t>((now_ - script_.from) / Script::kSample);
-    if (at >= script_.runnable.size()) return true;
-    int32_t sum = 0;
-    for (int32_t n : machine_.view().nr) sum += n;
-    sim_runnable_ += sum;
-    recorded_runnable_ += script_.runnable[at];
-    if (now_ - script_.from < std::min<Ns>(50'000'000, script_.to - script_.measured)) return true;
-    const double floor = 0.5 * static_cast<double>(at) * opt_.hz / 1000.0;
-    if (sim_runnable_ > 2 * recorded_runnable_ + floor || recorded_runnable_ > 2 * sim_runnable_ + floor)
+    const Ns since = now_ - script_.from;
+    const auto at = static_cast<size_t>(since / Script::kSample);
+    if (at + 1 >= script_.runnable.size() || since < std::min<Ns>(50'000'000, script_.to - script_.measured))
+        return true;
+    const int64_t* of = &script_.runnable[at];
+    const int64_t recorded =
+        of[0] - script_.runnable[0] + (of[1] - of[0]) * (since % Script::kSample) / Script::kSample;
+    if (queued_time_ > 2 * recorded + since / 2 || recorded > 2 * queued_time_ + since / 2)
         out_.why = "queued work";
     else if (outside_ > 400 && outside_early_ * 20 > outside_)
         out_.why = "early wakeups";

@@ -187,8 +187,7 @@ struct Script {
     Ns exec_stop = 0;  ///< what it takes to move a task that execs, of its CPU
     std::vector<uint32_t>
         told_by;  ///< by CPU: where the devices mostly tell that they did what was asked there; kNone: nowhere
-    std::vector<int64_t>
-        runnable;  ///< recorded time of running and waiting tasks, summed over them, every `kSample`, ns
+    std::vector<int64_t> runnable;  ///< time of all tasks on the recorded run queues so far, every `kSample`, ns
     static constexpr Ns kSample = 1'000'000;
     const TaskScript* script(TaskId t) const { return t.v < of.size() && of[t.v] != kNone ? &tasks[of[t.v]] : nullptr; }
 };

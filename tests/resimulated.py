@@ -28,6 +28,15 @@ def interrupts(handlers: Sequence[tuple[int, int, int]], n_cpus: int = 4) -> _en
     return _engine.Interrupts(given, n_cpus)
 
 
+def whole(world: World) -> tuple[int, int, int, int] | None:
+    """The window of all that happens; None where nobody was ever switched."""
+    switch = world.batches()[0].get("switch")
+    if switch is None or not len(switch["ts_ns"]):
+        return None
+    last = int(max(switch["ts_ns"])) + 1_000
+    return 0, 0, last, last + 1
+
+
 def survey(
     world: World,
     kernel: tuple[int, int] = (6, 1),

@@ -13,7 +13,7 @@ import pytest
 import tracedat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import COSTS, interrupts, simulate, survey
+from resimulated import COSTS, interrupts, simulate, survey, whole
 from world import World, schedules
 
 from rewake.importing import import_trace
@@ -589,18 +589,16 @@ def on_cpu(world: World) -> dict[int, int]:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules())
 def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: World) -> None:
-    batches = world.batches()
-    switch = batches[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(max(switch["ts_ns"])) + 1_000
     pulls = {"balance": "recorded-rate", "pull_ns": 6000, "pulled_ns": 3000, "unseen_ns": 2000, "hole_ns": 1000,
              "looks_ns": 2000}  # fmt: skip
-    pulled, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", **pulls)
+    pulled, _ = simulate(world, window, "prev", "linux-6.1", **pulls)
     assert sum(r["broken"] for r in pulled) == 0
-    results, script = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1")
+    results, script = simulate(world, window, "pinned", "prev", "linux-6.1")
     assert sum(r["broken"] for r in results) == 0
-    again, _ = simulate(world, (0, 0, last, last + 1), "pinned", "prev", "linux-6.1", threads=3)
+    again, _ = simulate(world, window, "pinned", "prev", "linux-6.1", threads=3)
     for one, other in itertools.zip_longest(results, again):
         for name, column in one.pop("woken").items():
             np.testing.assert_array_equal(column, other["woken"][name])
@@ -616,10 +614,10 @@ def test_whatever_was_recorded_scripts_keep_the_work_and_nothing_breaks(world: W
 @given(schedules(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 90)), max_size=8))
 def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int, int, int]]) -> None:
     """Moves and searches that cost, slower siblings, tasks that answer whoever waits, interrupts."""
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(max(switch["ts_ns"])) + 1_000
+    last = window[2]
     handlers, free = [], dict.fromkeys(range(4), 0)
     for cpu, gap, length in about:
         cpu %= world.n_cpus
@@ -628,12 +626,12 @@ def test_work_that_is_added_is_accounted_for(world: World, about: list[tuple[int
         handlers.append((cpu, begin, free[cpu]))
     handlers.sort(key=lambda h: h[1:])
     results, _ = simulate(
-        world, (0, 0, last, last + 1), "prev", "irq-aware", "oracle-idle", handlers=handlers, move_factor=3.0,
+        world, window, "prev", "irq-aware", "oracle-idle", handlers=handlers, move_factor=3.0,
         scan_ns=50, smt=0.7, serves=[True] * world.n_tasks, asks=[True] * world.n_tasks,
     )  # fmt: skip
     assert sum(r["broken"] for r in results) == 0
     results, _ = simulate(
-        world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", handlers=handlers, move_factor=3.0, pull_ns=6000,
+        world, window, "prev", "linux-6.1", "waker", handlers=handlers, move_factor=3.0, pull_ns=6000,
         balance="recorded-rate", reads=[(1024 * (1 + last // 400), 512 * (1 + last // 400))] * world.n_tasks,
     )  # fmt: skip
     assert sum(r["broken"] for r in results) == 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
-from resimulated import simulate
+from resimulated import simulate, whole
 from world import World, schedules
 
 A, B, STOPPER = 3, 4, 5
@@ -84,10 +84,9 @@ def test_an_exec_that_moved_nobody_was_decided_before_its_event() -> None:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(execs=True))
 def test_execs_break_nothing(world: World) -> None:
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(max(switch["ts_ns"])) + 1_000
     policies = ("pinned", "linux-4.12", "linux-6.12", "wakeup-buddy", "irq-aware", "oracle-idle")
-    results, _ = simulate(world, (0, 0, last, last + 1), *policies)
+    results, _ = simulate(world, window, *policies)
     assert [r["broken"] for r in results] == [0] * len(policies)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import simulate
+from resimulated import simulate, whole
 from world import World, schedules
 
 from rewake.replay import _engine
@@ -119,10 +119,9 @@ def test_work_is_conserved_and_nobody_runs_while_throttled(w: World, limits: lis
     groups = [(0, 100, 0, 0), *((max(0, k - 1), 100, *limit) for k, limit in enumerate(limits))]
     w.tasks["group"] = np.array([t % len(groups) for t in range(w.n_tasks)], np.uint16)
     w.recorded = lambda: _engine.Recorded(w.cpus, w.domains, w.tasks, w.masks, groups)  # type: ignore[method-assign]
-    switch = w.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(w)
+    if window is None:
         return
-    last = int(max(switch["ts_ns"])) + 1_000
     for kernel in ((6, 1), (6, 12)):
-        results, _ = simulate(w, (0, 0, last, last + 1), "prev", "linux-6.1", kernel=kernel, balance="recorded-rate")
+        results, _ = simulate(w, window, "prev", "linux-6.1", kernel=kernel, balance="recorded-rate")
         assert [r["broken"] for r in results] == [0, 0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import COSTS, simulate, survey
+from resimulated import COSTS, simulate, survey, whole
 from world import World, schedules
 
 NOBODY = (-1, -1)
@@ -175,9 +175,8 @@ def test_one_entry_for_each_task_is_expected(awaited: list[tuple[int, int]]) -> 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 100_000)), min_size=10, max_size=10))
 def test_whoever_waits_work_is_conserved(world: World, awaited: list[tuple[int, int]]) -> None:
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(np.max(switch["ts_ns"])) + 1_000
-    results, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", awaited=awaited)
+    results, _ = simulate(world, window, "prev", "linux-6.1", "waker", awaited=awaited)
     assert sum(r["broken"] for r in results) == 0

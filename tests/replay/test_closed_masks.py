@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import simulate
+from resimulated import simulate, whole
 from world import World, schedules
 
 FIRST, SECOND = 1, 2
@@ -55,13 +55,13 @@ def test_who_runs_or_waits_is_moved_at_once() -> None:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.data())
 def test_masks_that_change_break_nothing(world: World, data: st.DataObject) -> None:
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(max(switch["ts_ns"])) + 1_000
+    last = window[2]
     world.masks.extend(["0", f"{world.n_cpus - 1}"])
     n = len(world.tasks["allowed"])
     change = st.tuples(st.integers(0, last), st.integers(world.n_cpus, n - 1), st.integers(0, 2))
     changes = sorted(data.draw(st.lists(change, max_size=6)))
-    results, _ = simulate(world, (0, 0, last, last + 1), "linux-6.1", "waker", "pinned", mask_changes=changes)
+    results, _ = simulate(world, window, "linux-6.1", "waker", "pinned", mask_changes=changes)
     assert [r["broken"] for r in results] == [0, 0, 0]

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import simulate, survey
+from resimulated import simulate, survey, whole
 from world import World, schedules
 
 MEMBERS = (4, 5, 6)
@@ -93,11 +92,10 @@ def test_groups_that_cannot_be_are_refused() -> None:
 @given(schedules(), st.lists(st.integers(-1, 1), min_size=10, max_size=10))
 def test_whoever_meets_work_is_conserved(world: World, groups: list[int]) -> None:
     """Groups that are none: what one gave up for lost is done by nobody twice."""
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(np.max(switch["ts_ns"])) + 1_000
     meets = [NOBODY] * 4 + groups[4:]
     pulls = {"balance": "recorded-rate", "pull_ns": 6000, "pulled_ns": 3000}
-    results, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", meets=meets, **pulls)
+    results, _ = simulate(world, window, "prev", "linux-6.1", "waker", meets=meets, **pulls)
     assert sum(r["broken"] for r in results) == 0

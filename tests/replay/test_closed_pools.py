@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import COSTS, simulate, survey
+from resimulated import COSTS, simulate, survey, whole
 from world import World, schedules
 
 POOL = range(8, 14)
@@ -83,9 +83,8 @@ def test_pools_must_be_of_all_tasks() -> None:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.integers(-1, 1), min_size=10, max_size=10))
 def test_whoever_shares_work_it_is_conserved(world: World, pools: list[int]) -> None:
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(np.max(switch["ts_ns"])) + 1_000
-    results, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", pools=pools)
+    results, _ = simulate(world, window, "prev", "linux-6.1", "waker", pools=pools)
     assert sum(r["broken"] for r in results) == 0

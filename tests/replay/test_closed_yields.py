@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from resimulated import simulate, survey
+from resimulated import simulate, survey, whole
 from world import World, schedules
 
 YIELDERS = [False] * 2 + [True, True, False]
@@ -117,9 +116,8 @@ def test_who_yields_lets_the_other_run(kernel: tuple[int, int]) -> None:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.lists(st.booleans(), min_size=10, max_size=10))
 def test_whoever_yields_work_is_conserved(world: World, yields: list[bool]) -> None:
-    switch = world.batches()[0].get("switch")
-    if switch is None or not len(switch["ts_ns"]):
+    window = whole(world)
+    if window is None:
         return
-    last = int(np.max(switch["ts_ns"])) + 1_000
-    results, _ = simulate(world, (0, 0, last, last + 1), "prev", "linux-6.1", "waker", yields=yields)
+    results, _ = simulate(world, window, "prev", "linux-6.1", "waker", yields=yields)
     assert sum(r["broken"] for r in results) == 0

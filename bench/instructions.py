@@ -45,12 +45,12 @@ STAGES = (
 
 
 def compiler() -> str:
-    """What built the engine."""
+    """What built the engine, and whether for what ./dev tune has counted."""
     from rewake.replay import _engine
 
     told = subprocess.run(["readelf", "-p", ".comment", str(_engine.__file__)], capture_output=True, text=True)
     found = re.search(r"GCC: \([^)]*\) [0-9.]+", told.stdout)
-    return found[0] if found else "unknown"
+    return (found[0] if found else "unknown") + (", tuned" if (ROOT / "build" / "profile").is_dir() else "")
 
 
 def count() -> dict[str, float]:

@@ -32,8 +32,8 @@ class Refused(Missing):
         self.code = code
 
 
-def rewake(*words: str | Path) -> Any:
-    """What a rewake command prints as JSON; Refused when it fails, Missing when that is a bug."""
+def printed(*words: str | Path) -> str:
+    """What a rewake command prints; Refused when it fails, Missing when that is a bug."""
     command = [sys.executable, "-m", "rewake.cli", *map(str, words)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -41,7 +41,12 @@ def rewake(*words: str | Path) -> Any:
         if "(a bug in rewake" in message or "Traceback" in message:  # no property of the recording: there is no page
             raise Missing(message)
         raise Refused(message, result.returncode)
-    return json.loads(result.stdout)
+    return result.stdout
+
+
+def rewake(*words: str | Path) -> Any:
+    """What a rewake command prints as JSON."""
+    return json.loads(printed(*words))
 
 
 def asked(run: Path, query: Path) -> list[dict[str, Any]]:

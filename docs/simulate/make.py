@@ -29,7 +29,9 @@ from _pages import (  # noqa: E402
     head,
     latency_or_rate,
     main,
+    printed,
     rewake,
+    section,
     table,
 )
 
@@ -38,6 +40,9 @@ REPLICAS = 5
 """Simulations with a policy in charge, each with its own seed: a single one scatters by a tenth."""
 PAIRS = HERE.parent / "fidelity/pairs.toml"
 
+
+EXAMPLE = ("fixtures/demo-split-llc-schbench/trace.dat", "--policy", "idle-thread-scan")
+"""What the page shows the table of: a recording of the repository, for whoever reads it to try."""
 
 Answers = dict[str, dict[str, Any]]
 """What simulate says, by recording."""
@@ -72,6 +77,13 @@ def enough_waits(check: dict[str, Any]) -> bool:
 def factual_check(answer: dict[str, Any]) -> dict[str, Any] | None:
     """The check of the run with the recorded kernel's column in charge."""
     return next((c for c in answer["checks"] if c["kind"] == "factual"), None)
+
+
+def example() -> list[str]:
+    """A command and what it prints, but for where it stored the run."""
+    trace, *words = EXAMPLE
+    table = printed("simulate", HERE.parents[1] / trace, *words).partition("\nnext: ")[0]
+    return ["```console", f"$ rewake simulate {' '.join(EXAMPLE)}", table, "```", ""]
 
 
 def beside(figures: dict[str, Any], figure: str) -> str:
@@ -131,6 +143,17 @@ class Tally(NamedTuple):
         )
 
 
+def missing(found: Answers) -> list[str]:
+    """Which recordings miss V3 or V4, and by which of its bounds."""
+    lines = []
+    for kind, title in (("pinned", "V3"), ("factual", "V4")):
+        missed = {n: c["missed"] for n, a in found.items() for c in a["checks"] if c["kind"] == kind and c["missed"]}
+        if missed:
+            by = ", ".join(f"`{name}` ({', '.join(bounds)})" for name, bounds in missed.items())
+            lines += [f"{title} is missed by {by}.", ""]
+    return lines
+
+
 def checks(found: Answers) -> list[str]:
     rows = []
     for name, answer in found.items():
@@ -139,7 +162,8 @@ def checks(found: Answers) -> list[str]:
             of_factual = factual and check["kind"] == "factual"
             rows.append(check_row(name, check, factual["diverged_pct"] if of_factual else None))
     columns = ["recording", "arm", "p50", "p90", "p99", "KS", "queue wait p90", "KS", "moves/s", "windows diverged"]
-    return [f"{Tally.of(found)} V5 was never violated: a violation is an error.", "", *table(columns, rows)]
+    tally = f"{Tally.of(found)} V5 was never violated: a violation is an error."
+    return [tally, "", *missing(found), *table(columns, rows)]
 
 
 def balancing(found: Answers) -> list[str]:
@@ -157,7 +181,7 @@ def not_seen(prose: dict[str, Any], found: Answers, others: Answers) -> list[str
     if not found:
         return []
     beside = f"Of the others above, {Tally.of(others)}"
-    return [f"## {prose['title']}", "", prose["text"].strip(), "", *checks(found), beside, ""]
+    return section(prose, [*checks(found), beside, ""])
 
 
 def stands_for(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -219,15 +243,15 @@ def make(folders: list[Path], unseen: Sequence[Path] = (), repeats: Sequence[Pat
     groups = list(dict.fromkeys(tuple(pair[side]) for pair in wanted for side in ("a", "b")))
     groups += again(list(good), list(repeated))
     lines = head("simulate", prose["title"], prose["intro"])
-    lines += [f"## {prose['checks']['title']}", "", prose["checks"]["text"].strip(), "", *checks(good)]
+    lines += section(prose["example"], [*example(), prose["example"]["after"].strip(), ""])
+    lines += section(prose["trust"], [])
+    lines += section(prose["checks"], checks(good))
     if refused or refused_too or refused_again:
         lines += ["Refused:", "", *table(["recording", "why"], refused + refused_too + refused_again)]
     lines += not_seen(prose["unseen"], fresh, good)
-    moved = prose["balancing"]
-    lines += [f"## {moved['title']}", "", moved["text"].strip(), "", *balancing(good | fresh)]
-    lines += [f"## {prose['repeats']['title']}", "", prose["repeats"]["text"].strip(), ""]
-    lines += compared(good | repeated, groups)
-    lines += [f"## {prose['misses']['title']}", "", prose["misses"]["text"].strip(), ""]
+    lines += section(prose["balancing"], balancing(good | fresh))
+    lines += section(prose["repeats"], compared(good | repeated, groups))
+    lines += section(prose["misses"], [])
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -34,11 +34,12 @@ def test_checks_are_counted_and_misses_marked() -> None:
         "V3 holds on 2 of 2 recordings and beats the null model (KS) on 2, by queue waits alone on 2 of the 2 with at "
         "least 20 of them, recorded and simulated; V4 holds on 0 of 2."
     )
+    assert lines[2:4] == ["V4 is missed by `one` (p99), `two` (p99).", ""]
     assert (
-        lines[4]
+        lines[6]
         == "| `one` | V3 pinned | 2.0 / 1.0 | 2.0 / 1.0 | 2.0 / 1.0 | 0.010 | 2.0 / 1.0 | 0.020 | 2,000 / 1,000 | - |"
     )
-    assert "| 2.0 / 1.0 ! | 0.100 |" in lines[6] and lines[6].endswith("| 25 % |")
+    assert "| 2.0 / 1.0 ! | 0.100 |" in lines[8] and lines[8].endswith("| 25 % |")
 
 
 def test_moves_by_balancing_are_of_the_factual_run() -> None:
@@ -103,8 +104,9 @@ def test_a_repeat_is_told_by_its_name() -> None:
 def test_the_page_is_what_the_prose_says() -> None:
     prose = tomllib.loads((SIMULATE / "page.toml").read_text(encoding="utf-8"))
     page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
-    for part in (prose["intro"], *(prose[name]["text"] for name in ("checks", "unseen", "repeats", "misses"))):
-        assert part.strip() in page
+    sections = [part for part in prose.values() if isinstance(part, dict)]
+    for text in (prose["intro"], prose["example"]["after"], *(part["text"] for part in sections)):
+        assert text.strip() in page
 
 
 def test_recordings_that_were_not_seen_are_all_on_the_page() -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rewake.errors import RewakeError, TraceError
-from rewake.whole import whole
+from rewake.whole import put
 
 LIMIT_BYTES = 10 << 30
 
@@ -54,8 +54,7 @@ def text(name: str, build: Callable[[], str]) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:
         made = build()
-    with whole(path) as out:
-        out.write(made.encode())
+    put(path, made)
     return made
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rewake.errors import UsageError
-from rewake.forms import Columns
+from rewake.forms import ENUMS, Columns
 
 MIN_KEY_BYTES = 16
 _MAX_KEY_BYTES = 1 << 20
@@ -45,6 +45,9 @@ _WORDS = {
     "trace-cmd", "perf", "perfetto", "script", "tracefs", "flight", "stream", "file", "command", "duration", "signal",
     "size", "disk", "latency", "tool",
 }  # fmt: skip
+
+_WITH_EDGES = {*ENUMS["irq_kind"], "irq_handler", "softirq", "ipi", "sched_process"}
+"""What of an event's name stands before _entry or _exit."""
 
 
 class Redactor:
@@ -135,8 +138,9 @@ class Redactor:
         """What may stay of it; a key that is not known here goes."""
         out = {key: manifest[key] for key in _AS_IT_IS if key in manifest}
         skipped = manifest.get("skipped") or {}
-        events = {name: n for name, n in (manifest.get("events") or {}).items() if name not in skipped}
-        others = sum(skipped.values())
+        events = {n: k for n, k in (manifest.get("events") or {}).items() if n not in skipped and not _foreign(n)}
+        passed = sum(skipped.values())
+        others = passed + sum(k for n, k in (manifest.get("events") or {}).items() if n not in skipped and _foreign(n))
         source = manifest.get("source") or {}
         snapshot = manifest.get("snapshot") or {}
         clock = manifest.get("clock")
@@ -159,9 +163,8 @@ class Redactor:
             "clock": _word(clock),
             "uname": self._uname(manifest.get("uname")),
             "events": events | ({"(others)": others} if others else {}),
-            "skipped": {"(others)": others} if others else {},
-            # "…: 7 times, first at PLACE": a place may be the name of an instance or of an event.
-            "problems": [p.split(", first at ")[0] for p in manifest.get("problems") or []],
+            "skipped": {"(others)": passed} if passed else {},
+            "problems": [_unplaced(p) for p in manifest.get("problems") or []],
             "features": {k: v for k, v in (manifest.get("features") or {}).items() if re.fullmatch(r"[A-Z0-9_]+", k)},
             "sysctl": {
                 k: v for k, v in (manifest.get("sysctl") or {}).items()
@@ -189,6 +192,20 @@ class Redactor:
             elif isinstance(value, (int, float)) or key in ("cpus", "kernel") or value in _WORDS:
                 out[key] = value
         return out
+
+
+def _foreign(event: str) -> bool:
+    """Whether an event is taken for that of an interrupt vector by the form of its name only."""
+    stem, _, edge = event.rpartition("_")
+    return edge in ("entry", "exit") and stem not in _WITH_EDGES
+
+
+def _unplaced(problem: str) -> str:
+    """What is wrong and how often, without the place: that may be the name of an instance or of an event."""
+    if re.match(r"CPU \d+: ", problem):
+        return problem
+    times = re.search(r": \d+ times(?=, first at )", problem)
+    return problem.partition(": ")[0] + (times[0] if times else "")
 
 
 def _word(text: str | None) -> str | None:

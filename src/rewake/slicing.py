@@ -117,11 +117,24 @@ def _states_at(columns: Columns, recording: Recording, lo: int) -> Columns:
     return {name: _rows(column, keep) for name, column in columns.items()}
 
 
+_GAPS_BEHIND = """
+    SELECT l.cpu, ({last} - greatest(coalesce(e.ts_ns, {first}), {first}))::BIGINT
+    FROM (SELECT cpu, min(id) AS id FROM loss WHERE id >= {hi} GROUP BY cpu) l
+    LEFT JOIN (SELECT cpu, max(ts_ns) AS ts_ns FROM ({every}) ANTI JOIN loss USING (id) GROUP BY cpu) e ON l.cpu = e.cpu
+    WHERE NOT EXISTS (FROM ({behind}) b WHERE b.cpu = l.cpu AND b.id < l.id)
+"""
+"""CPUs with a gap that begins in the window and ends behind it, and how long they are blind there. Their lost events
+are counted where the gap ends: how many fall into the window nobody knows."""
+
+
 def _counted(recording: Recording, lo: int, hi: int, window: Window) -> dict[str, Any]:
     """What the manifest says of the window rather than of the whole."""
     con = recording.connect((*EVENT_TABLES, "decision"))
     here = f"id >= {lo} AND id < {hi}"
-    every = " UNION ALL BY NAME ".join(f"SELECT id, ts_ns, cpu FROM {t} WHERE {here}" for t in EVENT_TABLES)
+    every, behind = (
+        " UNION ALL BY NAME ".join(f"SELECT id, ts_ns, cpu FROM {t} WHERE {where}" for t in EVENT_TABLES)
+        for where in (here, f"id >= {hi}")
+    )
     try:
         first, last, total, back = con.execute(
             f"SELECT min(ts_ns), max(ts_ns), count(*), count_if(back) FROM"
@@ -137,6 +150,7 @@ def _counted(recording: Recording, lo: int, hi: int, window: Window) -> dict[str
             GROUP BY l.cpu
             """
         ).fetchall()
+        ends = con.execute(_GAPS_BEHIND.format(hi=hi, first=first, last=last, every=every, behind=behind)).fetchall()
         before = con.execute(
             f"SELECT cpu, arg_max(next_task, id) FROM switch WHERE id < {lo} GROUP BY cpu ORDER BY cpu"
         ).fetchall()
@@ -148,6 +162,10 @@ def _counted(recording: Recording, lo: int, hi: int, window: Window) -> dict[str
         con.close()
     lost = {cpu: {"cpu": cpu, "lost": n, "gaps": marks, "blind_ns": blind} for cpu, n, marks, blind in gaps}
     nothing = {"lost": 0, "gaps": 0, "blind_ns": 0}
+    for cpu, blind in ends:
+        gap = lost.setdefault(cpu, {"cpu": cpu, **nothing})
+        gap["gaps"] += 1
+        gap["blind_ns"] += blind
     loss = [lost.get(c["cpu"], {"cpu": c["cpu"], **nothing}) for c in recording.manifest.get("loss") or []]
     running = {int(c): int(t) for c, t in recording.manifest.get("running_at_start") or ()}
     running |= {int(c): int(t) for c, t in before}

@@ -15,9 +15,25 @@ from rewake.errors import UsageError
 
 @contextmanager
 def whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write into that gets its name, with the usual rights, only when the block ends well."""
+    """A file to write into that gets its name, with the usual rights, only when the block ends well.
+
+    A symbolic link stays, and what it leads to is replaced; a device or FIFO is written to. UsageError where there is a
+    directory, or none to put the file into.
+    """
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise UsageError(f"{path}: a directory: give the name of a file")
+        with path.open("wb") as out:
+            yield out
+        return
+    path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: no such directory")
+    if path.exists() and (path.parent / "manifest.json").is_file():
+        from rewake.forms.directory import kind_of
+
+        if (kind := kind_of(path.parent)) is not None:
+            raise UsageError(f"{path}: belongs to a {kind}: give another name")
     fd, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(fd, "wb") as out:
@@ -29,3 +45,9 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
+
+
+def put(path: Path, text: str) -> None:
+    """Writes a text file whole."""
+    with whole(path) as out:
+        out.write(text.encode())

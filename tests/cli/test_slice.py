@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -214,8 +216,9 @@ def test_no_place_of_a_name_is_forgotten(tmp_path: Path, place: Path, capsys: py
     trace = tmp_path / word / f"{word}.dat"
     trace.parent.mkdir()
     machine = tracedat.Machine(
-        16, uname=f"Linux {word}-prod 6.1.0 x86_64", clock="mono", options=((1, word.encode()), (6, word.encode()))
-    )
+        16, uname=f"Linux {word}-prod 6.1.0 x86_64", clock="mono",
+        options=((1, word.encode()), (6, word.encode()), (3, struct.pack("<Q", 0) + f"{word}-instance\0".encode())),
+    )  # fmt: skip
     tracedat.write(trace, rows, fmts=fmts, machine=machine)
     tree = trace.parent / "topology"
     with tarfile.open(DEMO.with_name("topology.tar.gz")) as tar:
@@ -237,7 +240,44 @@ def test_no_place_of_a_name_is_forgotten(tmp_path: Path, place: Path, capsys: py
     told(capsys, "import", trace, "--redact", place / "key", "-o", tmp_path / "hidden.rewake")
     assert told_of(tmp_path / "open.rewake").count(word.encode()) > 5
     assert word.encode() not in told_of(tmp_path / "hidden.rewake")
-    assert Recording(tmp_path / "hidden.rewake").manifest["capture"]["buffer_kb"] == 1408
+    hidden = Recording(tmp_path / "hidden.rewake").manifest
+    assert hidden["capture"]["buffer_kb"] == 1408
+    assert "trace instance besides the main buffer, not decoded" in hidden["problems"]
+
+
+def test_no_name_of_an_event_is_forgotten(tmp_path: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In text any event with `vector=` and such a name is that of an interrupt; what cannot be read is named, too."""
+    text = tmp_path / "trace.txt"
+    text.write_text(
+        "# tracer: nop\n"
+        + "".join(
+            f"           bash-100     [000] d..2.     1.00000{n}: {event}\n"
+            for n, event in enumerate(
+                ("sched_waking: comm=a pid=7 prio=120 target_cpu=000", "acmecorp_entry: vector=9",
+                 "acmecorp_exit: vector=x", "local_timer_entry: vector=236", "acmecorp_probe: x=1")
+            )
+        )
+    )  # fmt: skip
+    told(capsys, "import", text, "--redact", place / "key", "-o", tmp_path / "hidden.rewake")
+    hidden = Recording(tmp_path / "hidden.rewake").manifest
+    assert "acmecorp" not in json.dumps(hidden)
+    assert hidden["events"] == {"sched_waking": 1, "local_timer_entry": 1, "(others)": 3}
+    assert "event whose text cannot be read, skipped" in hidden["problems"]
+
+
+def test_a_gap_that_the_end_of_the_window_cuts_is_blindness(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[tracedat.Row] = [
+        (t * MS, cpu, "sched_switch", {"prev_pid": 0, "next_pid": 0}) for t in range(1, 40) for cpu in (0, 1)
+        if cpu == 0 or not 11 <= t < 30
+    ]  # fmt: skip
+    rows.insert(next(n for n, r in enumerate(rows) if r[:2] == (30 * MS, 1)), (30 * MS, 1, "loss", {"lost": 5}))
+    trace = tmp_path / "t.dat"
+    tracedat.write(trace, rows, machine=tracedat.Machine(2))
+    told(capsys, "import", trace, "-o", tmp_path / "all.rewake")
+    for window, lost, gaps, blind in (("..25ms", 0, 1, 15 * MS), ("..9ms", 0, 0, 0), ("15ms..", 5, 1, 14 * MS)):
+        name = tmp_path / f"{window}.rewake"
+        told(capsys, "slice", tmp_path / "all.rewake", "--window", window, "-o", name)
+        assert Recording(name).manifest["loss"][1] == {"cpu": 1, "lost": lost, "gaps": gaps, "blind_ns": blind}
 
 
 def test_tids_are_hidden_and_distinct(whole: Recording, redacted: Recording) -> None:

@@ -234,13 +234,50 @@ def test_an_error_keeps_the_recording_that_was_there(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["k.rewake"]
 
 
-def test_what_a_killed_writer_left_is_cleared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("finished", [False, True])
+def test_what_a_killed_writer_left_is_cleared(tmp_path: Path, finished: bool) -> None:
     part = tmp_path / "x.rewake.part"
-    (part / "switch").mkdir(parents=True)
-    (part / "switch" / "000009.parquet").write_bytes(b"half")
+    with forms.RecordingWriter(tmp_path / "x.rewake") as writer:
+        writer.write_part("switch", 9, random_columns(forms.TABLES["switch"], 3, 1))
+        if finished:  # killed just before the directory gets its name
+            (part / "manifest.json").write_text('{"format": "rewake-recording"}')
+            (part / ".rewake-part").unlink()
+        copy = shutil.copytree(part, tmp_path / "copy")
+    copy.rename(part)
     small(tmp_path / "x.rewake")
-    assert not part.exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["x.rewake"]
     assert not (tmp_path / "x.rewake" / "switch" / "000009.parquet").exists()
+    assert not (tmp_path / "x.rewake" / ".rewake-part").exists()
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    part = tmp_path / "x.rewake.part"
+    part.mkdir()
+    (part / "thesis.txt").write_text("precious")
+    with pytest.raises(UsageError, match="not of rewake"), forms.RecordingWriter(tmp_path / "x.rewake"):
+        pass
+    (tmp_path / "y.rewake.part").symlink_to(part)
+    with pytest.raises(UsageError, match="a symbolic link in the way"), forms.RecordingWriter(tmp_path / "y.rewake"):
+        pass
+    assert (part / "thesis.txt").read_text() == "precious"
+
+
+def test_a_link_to_a_recording_stays_a_link(tmp_path: Path) -> None:
+    small(tmp_path / "x.rewake")
+    (tmp_path / "link").symlink_to("x.rewake")
+    (tmp_path / "new").symlink_to("y.rewake")
+    for name in ("link", "new"):
+        with forms.RecordingWriter(tmp_path / name) as writer:
+            writer.write("comm", random_columns(forms.TABLES["comm"], 1, 1))
+            writer.commit()
+        assert (tmp_path / name).is_symlink() and forms.Recording(tmp_path / name).rows("comm") == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "new", "x.rewake", "y.rewake"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_a_recording_needs_a_name(name: str) -> None:
+    with pytest.raises(UsageError, match="no name for a recording"):
+        forms.RecordingWriter(name)
 
 
 def test_two_writers_of_one_name(tmp_path: Path) -> None:

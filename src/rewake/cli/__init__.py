@@ -10,15 +10,18 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 
 from rewake import __version__
 from rewake.analysis import text
 from rewake.cli import _examples
-from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, RewakeError
+from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, RewakeError
 
 _SETTINGS: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -71,41 +74,86 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = arguments[:1] == ["--debug"]
     # Nothing here does linear algebra: keep numpy from starting a thread per CPU.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    with _interruptible() as interrupted:
+        try:
+            for argument in arguments:
+                argument.encode()
+            code = cli.main(args=arguments, prog_name="rewake", standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else EXIT_OK
+        except SystemExit:  # only click raises it here, as its answer to a broken pipe
+            return _reader_left()
+        except KeyboardInterrupt:
+            return _interrupted()
+        except Exception as error:
+            if debug and not isinstance(error, _EXPECTED):
+                raise
+            return _interrupted() if interrupted() else _excused(error)
+
+
+_EXPECTED = (click.exceptions.Exit, click.Abort, click.ClickException, RewakeError, OSError, MemoryError)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Remembers a Ctrl-C: DuckDB makes a failed query of it, which may be taken for anything on the way here."""
+    caught = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal caught
+        caught = True
+        signal.default_int_handler(number, frame)
+
     try:
-        code = cli.main(args=arguments, prog_name="rewake", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else EXIT_OK
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        print("rewake: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as error:  # the whole help, not one line of complaint
-        print(error.format_message(), file=sys.stderr)
-        return error.exit_code
-    except click.UsageError as error:
-        hint = f" ({error.ctx.command_path} --help)" if error.ctx is not None else ""
-        _complain(error.format_message() + hint)
-        return error.exit_code
-    except click.ClickException as error:
-        _complain(error.format_message())
-        return error.exit_code
-    except RewakeError as error:
-        _complain(str(error))
-        return error.exit_code
-    except BrokenPipeError:
-        return _reader_left()
-    except SystemExit:  # only click raises it here, as its answer to a broken pipe
-        return _reader_left()
-    except OSError as error:
-        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        _complain(f"{where}{error.strerror or error}")
-        return EXIT_ERROR
-    except MemoryError:
-        _complain("out of memory")
-        return EXIT_ERROR
-    except Exception as error:
-        if debug:
-            raise
-        _complain(f"{type(error).__name__}: {error} (a bug in rewake: rewake --debug shows where)")
-        return EXIT_ERROR
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread: nobody's Ctrl-C
+        yield lambda: False
+        return
+    try:
+        yield lambda: caught
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted() -> int:
+    print("rewake: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
+
+
+def _excused(error: Exception) -> int:
+    """Says in one line what went wrong; returns its exit code."""
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.Abort():
+            return _interrupted()
+        case click.exceptions.NoArgsIsHelpError():  # the whole help, not one line of complaint
+            print(error.format_message(), file=sys.stderr)
+            return error.exit_code
+        case click.UsageError():
+            hint = f" ({error.ctx.command_path} --help)" if error.ctx is not None else ""
+            _complain(error.format_message() + hint)
+            return error.exit_code
+        case click.ClickException():
+            _complain(error.format_message())
+            return error.exit_code
+        case RewakeError():
+            _complain(str(error))
+            return error.exit_code
+        case BrokenPipeError():
+            return _reader_left()
+        case OSError():
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+            _complain(f"{where}{error.strerror or error}")
+        case UnicodeEncodeError() if error.reason == "surrogates not allowed":
+            _complain(f"{error.object}: a name that is not UTF-8: rename it, or give a link to it")
+            return EXIT_USAGE
+        case MemoryError():
+            _complain("out of memory")
+        case _:
+            _complain(f"{type(error).__name__}: {error} (a bug in rewake: rewake --debug shows where)")
+    return EXIT_ERROR

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,17 +98,6 @@ def document(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
     from rewake.analysis import jsonout
 
     return jsonout.document(kind, body, version=__version__, recording=None, quality=None)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """A file is there whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def store_option(function: _F) -> _F:

@@ -110,7 +110,7 @@ def command(
     from rewake.analysis import advice, advice_table, jsonout, markdownout
     from rewake.analysis.quality import assess
     from rewake.replay.simulate import Settings
-    from rewake.whole import whole
+    from rewake.whole import put
 
     about = advice.objective(objective)
     kept = advice.guards(guards, about)
@@ -133,8 +133,7 @@ def command(
         search, judged, settings, options, halves=halves, progress=_answers.progress("advise")
     )
     if found.rules is not None and output is not None:
-        with whole(output) as file:
-            file.write((advice_table.preface(found) + found.rules).encode())
+        put(output, advice_table.preface(found) + found.rules)
     steps = []
     if best is not None and found.rules is not None and output is None:
         steps.append("the same with -o rules.toml, for the rules file")

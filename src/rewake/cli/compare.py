@@ -60,6 +60,7 @@ def command(
     wakeup. A single pair is cut into blocks of time, and what is found then holds within that recording only.
     """
     from rewake.analysis import compare, compareout, measures
+    from rewake.whole import put
 
     gates = [measures.gate(text) for text in fail_on]
     sides = [_runs.runs_in(path) for path in (base, new)]
@@ -75,7 +76,7 @@ def command(
         floor_pct=floor,
     )
     if junit_xml is not None:
-        _runs.write_whole(junit_xml, compareout.junit(found))
+        put(junit_xml, compareout.junit(found))
     if github:
         _tell_github(found)
     if format_ == "markdown":

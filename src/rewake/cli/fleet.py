@@ -242,7 +242,7 @@ def report(
     """
     from rewake.analysis import fleet, fleetout, html, jsonout
     from rewake.forms import FleetStore
-    from rewake.whole import whole
+    from rewake.whole import put
 
     con = FleetStore(store).connect()
     try:
@@ -253,8 +253,7 @@ def report(
     finally:
         con.close()
     if page is not None:
-        with whole(page) as out:
-            out.write(html.fleet_page(found, runs.vega(), tool=__version__).encode())
+        put(page, html.fleet_page(found, runs.vega(), tool=__version__))
         click.echo(page)
         return
     match format_:

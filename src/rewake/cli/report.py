@@ -41,12 +41,14 @@ def command(
     """Print the report of RUN, a directory that rewake replay or rewake simulate wrote."""
     from rewake.analysis import fidelity, simulated
     from rewake.forms import Run
+    from rewake.whole import put
 
     opened = Run(run)
     if opened.manifest.get("mode") == "closed":
         simulation = runs.simulation_of(opened)
         if page is not None:
-            _write(page, runs.page_of_simulation(opened))
+            put(page, runs.page_of_simulation(opened))
+            click.echo(page)
         else:
             _answers.print_simulation(simulation, opened.recording, format_)
         simulation.quality.enforce(force)
@@ -54,16 +56,9 @@ def command(
         return
     if page is not None:
         text, found = runs.page_of(opened, max_exposure)
-        _write(page, text)
+        put(page, text)
+        click.echo(page)
     else:
         found = runs.report_of(opened, max_exposure)
         _answers.print_report(found, opened.recording, format_)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)
-
-
-def _write(page: Path, text: str) -> None:
-    from rewake.whole import whole
-
-    with whole(page) as out:
-        out.write(text.encode())
-    click.echo(page)

@@ -19,13 +19,22 @@ if TYPE_CHECKING:
     import duckdb
 
 
+_MARK = ".rewake-part"
+"""A file that tells a `NAME.part` of a writer that was killed from a directory of somebody else."""
+
+
 class Writer:
-    """Builds a directory in the sibling `NAME.part`, locked against a second writer; renames it when all is written."""
+    """Builds a directory in the sibling `NAME.part`, locked against a second writer; renames it when all is written.
+
+    Where NAME is a symbolic link, what it leads to is written. A `NAME.part` that no writer made is left alone.
+    """
 
     kind = ""
 
     def __init__(self, path: Path | str, threads: int = 1) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+        if not self.path.name:
+            raise UsageError(f"{str(path)!r}: no name for a {self.kind}: give one")
         self.part = self.path.with_name(self.path.name + ".part")
         self.manifest: dict[str, Any] = {}
         self._threads = threads
@@ -35,6 +44,8 @@ class Writer:
     def __enter__(self) -> Self:
         if self.path.exists() and kind_of(self.path) != self.kind:
             raise UsageError(f"{self.path}: exists and is no rewake {self.kind}: give another name")
+        if self.part.is_symlink():
+            raise UsageError(f"{self.part}: a symbolic link in the way: give another name, or remove it")
         try:
             self.part.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.part, os.O_RDONLY | os.O_DIRECTORY)
@@ -45,9 +56,14 @@ class Writer:
         except BlockingIOError:
             os.close(lock)
             raise TraceError(f"{self.path}: another rewake is writing it: wait for it, or give another name") from None
+        if any(self.part.iterdir()) and not (self.part / _MARK).exists() and kind_of(self.part) is None:
+            os.close(lock)
+            raise UsageError(f"{self.part}: not of rewake, and in the way: give another name, or remove it")
         self._lock = lock
+        (self.part / _MARK).touch()
         for stale in self.part.iterdir():  # of a writer that was killed: its lock went with it
-            shutil.rmtree(stale) if stale.is_dir() and not stale.is_symlink() else stale.unlink()
+            if stale.name != _MARK:
+                shutil.rmtree(stale) if stale.is_dir() and not stale.is_symlink() else stale.unlink()
         return self
 
     def __exit__(
@@ -80,6 +96,7 @@ class Writer:
         (self.part / "manifest.json").write_text(text, encoding="ascii")
         if self._lock is None:
             raise ValueError("the writer is not open")
+        (self.part / _MARK).unlink()  # the manifest tells by now
         old = self.path.with_name(f"{self.path.name}.{os.getpid()}.old")
         if self.path.exists():
             self.path.rename(old)

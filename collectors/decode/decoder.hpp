@@ -81,6 +81,8 @@ class Decoder {
     std::unique_ptr<Batch> next();
 
     [[nodiscard]] const Tasks& tasks() const { return tasks_; }
+    /// Before the first batch: ids for the idle tasks of so many CPUs.
+    void reserve_idle(uint32_t n_cpus) { tasks_.reserve_idle(n_cpus); }
     /// Records by original event name, all of them and those without a table.
     [[nodiscard]] std::map<std::string, uint64_t> counts(bool skipped_only) const;
     [[nodiscard]] const std::vector<CpuLoss>& losses() const { return losses_; }

@@ -129,6 +129,8 @@ class Sink {
     [[nodiscard]] std::map<std::string, uint64_t> counts(bool skipped_only) const;
 
     [[nodiscard]] const Tasks& tasks() const { return tasks_; }
+    /// Before the first event: ids for the idle tasks of so many CPUs.
+    void reserve_idle(uint32_t n_cpus) { tasks_.reserve_idle(n_cpus); }
     [[nodiscard]] const std::vector<CpuLoss>& losses() const { return losses_; }
     [[nodiscard]] const std::vector<CpuStream>& streams() const { return streams_; }
 

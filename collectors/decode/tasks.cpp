@@ -5,14 +5,14 @@
 
 namespace rewake::decode {
 
-Tasks::Tasks(uint32_t n_cpus)
-    : n_cpus_(n_cpus),
-      all_(n_cpus, Task{0, 0, kNoParent, Source::idle, false, kNowhere, kNever, kNever}),
-      raw_(n_cpus, kUnnamed),
-      comm_(n_cpus, kNone),
-      pages_(kTids >> kPageBits) {
-    for (uint32_t cpu = 0; cpu < n_cpus; ++cpu) {
-        all_[cpu].generation = cpu;  // (tid 0, generation) stays a key: one idle task a CPU
+Tasks::Tasks(uint32_t n_cpus) : pages_(kTids >> kPageBits) { reserve_idle(n_cpus); }
+
+void Tasks::reserve_idle(uint32_t n_cpus) {
+    for (; n_cpus_ < n_cpus; ++n_cpus_) {
+        // (tid 0, generation) stays a key: one idle task a CPU
+        all_.push_back({0, n_cpus_, kNoParent, Source::idle, false, kNowhere, kNever, kNever});
+        raw_.push_back(kUnnamed);
+        comm_.push_back(kNone);
     }
 }
 

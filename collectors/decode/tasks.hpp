@@ -38,6 +38,9 @@ class Tasks {
     };
 
     explicit Tasks(uint32_t n_cpus);
+    /// Keeps ids for the idle tasks of so many CPUs, before any task is seen: a snapshot may have CPUs that no event is
+    /// of.
+    void reserve_idle(uint32_t n_cpus);
 
     /// The task with this tid, seen at `ns` on `cpu`; tid 0 is the idle task of `cpu`. tid < kTids, cpu < n_cpus.
     [[nodiscard, gnu::always_inline]] uint32_t see(uint32_t tid, uint32_t cpu, int64_t ns) {
@@ -100,7 +103,7 @@ class Tasks {
     uint32_t start(uint32_t tid, uint32_t parent, Source source, int64_t ns);
     void rename(uint32_t task, const CommBytes& name, int64_t ns);
 
-    uint32_t n_cpus_;
+    uint32_t n_cpus_ = 0;
     std::vector<Task> all_;
     std::vector<CommBytes> raw_;  // last bytes seen, with what follows the NUL: a cheap test for "same as before"
     std::vector<uint32_t> comm_;  // number of the current name

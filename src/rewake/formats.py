@@ -22,7 +22,8 @@ HEAD_BYTES = 4096
 class Reader(Protocol):
     """An open trace, decoded by batches in order of time.
 
-    `header`: `cpus` (above every CPU number of the trace) and, where the format carries them, `kernel`, `uname`,
+    `header`: `cpus` (above every CPU number of the trace; `all_cpus`: as many as the machine had) and, where the format
+    carries them, `kernel`, `uname`,
     `clock`, `version`, `compression`, `is_guest`, and `machine`, what the file itself says of the recorded hardware
     (collectors.snapshot.embedded). `finish`, once `next_batch` gave None: what rewake.collectors._decode's readers
     give, and `missing`, what the format cannot carry, in words.
@@ -30,6 +31,7 @@ class Reader(Protocol):
 
     @property
     def header(self) -> dict[str, Any]: ...
+    def reserve_idle(self, n_cpus: int) -> None: ...
     def next_batch(self) -> dict[str, Columns] | None: ...
     def finish(self) -> dict[str, Any]: ...
 
@@ -116,6 +118,9 @@ class _Damaged:
     @property
     def header(self) -> dict[str, Any]:
         return self._reader.header
+
+    def reserve_idle(self, n_cpus: int) -> None:
+        self._reader.reserve_idle(n_cpus)
 
     def next_batch(self) -> dict[str, Columns] | None:
         return self._reader.next_batch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache as memoize
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,10 @@ def _write(
     from rewake.replay.decisions import build_decisions
 
     header = dict(reader.header)
+    report("topology")
+    machine = snapshot.load(where) if where is not None else snapshot.of_trace(header)
+    n_cpus = _cpus_of(machine, header, where, sure=bool(header.get("all_cpus")) and not kind.holds_snapshot)
+    reader.reserve_idle(n_cpus)
     seen = 0
     part = 0
     while batch := reader.next_batch():
@@ -150,10 +154,8 @@ def _write(
         report(f"decoded {seen:,} events")
     decoded = reader.finish()
 
-    report("topology")
-    machine = snapshot.load(where) if where is not None else snapshot.of_trace(header)
     notes = list(machine.notes)
-    n_cpus = _write_machine(writer, machine, int(header["cpus"]), notes)
+    _write_machine(writer, machine, int(header["cpus"]), n_cpus, notes)
     wakings = (writer.read_part("waking", k, ("curr_task", "irq_ctx", "task")) for k in range(writer.n_parts))
     tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers, wakings)
     notes += tables.notes
@@ -225,14 +227,28 @@ def _write(
         writer.manifest = redactor.manifest(writer.manifest)
 
 
-def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: list[str]) -> int:
-    """Machine tables; CPUs of the trace that the snapshot lacks get rows of NULLs. Returns the number of CPUs."""
+def _cpus_of(machine: Any, header: Mapping[str, Any], where: Path | str | None, sure: bool) -> int:
+    """CPUs of the recorded machine: those of the trace and of the snapshot. TraceError where the two cannot be of one
+    machine, if the trace is `sure` to know all CPUs (those of a capture may be left out)."""
+    traced = int(header["cpus"])
+    numbers, known = machine.cpu_state["cpu"], [int(cpu) for cpu in machine.cpu["cpu"]]
+    online = int(np.count_nonzero(_split(machine.cpu_state["online"])[0])) if len(numbers) else 0
+    if sure and online > traced:
+        raise TraceError(
+            f"{where}: of a machine with {online} CPUs online, and the trace is of one with {traced}: give the snapshot"
+            " or topology of the machine that was recorded with --topology"
+        )
+    return max([traced, *(cpu + 1 for cpu in known)])
+
+
+def _write_machine(writer: RecordingWriter, machine: Any, traced: int, n_cpus: int, notes: list[str]) -> None:
+    """Machine tables; of `n_cpus` CPUs those that the snapshot lacks get rows of NULLs."""
     cpu, state = dict(machine.cpu), dict(machine.cpu_state)
     known = len(cpu["cpu"])
-    missing = np.setdiff1d(np.arange(traced, dtype=np.uint16), cpu["cpu"])
+    missing = np.setdiff1d(np.arange(n_cpus, dtype=np.uint16), cpu["cpu"])
     if len(missing):
         if known:
-            notes.append(f"{len(missing)} of {traced} CPUs of the trace are not in the topology: unknown there")
+            notes.append(f"{len(missing)} of {n_cpus} CPUs are not in the topology: unknown there")
         n = len(missing)
         unknown = (np.zeros(n, np.uint16), np.ones(n, np.bool_))
         cpu = _rows_added(cpu, {"cpu": missing, **{k: unknown for k in cpu if k != "cpu"}})
@@ -251,10 +267,9 @@ def _write_machine(writer: RecordingWriter, machine: Any, traced: int, notes: li
     count = {name: _distinct(cpu[name], up) for name in ("core", "llc", "node", "package")}
     writer.manifest["topology"] = "snapshot" if known else None
     writer.manifest["machine"] = {
-        "cpus": traced, "cores": count["core"], "llcs": count["llc"], "nodes": count["node"],
-        "packages": count["package"],
+        "cpus": max(traced, int(np.count_nonzero(up))), "cores": count["core"], "llcs": count["llc"],
+        "nodes": count["node"], "packages": count["package"],
     }  # fmt: skip
-    return max(traced, known)
 
 
 def _split(column: Any) -> tuple[Any, Any]:

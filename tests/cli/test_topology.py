@@ -11,6 +11,7 @@ import pytest
 from command import told
 
 from rewake.analysis import topology
+from rewake.importing import import_trace
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
 V1 = """<?xml version="1.0"?>
@@ -52,6 +53,22 @@ def test_a_recording_a_snapshot_and_a_description(
         "cpus": [{"cpu": 8, "capacity": None}, {"cpu": 9, "capacity": None}],
     }
     assert "no such file" in told(capsys, "topology", "show", tmp_path / "absent", code=1)
+
+
+def test_a_machine_with_more_cpus_than_the_trace(
+    tmp_path: Path, own_cache: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trace.dat knows how many CPUs there were. Text knows those that it shows: the others are idle, not tasks."""
+    wrong = told(capsys, "info", DEMO / "trace.dat", "--topology", "pack:3 l3:1 core:4 pu:2", code=1)
+    assert "of a machine with 24 CPUs online, and the trace is of one with 16" in wrong
+    line = "       task-{0}   [00{1}] d..2.  1.0000{2}: sched_switch: prev_comm=a prev_pid={0} prev_prio=120"
+    line += " prev_state=S ==> next_comm=b next_pid={3} next_prio=120"
+    text = tmp_path / "t.txt"
+    text.write_text("\n".join(line.format(100 + n % 3, n % 2, 10 + n, 100 + (n + 1) % 3) for n in range(9)))
+    recording = import_trace(text, "pack:2 l3:1 core:2 pu:2", tmp_path / "t.rewake")
+    assert recording.manifest["machine"]["cpus"] == 8
+    task = recording.read("task", ("task_id", "tid"))
+    assert [int(t) for t in task["tid"]] == [0] * 8 + [100, 101, 102]
 
 
 def test_hundreds_of_cpus_fit_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:

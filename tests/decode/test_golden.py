@@ -152,7 +152,7 @@ def test_header(tmp_path: Path) -> None:
     got = decode(path)
     assert {k: v for k, v in got.header.items() if k != "events"} == {
         "format": "trace.dat", "version": 7, "compression": "zstd", "endian": "little", "long_size": 8,
-        "page_size": 4096, "cpus": 2, "clock": "mono", "uname": "Linux b\xfcx 6.1.0-13-amd64 x86_64",
+        "page_size": 4096, "cpus": 2, "all_cpus": True, "clock": "mono", "uname": "Linux b\xfcx 6.1.0-13-amd64 x86_64",
         "kernel": "6.1.0-13-amd64", "is_guest": True, "guests": ["guest \\x1b[2J"],
         "options": {"trace_cmd": "3.1.6", "cpustat": "CPU: 0\noverrun: 0\nCPU: 1\noverrun: 5"},
     }  # fmt: skip

@@ -255,6 +255,59 @@ def test_a_cpu_above_the_header(tmp_path: Path) -> None:
     assert got.end["problems"] == ["event of a CPU above the number that the file begins with, skipped: line 2"]
 
 
+def test_cpus_behind_a_name_with_a_bracket_and_behind_a_console_time(tmp_path: Path) -> None:
+    named = SWITCH.replace(b"            make-40      [001]", b"           [make-40      [003]")
+    got = read(tmp_path / "text", b"\n".join([SWITCH, named]))
+    assert got.header["cpus"] == 4 and len(got.rows) == 2 and not got.end["problems"]
+    console = [b"[   12.345678] " + line for line in (SWITCH, SWITCH.replace(b"[001]", b"[005]"))]
+    got = read(tmp_path / "text", b"\n".join(console))
+    assert got.header["cpus"] == 6 and len(got.rows) == 2 and not got.end["problems"]
+
+
+def test_cpus_that_were_idle_throughout_are_in_the_header(tmp_path: Path) -> None:
+    head = b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 1/1   #P:64\n#\n"
+    assert read(tmp_path / "text", head + SWITCH).header["cpus"] == 64
+    assert read(tmp_path / "text", head.replace(b":64", b":1") + SWITCH).header["cpus"] == 2
+    assert read(tmp_path / "text", head.replace(b":64", b":99999999") + SWITCH).header["cpus"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"a.dat: cpus=2\nb.dat: cpus=4\na.dat: " + SWITCH, 1),
+        (b"cpus=2\n     " + SWITCH + b"\nfoo: " + SWITCH, 3),
+        (b"cpus=2\nfoo: " + SWITCH + b"\n     " + SWITCH, 3),
+        (b"cpus=2\n" + SWITCH + b"\ncpus=4\n" + SWITCH, 3),
+    ],
+)
+def test_traces_and_instances_printed_together_are_refused(tmp_path: Path, text: bytes, line: int) -> None:
+    with pytest.raises(TraceError, match=f"line {line}: events of several traces or instances in one text"):
+        read(tmp_path / "text", text)
+
+
+def test_what_has_a_colon_before_the_name_is_one_trace(tmp_path: Path) -> None:
+    lines = [f"Nov 28 12:00:0{n} host kernel: ".encode() + SWITCH for n in range(3)]
+    got = read(tmp_path / "text", b"\n".join(lines))
+    assert len(got.rows) == 3 and not got.end["problems"]
+
+
+def test_lines_without_names_are_told(tmp_path: Path) -> None:
+    nameless = HEAD + b"prev_comm=make prev_pid=40 ==> next_comm=cc"
+    got = read(tmp_path / "text", b"\n".join([SWITCH, nameless, nameless]))
+    assert got.end["event_counts"] == {"(unnamed)": 2, "sched_switch": 1}
+    assert [p.partition(" in ")[0] for p in got.end["problems"]] == ["most lines have no event's name where it stands"]
+
+
+def test_ids_of_idle_tasks_that_no_event_is_of(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(SWITCH)
+    text = Text(str(path))
+    text.reserve_idle(8)
+    batch = text.next_batch()
+    assert batch is not None and list(batch["switch"]["prev_task"]) == [8]
+    assert list(text.finish()["tasks"]["tid"]) == [0] * 8 + [40, 41]
+
+
 def test_time_that_steps_back(tmp_path: Path) -> None:
     earlier = SWITCH.replace(b"1.000001", b"0.999999")
     got = read(tmp_path / "text", b"\n".join([SWITCH, earlier, SWITCH]))

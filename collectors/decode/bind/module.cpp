@@ -187,6 +187,7 @@ nb::dict header_of(const Container& c, const Formats& formats) {
     h["long_size"] = c.long_size;
     h["page_size"] = c.page_size;
     h["cpus"] = c.n_cpus;
+    h["all_cpus"] = true;
     h["clock"] = text_or_none(c.clock);
     h["uname"] = text_or_none(c.uname);
     // "Linux NODE RELEASE MACHINE"
@@ -355,6 +356,10 @@ nb::dict schema() {
 
 NB_MODULE(_decode, m) {
     using namespace rewake::decode;
+    constexpr const char* kReserve =
+        "Before the first batch: keeps task ids for the idle tasks of so many CPUs, where the snapshot has more than "
+        "the "
+        "trace.";
     m.doc() = "Traces to columns.";
     // Looked up when it is needed: the module must not keep Python objects beyond the interpreter.
     nb::register_exception_translator(
@@ -370,6 +375,7 @@ NB_MODULE(_decode, m) {
     nb::class_<Decoder>(m, "Decoder", "An open trace; raises rewake.errors.TraceError.")
         .def("next_batch", &next_batch<Decoder>,
              "The next batch: {table: {column: array or (values, null)}}, None at the end.")
+        .def("reserve_idle", &Decoder::reserve_idle, nb::arg("n_cpus"), kReserve)
         .def(
             "finish", [](const Decoder& d) { return finish(d, d); },
             "Tasks, names, counts, losses and problems; complete once next_batch() returned None.");
@@ -383,6 +389,7 @@ NB_MODULE(_decode, m) {
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_prop_ro("header", &text_header)
         .def("next_batch", &next_batch<TextDecoder>, "As TraceDat.next_batch.")
+        .def("reserve_idle", &TextDecoder::reserve_idle, nb::arg("n_cpus"), kReserve)
         .def(
             "finish", [](const TextDecoder& d) { return finish(d.sink(), d); },
             "As TraceDat.finish, and `missing`: what the text does not carry.");
@@ -392,6 +399,7 @@ NB_MODULE(_decode, m) {
                     "Whether the file has packets that collectors.unpack must unpack first.")
         .def_prop_ro("header", &pftrace_header)
         .def("next_batch", &next_batch<PftraceDecoder>, "As TraceDat.next_batch.")
+        .def("reserve_idle", &PftraceDecoder::reserve_idle, nb::arg("n_cpus"), kReserve)
         .def(
             "finish", [](const PftraceDecoder& d) { return finish(d.sink(), d); },
             "As TraceDat.finish, and `missing`.");

@@ -35,6 +35,7 @@ class PftraceDecoder {
     std::unique_ptr<Batch> next();
 
     [[nodiscard]] const Sink& sink() const { return sink_; }
+    void reserve_idle(uint32_t n_cpus) { sink_.reserve_idle(n_cpus); }
     [[nodiscard]] std::vector<std::string> problems() const;
     [[nodiscard]] const PftraceIndex& index() const { return index_; }
     /// Name of the clock of the events.

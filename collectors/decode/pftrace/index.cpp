@@ -196,11 +196,14 @@ PftraceIndex::PftraceIndex(const File& file, Problems& problems) {
                 if (++bundles > kMaxBundles) {
                     fail(file.path(), at, "more than " + std::to_string(kMaxBundles) + " bundles of events");
                 }
+                uint32_t own = 0;
+                for (Wire all(events); all.next(f);) {
+                    own = f.number == bundle::ftrace_clock && f.type == 0 ? static_cast<uint32_t>(f.value) : own;
+                }
                 if (bundles == 1) {
-                    for (Wire all(events); all.next(f);) {
-                        clock =
-                            f.number == bundle::ftrace_clock && f.type == 0 ? static_cast<uint32_t>(f.value) : clock;
-                    }
+                    clock = own;
+                } else if (own != clock) {
+                    problems.add("bundle of events with another clock than the first: its times do not fit", where());
                 }
                 if (with_events.size() < kMaxSequences) {
                     with_events.insert(sequence);

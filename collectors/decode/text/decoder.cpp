@@ -13,6 +13,13 @@ namespace {
 
 constexpr uint64_t kFrontLines = 64;         // where a header may stand
 constexpr uint64_t kPatience = 4'000'000;    // lines before the first event
+constexpr std::string_view kEntries = "# entries-in-buffer/entries-written:";
+
+[[noreturn]] void several(const std::string& path, uint64_t line) {
+    throw Error(path + ": line " + std::to_string(line) +
+                ": events of several traces or instances in one text: give each alone (trace-cmd report -i FILE), or "
+                "the trace.dat itself");
+}
 
 std::string_view trimmed(std::string_view s) {
     while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) {
@@ -102,6 +109,17 @@ TextDecoder::Survey TextDecoder::survey(const File& file) {
     while (lines.next(line)) {
         if (lines.number() <= kFrontLines || !any) {
             const std::string_view text = trimmed(line);
+            if (const size_t at = text.find(": cpus=");
+                at != std::string_view::npos && at + 7 < text.size() &&
+                std::all_of(text.begin() + static_cast<ptrdiff_t>(at) + 7, text.end(), is_digit)) {
+                several(file.path(), lines.number());
+            }
+            if (const size_t at = text.find("#P:"); at != std::string_view::npos && text.starts_with(kEntries)) {
+                int64_t n = 0;  // CPUs that were online; one that was idle throughout has no line
+                if (Scan(text.substr(at + 3)).number(n) && n > 0 && n <= kMaxFileCpus) {
+                    out.cpus = std::max(out.cpus, static_cast<uint32_t>(n));
+                }
+            }
             if (text.starts_with("cpus=")) {
                 int64_t n = 0;
                 Scan s(text.substr(5));
@@ -124,11 +142,10 @@ TextDecoder::Survey TextDecoder::survey(const File& file) {
             while (n < line.size() && n < open + 7 && is_digit(line[n])) {
                 cpu = cpu * 10 + static_cast<uint32_t>(line[n++] - '0');
             }
-            if (n == open + 1 || n >= line.size() || line[n] != ']') {
-                continue;
-            }
+            // A name may hold the first bracket, and a console's time stand before it.
+            const bool other = n == open + 1 || n >= line.size() || line[n] != ']';
             const int64_t cpus = std::max<int64_t>(cpu, last_cpu(line)) + 1;
-            if (cpus > out.cpus && parse_head(line, head)) {
+            if ((other || cpus > out.cpus) && parse_head(line, head)) {
                 const int64_t sure = std::max<int64_t>(head.cpu, last_cpu(line)) + 1;
                 out.cpus = sure <= kMaxFileCpus ? std::max(out.cpus, static_cast<uint32_t>(sure)) : out.cpus;
             }
@@ -180,6 +197,12 @@ std::unique_ptr<Batch> TextDecoder::next() {
                     sink_.loss_at_end(cpu, pending_[cpu]);
                 }
             }
+            if (unnamed_ > named_) {
+                sink_.problems.add(
+                    "most lines have no event's name where it stands in trace-cmd report, perf script and "
+                    "tracefs: nothing of them is read",
+                    "");
+            }
             break;
         }
         line(text);
@@ -206,7 +229,6 @@ void TextDecoder::line(std::string_view text) {
 
 /// Comments and headers.
 bool TextDecoder::note(std::string_view what) {
-    static constexpr std::string_view kEntries = "# entries-in-buffer/entries-written:";
     if (what.starts_with(kEntries)) {
         Scan s(what.substr(kEntries.size()));
         int64_t kept = 0, written = 0;
@@ -215,6 +237,9 @@ bool TextDecoder::note(std::string_view what) {
             overwritten_ += static_cast<uint64_t>(written - kept);
         }
         return true;
+    }
+    if (what.starts_with("cpus=") && first_seen_) {
+        several(file_.path(), lines_.number());
     }
     return what.empty() || what.starts_with('#') || what.starts_with("cpus=") || what.starts_with("version = ") ||
            (what.starts_with("CPU ") && what.ends_with(" is empty")) || what == "TRACE:" ||
@@ -262,6 +287,12 @@ const TextDecoder::Known& TextDecoder::known(const LineHead& head) {
 }
 
 void TextDecoder::event(const LineHead& head) {
+    if (!first_seen_) {
+        first_seen_ = true;
+        source_ = head.source;
+    } else if (head.source != source_) [[unlikely]] {
+        several(file_.path(), lines_.number());
+    }
     At at;
     at.ns = head.ns;
     at.cpu = head.cpu;
@@ -287,6 +318,7 @@ void TextDecoder::event(const LineHead& head) {
         sink_.loss(at.cpu, at.ns, lost);
         lost = kNone;
     }
+    ++(head.event.empty() ? unnamed_ : named_);
     const Known& k = known(head);
     ++*k.count;
     if (k.event.kind == TextKind::none) {

@@ -45,6 +45,7 @@ class TextDecoder {
     std::unique_ptr<Batch> next();
 
     [[nodiscard]] const Sink& sink() const { return sink_; }
+    void reserve_idle(uint32_t n_cpus) { sink_.reserve_idle(n_cpus); }
     [[nodiscard]] std::vector<std::string> problems() const { return sink_.problems.lines(); }
     [[nodiscard]] uint32_t cpus() const { return sink_.cpus(); }
     /// "trace-cmd report", "perf script", "tracefs", "HTML".
@@ -81,6 +82,9 @@ class TextDecoder {
     uint64_t with_flags_ = 0, without_flags_ = 0;
     std::array<uint64_t, 10> decimals_{};  // lines by digits of their time
     uint64_t overwritten_ = 0;
+    uint64_t named_ = 0, unnamed_ = 0;
+    bool first_seen_ = false;
+    std::string source_;  ///< LineHead::source of the first event
 
     static constexpr int64_t kNone = -2, kUnknown = -1;
 };

@@ -169,6 +169,16 @@ bool parse_left(std::string_view text, LineHead& h, size_t& width) {
     return blank(before);
 }
 
+/// The last word before a padded name, if it ends in a colon.
+std::string_view source_of(std::string_view before) {
+    while (!before.empty() && blank(before.back())) {
+        before.remove_suffix(1);
+    }
+    const size_t gap = before.find_last_of(" \t");
+    const std::string_view word = gap == std::string_view::npos ? before : before.substr(gap + 1);
+    return word.ends_with(':') ? word : std::string_view();
+}
+
 /// trace-cmd -l: names are cut to 8 bytes, CPU and flags stand together.
 bool parse_latency(std::string_view line, LineHead& h, bool& named) {
     if (line.size() < 24 || line[8] != '-') {
@@ -221,6 +231,8 @@ bool parse_head(std::string_view line, LineHead& head) {
             continue;
         }
         h.cpu = cpu;
+        h.source = width > kCommWidth && line[width] == '-' ? source_of(line.substr(0, width - kCommWidth))
+                                                            : std::string_view();
         const bool padded = width == kCommWidth && named;
         if (padded || !found || (named && !found_named)) {
             head = h;

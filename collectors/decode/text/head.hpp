@@ -20,6 +20,7 @@ struct LineHead {
     uint8_t irq_ctx = 0;     ///< from the flags
     std::string_view event;  ///< without the system; empty: the line has none (function tracer)
     std::string_view body;
+    std::string_view source;  ///< "NAME:" before a padded line: trace-cmd's name of one of several files or instances
     uint8_t lead = 0;  ///< blanks before the body that are beyond trace-cmd's padding: a name may begin with them
 };
 

@@ -178,7 +178,8 @@ def compare(
     policies: Sequence[str] = (), gates: Sequence[Gate] = (), floor_pct: float = FLOOR_PCT,
 ) -> Comparison:  # fmt: skip
     """Compares two sets. `blocks(ms)`: units of a single pair, cut into blocks of so many milliseconds."""
-    chosen = measures.named(metrics)
+    asked = {*metrics, *(g.measure.name for g in gates)}
+    chosen = measures.named(sorted(asked) if metrics else ())
     notes: list[str] = []
     for what, subjects in (("BASE", base), ("NEW", new)):
         _refuse_repeats(what, subjects)
@@ -214,7 +215,9 @@ def compare(
                 assert blocks is not None
                 units, said = _blocks_for(measure, policy, blocks, cut)
             ends, why = ends_of(measure, policy, units, design == "unpaired")
-            if ends or said:
+            if not (ends or said) and measure.name in asked:
+                why = f"no run has this figure, which takes {measure.samples:,} decisions"
+            if ends or said or why:
                 tests.append((policy, measure, ends, why or said))
     if design == "within-run":
         n = (max(map(len, cut.values()), default=0),) * 2
@@ -345,6 +348,8 @@ def _verdict(f: Finding, floor_pct: float, design: str) -> tuple[str, str]:
         # The same recording, decided the same way: that needs no statistics.
         return ("same", "identical in every unit") if f.n else ("inconclusive", "no unit has this figure")
     attainable = f.ends[0].test.attainable
+    if not f.n:
+        return "inconclusive", "no run on one of the sides has this figure"
     if attainable > stats.ALPHA:
         return "inconclusive", f"n = {f.n} is too small: no p below {attainable:.2g} is possible"
     if identical:

@@ -183,6 +183,8 @@ def run_text(con: duckdb.DuckDBPyConnection, text: str) -> Rows:
 def _execute(con: duckdb.DuckDBPyConnection, sql: str) -> Rows:
     try:
         cursor = con.execute(sql)
+        if cursor is None:  # DuckDB's answer to no statement at all
+            raise RewakeError("query: no SQL in it")
         described = cursor.description or []
         rows = cursor.fetchall() if described else []
     except duckdb.Error as error:

@@ -62,9 +62,10 @@ def paired(ratios: Sequence[float]) -> Test:
     from 1,000 on)."""
     values = np.asarray(ratios, np.float64)
     n = len(values)
-    attainable = 2.0 ** (1 - n) if n else 1.0
-    if n == 0 or not values.any():
-        return Test(n, 0.0, 0.0, 0.0, None, attainable)
+    moved = np.count_nonzero(values)
+    if not moved:
+        return Test(n, 0.0, 0.0, 0.0, None, 2.0 ** (1 - n) if n else 1.0)
+    attainable = 2.0 ** (1 - moved)  # the test leaves the zeros out
     stats = _scipy()
     p = _signed_rank(stats, values)
     if n >= _MANY:
@@ -78,7 +79,7 @@ def unpaired(base: Sequence[float], new: Sequence[float]) -> Test:
     """Logarithms of two independent sets: the Mann-Whitney test, BCa over both."""
     a, b = np.asarray(base, np.float64), np.asarray(new, np.float64)
     n = min(len(a), len(b))
-    attainable = 2.0 / math.comb(len(a) + len(b), len(a))
+    attainable = min(2.0 / math.comb(len(a) + len(b), len(a)), 1.0)
     if n == 0 or (np.ptp(np.concatenate([a, b])) == 0.0):
         return Test(n, 0.0, 0.0, 0.0, None, attainable)
     stats = _scipy()

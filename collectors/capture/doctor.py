@@ -125,7 +125,10 @@ def _readable(file: Path) -> bool:
 
 def _snapshot(root: Path) -> Iterator[Finding]:
     debug = root / "sys/kernel/debug"
-    if not (debug / "sched").is_dir() and not (debug / "sched_features").exists():
+    if debug.is_dir() and not os.access(debug, os.X_OK):
+        yield Finding("debugfs", LIMITED, "cannot be looked into: domains, features and lockdown unknown",
+                      "run as root")  # fmt: skip
+    elif not (debug / "sched").is_dir() and not (debug / "sched_features").exists():
         yield Finding("debugfs", LIMITED, "no sched directory: names and flags of scheduler domains, features unknown",
                       "mount -t debugfs nodev /sys/kernel/debug")  # fmt: skip
     elif not _readable(debug / "sched/features") and not _readable(debug / "sched_features"):

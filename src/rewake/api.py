@@ -11,6 +11,7 @@ What `sql` and `query` return are DuckDB relations: `.fetchall()`, `.df()` (pand
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -47,9 +48,12 @@ class _Asked(ABC):
         import duckdb
 
         try:
-            return self._con.sql(text, params=values or None)
+            found = self._con.sql(text, params=values or None)
         except duckdb.Error as error:
             raise UsageError(f"query: {str(error).splitlines()[0]}") from None
+        if found is None:  # DuckDB's answer to what is no SELECT
+            raise UsageError("query: no question in it")
+        return found
 
     def query(self, name: str) -> duckdb.DuckDBPyRelation:
         """The answer to a question of the catalogue, `topic/question` (`rewake query --list`)."""
@@ -114,6 +118,7 @@ class Recording(_Asked):
         """
         if sync not in ("0", "1", "auto", "causal"):
             raise UsageError(f"sync={sync!r}: '0', '1', 'auto' or 'causal' expected")
+        _check_seed(seed)
         wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
         from rewake.replay.hints import load
 
@@ -180,8 +185,9 @@ class Recording(_Asked):
         ):  # fmt: skip
             if value not in known:
                 raise UsageError(f"{name}={value!r}: {', '.join(map(repr, known))} expected")
-        if not 1 <= replicas <= 100 or not 0 < smt <= 1 or move_cost < 0 or scan_cost < 0 or seed < 0:
-            raise UsageError("replicas 1 to 100, smt above 0 to 1, no negative cost or seed expected")
+        if not (1 <= replicas <= 100 and 0 < smt <= 1 and 0 <= move_cost < math.inf and 0 <= scan_cost < math.inf):
+            raise UsageError("replicas 1 to 100, smt above 0 to 1, finite costs that are not negative expected")
+        _check_seed(seed)
         settings = Settings(
             windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
             scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
@@ -306,6 +312,11 @@ class Simulation(_Made):
         from rewake.analysis import notebook
 
         return notebook.simulation_html(self.report)
+
+
+def _check_seed(seed: int) -> None:
+    if not isinstance(seed, int) or not 0 <= seed < 1 << 63:
+        raise UsageError(f"seed={seed!r}: a whole number from 0 to 2**63 - 1 expected")
 
 
 def _max_exposure() -> float:

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rewake.errors import RewakeError, TraceError
@@ -24,7 +24,9 @@ def folder() -> Path:
         path = base / "rewake"
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, RuntimeError) as error:
-        raise TraceError(f"no cache directory ({error}): set XDG_CACHE_HOME, or name the result with -o") from error
+        raise TraceError(
+            f"no cache directory ({error}): set XDG_CACHE_HOME to a directory that can be written"
+        ) from error
     return path
 
 
@@ -49,12 +51,13 @@ def fetch(name: str, build: Callable[[Path], object], check: Callable[[Path], ob
 
 def text(name: str, build: Callable[[], str]) -> str:
     """A small file that is costly to make and always the same: kept under its name, made when absent."""
-    path = folder() / name
     try:
+        path = folder() / name
         return path.read_text(encoding="utf-8")
-    except OSError:
+    except (RewakeError, OSError):
         made = build()
-    put(path, made)
+    with suppress(RewakeError, OSError):  # nowhere to keep it
+        put(folder() / name, made)
     return made
 
 
@@ -66,7 +69,9 @@ def _lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
         try:
             fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise TraceError(f"{file}: {error.strerror}: set XDG_CACHE_HOME, or name the result with -o") from error
+            raise TraceError(
+                f"{file}: {error.strerror}: set XDG_CACHE_HOME to a directory that can be written"
+            ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -100,6 +105,10 @@ def _trim(keep: Path) -> None:
                 entries.append(((path / "manifest.json").stat().st_mtime_ns, path.name, path, _bytes(path)))
             except OSError:  # another process is removing it
                 continue
+        elif path.name.endswith((".rewake.part", ".run.part")):  # of a process that was killed
+            with _lock(path.with_name(path.stem), wait=False) as held:
+                if held:
+                    shutil.rmtree(path, ignore_errors=True)
     total = sum(size for *_, size in entries)
     for *_, path, size in sorted(entries):
         if total <= LIMIT_BYTES:

@@ -100,6 +100,39 @@ def test_few_recordings_are_inconclusive_never_a_pass() -> None:
     assert c.inconclusive and not c.failed
 
 
+def test_a_gate_on_what_no_run_has_is_inconclusive() -> None:
+    for unpaired in (False, True):
+        base, new = subjects([flat(1e6)] * 8), subjects([flat(2e6)] * 8)
+        if unpaired:
+            new = [replace(s, recording=f"other {s.recording}") for s in new]
+        for asked in ({"gates": [measures.gate("p999+5%")]}, {"metrics": ["p999"]}):
+            c = compare(base, new, unpaired=unpaired, **asked)  # type: ignore[arg-type]
+            found = only(c, "p999")
+            assert found.verdict == "inconclusive" and found in c.inconclusive and not c.failed
+            assert found.why == "no run has this figure, which takes 10,000 decisions"
+        assert "p999" not in {f.measure.name for f in compare(base, new, unpaired=unpaired).findings}
+
+
+def test_a_gate_stands_whatever_metrics_are_shown() -> None:
+    c = compare(*pairs(1, 12, 1.3), policies=["linux-6.1"], metrics=["p50"], gates=GATE)
+    assert [f.measure.name for f in c.failed] == ["p99"]
+    assert {f.measure.name for f in c.findings} == {"p50", "p99"}
+
+
+def test_one_side_without_the_figure() -> None:
+    base, new = subjects([flat(1e6)] * 8), subjects([flat(None)] * 8)
+    new = [replace(s, recording=f"other {s.recording}") for s in new]
+    found = only(compare(base, new, unpaired=True, metrics=["p99"]))
+    assert (found.verdict, found.why) == ("inconclusive", "no run on one of the sides has this figure")
+
+
+def test_units_that_are_the_same_give_no_power() -> None:
+    base = subjects([flat(1e6)] * 10)
+    new = subjects([flat(1e6 if i < 6 else 2e6) for i in range(10)])
+    found = only(compare(base, new, metrics=["p99"], gates=GATE))
+    assert found.verdict == "inconclusive" and "no p below 0.12 is possible" in found.why
+
+
 def test_one_end_alone_proves_nothing() -> None:
     base = subjects([flat(1e6 + i, 2e6 + i) for i in range(10)])
     new = subjects([flat(1e6 + i, 3e6 + 7 * i) for i in range(10)])

@@ -42,6 +42,14 @@ def test_without_tracefs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert {status[n] for n in ("debugfs", "schedstat", "pid namespace", "cgroups")} == {"limited"}
 
 
+def test_debugfs_that_is_closed_to_others_than_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its directory has mode 0700 on every distribution: whoever is not root cannot even ask what is in it."""
+    (tmp_path / "sys/kernel/debug").mkdir(parents=True)
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: path != tmp_path / "sys/kernel/debug")
+    found = {f.name: f for f in doctor.examine(tmp_path)}["debugfs"]
+    assert (found.status, found.remedy) == ("limited", "run as root")
+
+
 def _not_mounted() -> Tracefs:
     raise RewakeError("tracefs is not mounted: as root, mount -t tracefs nodev /sys/kernel/tracing")
 

@@ -83,6 +83,9 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
             self._left = list(told.batches)
             told.decoded += 1
 
+        def reserve_idle(self, n_cpus: int) -> None:
+            assert n_cpus >= self.header["cpus"]
+
         def next_batch(self) -> dict[str, forms.Columns] | None:
             if not self._left and told.fail is not None:
                 raise told.fail

@@ -49,7 +49,7 @@ def test_json_keeps_its_schema(run: Path, tmp_path: Path, capfdbinary: Any) -> N
     recording = bigrun.recording(tmp_path / "r.rewake", 5)  # too few for anything, and no kernel's column
     bigrun.run(tmp_path / "p.run", recording, ["prev"])
     change(tmp_path / "p.run", refusals={"auto": "no column"})
-    document = json.loads(told(capfdbinary, "report", tmp_path / "p.run", "--format", "json"))
+    document = json.loads(told(capfdbinary, "report", tmp_path / "p.run", "--force", "--format", "json"))
     check.validate(document)
     assert document["fidelity"] is None and document["quality"]["ok"] is False
 

@@ -121,6 +121,32 @@ def test_what_cannot_be_compared(runs: Path, tmp_path: Path, capsys: pytest.Capt
     assert "not in every run" in told(capsys, "compare", runs / "a", runs / "b", "--policy", "none", code=2)
 
 
+def test_a_damaged_run_is_not_passed_over(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(runs / "a", tmp_path / "a")
+    for damage in ("{", None):
+        manifest = tmp_path / "a" / "3.run" / "manifest.json"
+        manifest.unlink() if damage is None else manifest.write_text(damage)
+        for asked in (
+            ("compare", runs / "a", tmp_path / "a"),
+            ("store", "add", tmp_path / "a", "--store", tmp_path / "s", "--date", "2026-11-01"),
+        ):
+            assert "3.run" in told(capsys, *asked, code=1)
+    (tmp_path / "a" / "3.run").rename(tmp_path / "a" / "else")  # a directory of something else
+    told(capsys, "compare", runs / "a", tmp_path / "a")
+
+
+def test_simulations_are_neither_compared_nor_kept(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(runs / "a" / "0.run", tmp_path / "sim.run")
+    _edit(tmp_path / "sim.run" / "manifest.json", mode="closed")
+    for asked in (
+        ("compare", tmp_path / "sim.run", tmp_path / "sim.run", "--strict"),
+        ("store", "add", tmp_path / "sim.run", "--store", tmp_path / "s", "--date", "2026-11-01"),
+    ):
+        assert "a simulation, and only replays have figures" in told(capsys, *asked, code=2)
+
+
 @pytest.fixture(scope="module")
 def store(runs: Path) -> Path:
     """Twelve nights: `a`, then `b`."""

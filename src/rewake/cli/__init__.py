@@ -8,6 +8,7 @@ and `--version` load neither numpy nor DuckDB. A module named `import_` is the c
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import pkgutil
 import signal
@@ -21,6 +22,7 @@ import click
 from rewake import __version__
 from rewake.analysis import text
 from rewake.cli import _examples
+from rewake.cli._shared import reader_left
 from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, RewakeError
 
 _SETTINGS: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -62,12 +64,6 @@ def _complain(message: str) -> None:
     print(f"rewake: error: {text.terminal(message.strip(), None)}", file=sys.stderr)
 
 
-def _reader_left() -> int:
-    """The reader has seen enough (`| head`): no error. Keeps the interpreter from failing again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return EXIT_OK
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -78,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an encoding without arrows and Greek is no reason to fail
     with _interruptible() as interrupted:
         try:
             for argument in arguments:
@@ -86,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code if isinstance(code, int) else EXIT_OK
         except SystemExit:  # only click raises it here, as its answer to a broken pipe
-            return _reader_left()
+            reader_left()
+            return EXIT_OK
         except KeyboardInterrupt:
             return _interrupted()
         except Exception as error:
@@ -145,7 +145,8 @@ def _excused(error: Exception) -> int:
             _complain(str(error))
             return error.exit_code
         case BrokenPipeError():
-            return _reader_left()
+            reader_left()
+            return EXIT_OK
         case OSError():
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
             _complain(f"{where}{error.strerror or error}")

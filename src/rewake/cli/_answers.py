@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rewake import __version__, runs
+from rewake.cli._shared import AnyNumber, Number, reader_left, say
 from rewake.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def exposure_option(function: _F) -> _F:
     """--max-exposure, for commands that print the report."""
     return click.option(
         "--max-exposure",
-        type=click.FloatRange(0, 100),
+        type=Number(0, 100),
         default=20.0,
         show_default=True,
         help="Per cent of decisions above which the table says: use simulate.",
@@ -37,7 +39,9 @@ def exposure_option(function: _F) -> _F:
 
 
 min_skill_option = click.option(
-    "--min-skill", type=float, help="Exit 5 when the recorded kernel's column has less skill over prev than this."
+    "--min-skill",
+    type=AnyNumber(),
+    help="Exit 5 when the recorded kernel's column has less skill over prev than this.",
 )
 
 
@@ -74,7 +78,7 @@ assume_option = click.option(
 
 plugin_timeout_option = click.option(
     "--plugin-timeout",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -99,7 +103,7 @@ def balance_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
 
 def move_cost_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
     """--move-cost, for commands that simulate."""
-    return click.option("--move-cost", type=click.FloatRange(0), default=1.0, show_default=True, help=text)
+    return click.option("--move-cost", type=Number(0), default=1.0, show_default=True, help=text)
 
 
 def sync_of(assume: tuple[str, ...], *, inferable: bool = True, causal: bool = True) -> str:
@@ -196,20 +200,28 @@ def document(kind: str, body: Mapping[str, Any], recording: Recording, card: Map
 
 
 def emit(text: str) -> None:
-    click.echo(text, nl=False)
+    say(text, end="")
 
 
 def emit_bytes(data: bytes) -> None:
     """Standard output, but not a terminal: it would only beep."""
     if sys.stdout.isatty():
         raise UsageError("Parquet is not for a terminal: send it into a file (> FILE)")
-    sys.stdout.buffer.write(data)
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        reader_left()
 
 
 def path_shown(path: Path) -> str:
-    """A path as short as the user can type it: relative to here, or with ~."""
-    here, home = Path.cwd(), Path.home()
-    resolved = path.resolve()
+    """A path as short as the user can type it, quoted for a shell: relative to here, or with ~."""
+    try:
+        here, home, resolved = Path.cwd(), Path.home(), path.resolve()
+    except (OSError, RuntimeError):  # no working directory any more, or no home
+        return shlex.quote(str(path))
     if resolved.is_relative_to(here):
-        return str(resolved.relative_to(here))
-    return f"~/{resolved.relative_to(home)}" if resolved.is_relative_to(home) else str(resolved)
+        return shlex.quote(str(resolved.relative_to(here)))
+    if resolved.is_relative_to(home):
+        return "~/" + shlex.quote(str(resolved.relative_to(home)))
+    return shlex.quote(str(resolved))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rewake import __version__, runs
-from rewake.cli._shared import open_recording
+from rewake.cli._shared import Number, open_recording
 from rewake.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,10 +29,23 @@ def runs_in(path: Path) -> list[Run]:
 
     if kind_of(path) == "run":
         return [Run(path)]
-    found = sorted(p for p in path.iterdir() if kind_of(p) == "run") if path.is_dir() else []
+    found = sorted(p for p in path.iterdir() if kind_of(p) == "run" or _damaged(p)) if path.is_dir() else []
     if not found:
         raise UsageError(f"{path}: neither a run nor a directory of runs (rewake replay -o makes one)")
     return [Run(p) for p in found]
+
+
+def _damaged(path: Path) -> bool:
+    """Whether a directory was a run: to pass over it would change an answer, and nobody would know."""
+    if not path.is_dir():
+        return False
+    try:
+        json.loads((path / "manifest.json").read_bytes())
+    except FileNotFoundError:
+        return path.suffix == ".run"
+    except (OSError, ValueError):
+        return True
+    return False
 
 
 def recordings_in(paths: Sequence[Path]) -> dict[str, Recording]:
@@ -59,6 +73,11 @@ def subject_of(run: Run, force: bool) -> Subject:
     """The figures of a run; QualityVeto where its recording cannot carry them."""
     from rewake.analysis import quality, subjects
 
+    if run.manifest.get("mode") == "closed":
+        raise UsageError(
+            f"{run.path}: a simulation, and only replays have figures that can be compared or kept (rewake replay -o);"
+            " rewake validate compares simulations"
+        )
     recording = run.recording
     card = quality.assess(recording)
     card.enforce(force)
@@ -110,7 +129,7 @@ def store_option(function: _F) -> _F:
 
 floor_option = click.option(
     "--floor",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=2.0,
     show_default=True,
     metavar="PERCENT",

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +46,35 @@ def redact_option(function: _F) -> _F:
         type=click.Path(path_type=Path),
         help="Replace names of tasks, cgroups, files and the host, and tids, by hashes under this key.",
     )(function)
+
+
+class AnyNumber(click.types.FloatParamType):
+    """A finite number: nan would pass every gate, as it is neither above nor below a limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
+
+
+class Number(click.FloatRange, AnyNumber):
+    """A finite number of a range."""
+
+
+def say(line: str, *, end: str = "\n") -> None:
+    """Standard output. When its reader has seen enough (`| head`), the rest goes nowhere: the command's verdict counts
+    all the same."""
+    try:
+        click.echo(line + end, nl=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        reader_left()
+
+
+def reader_left() -> None:
+    """Nobody reads standard output any more. Keeps the interpreter from failing again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def format_option(*formats: str) -> Callable[[_F], _F]:
@@ -95,7 +126,7 @@ def open_recording(path: Path, topology: str | None = None) -> Recording:
 
 def print_json(data: Any) -> None:
     """One JSON document on stdout, ASCII only: names in it cannot reach the terminal as control characters."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False))
+    say(json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False))
 
 
 def print_rows(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -105,12 +136,15 @@ def print_rows(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> N
         max((text.columns(row[i]) for row in safe if i < len(row)), default=0)
         for i in range(max(map(len, safe), default=0))
     ]
+    lines = []
     for row in safe:
         cells = []
         for i, cell in enumerate(row):
             pad = " " * (widths[i] - text.columns(cell))
             cells.append(pad + cell if i in right else cell + pad)
-        click.echo("  ".join(cells).rstrip())
+        lines.append("  ".join(cells).rstrip())
+    if lines:
+        say("\n".join(lines))
 
 
 def seconds(ns: int) -> str:

@@ -90,7 +90,7 @@ def command(
         )
     if found.failed:
         return EXIT_REGRESSION
-    return EXIT_INCONCLUSIVE if strict and found.inconclusive else EXIT_OK
+    return EXIT_INCONCLUSIVE if strict and (found.inconclusive or not found.findings) else EXIT_OK
 
 
 def _tell_github(found: Comparison) -> None:

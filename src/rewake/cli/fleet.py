@@ -12,7 +12,7 @@ import click
 
 from rewake import __version__, runs
 from rewake.cli import _answers, _runs
-from rewake.cli._shared import force_option, format_option, topology_option
+from rewake.cli._shared import AnyNumber, force_option, format_option, topology_option
 from rewake.errors import EXIT_ERROR, RewakeError, UsageError
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _tell(s: Summary, store: str, traces: int, passed_over: int, format_: str) -
 )
 @click.option(
     "--min-skill",
-    type=float,
+    type=AnyNumber(),
     default=0.5,
     show_default=True,
     help="Recordings that their own kernel's column reproduces with less skill do not count.",

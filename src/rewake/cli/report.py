@@ -61,4 +61,5 @@ def command(
     else:
         found = runs.report_of(opened, max_exposure)
         _answers.print_report(found, opened.recording, format_)
+    found.quality.enforce(force)
     fidelity.enforce(found.fidelity, found.refusal, min_skill)

@@ -9,7 +9,14 @@ import click
 
 from rewake import runs
 from rewake.cli import _answers
-from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
+from rewake.cli._shared import (
+    Number,
+    force_option,
+    format_option,
+    open_recording,
+    recording_argument,
+    topology_option,
+)
 from rewake.errors import UsageError
 
 
@@ -52,7 +59,7 @@ from rewake.errors import UsageError
 )
 @click.option(
     "--smt",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     default=1.0,
     show_default=True,
     help="Speed of a CPU whose sibling is busy.",

@@ -82,7 +82,8 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
             FROM decision d JOIN cpu w ON w.cpu = d.waker_cpu JOIN cpu c ON c.cpu = d.chosen_cpu
             WHERE class IN (0, 1) AND kind = 0 AND chosen_idle AND NOT censored AND latency_ns IS NOT NULL
         )
-        SELECT same, idle_state, quantile_disc(latency_ns, [0.01, 0.99]) AS q, count(*) AS n
+        SELECT same, CASE GROUPING(idle_state) WHEN 0 THEN coalesce(idle_state, -1) END, -- -1: in no state
+            quantile_disc(latency_ns, [0.01, 0.99]) AS q, count(*) AS n
         FROM idle GROUP BY GROUPING SETS ((same, idle_state), (same), ())
         """
     ).fetchall()
@@ -97,11 +98,11 @@ def _idle_ranges(recording: Recording) -> tuple[list[tuple[int, int]], list[tupl
         coarse = found.get((same, None))
         base = coarse if coarse is not None and coarse[2] >= MIN_RANGE else whole
         out = []
-        for state in range(states):
+        for state in (*range(states), -1):
             fine = found.get((same, state))
             best = fine if fine is not None and fine[2] >= MIN_RANGE else base
             out.append((int(best[0]), int(best[1])))
-        return [*out, (int(base[0]), int(base[1]))]
+        return out
 
     return ranges(True), ranges(False)
 

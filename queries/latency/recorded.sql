@@ -4,7 +4,8 @@
 --   sched_wakeup, then lat_kind says so. Percentiles are nearest rank and NULL below 10/(1-q) samples. Decisions
 --   whose switch-in was never seen are censored: counted, not ranked. Row "decisions": the population of the
 --   decision metrics (wakeups of class moved or stayed). Row "all wakeups": every class in which the wakee had to
---   wait for a CPU, which is what benchmarks measure (not self, bypass_on_rq). Then each kind and class alone.
+--   wait for a CPU, which is what benchmarks measure (not self, nor a wakee on its queue that went on running). Then
+--   each kind and class alone, but execs, which nobody wakes.
 -- Units: ns.
 -- Requires: decision waking
 -- Columns:
@@ -24,11 +25,12 @@ WITH sample AS (
         kind,
         class,
         is_fair(class) AND kind = code_decision_kind('wake') AS counted,
-        kind = code_decision_kind('wake')
-            AND class NOT IN (code_decision_class('self'), code_decision_class('bypass_on_rq')) AS waits,
+        kind = code_decision_kind('wake') AND class <> code_decision_class('self')
+            AND NOT (class = code_decision_class('bypass_on_rq') AND coalesce(latency_ns, 0) = 0) AS waits,
         CASE WHEN NOT censored THEN latency_ns END AS latency_ns,
         censored OR latency_ns IS NULL AS censored
     FROM decision
+    WHERE kind <> code_decision_kind('exec')
 ),
 
 labelled AS (

@@ -191,10 +191,14 @@ FairSettings read_fair(const Topology& topo, const nb::dict& o) {
 
 namespace {
 
-/// Of a kernel that does not delay dequeues its queues tell placement nothing.
-ReplayOptions with_delays(ReplayOptions r, const Topology& topo, const nb::dict& options) {
+/// The recorded kernel's slices, and its queues: of one that does not delay dequeues these tell placement nothing.
+ReplayOptions with_fair(ReplayOptions r, const Topology& topo, const nb::dict& options) {
+    const FairSettings fair = read_fair(topo, options);
+    const bool eevdf = fair.kind == FairSettings::Kind::eevdf;
+    r.slice_least = eevdf ? fair.slice : fair.granularity;
+    r.slice_shared = eevdf ? 0 : fair.latency;
     const bool wanted = options.contains("delays") && nb::cast<bool>(options["delays"]);
-    if (const FairSettings fair = read_fair(topo, options); wanted && fair.delays) r.fair = fair;
+    if (wanted && fair.delays) r.fair = fair;
     return r;
 }
 
@@ -222,7 +226,7 @@ class PyOpenLoop {
           n_cpus_(static_cast<size_t>(r.topo.n_cpus)),
           n_tasks_(r.tasks.tasks.size()),
           n_masks_(r.tasks.masks.size()),
-          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), with_delays(read_options(options), topo_, options),
+          loop_(topo_, r.tasks, make_policies(specs, topo_, seed), with_fair(read_options(options), topo_, options),
                 ranges(same_llc, cross_llc), known(r, running)) {
         if (options.contains("shapes")) loop_.reshape(topo_, read_shapes(options["shapes"], n_cpus_));
     }

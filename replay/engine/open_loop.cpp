@@ -60,10 +60,9 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     machine_.set_clock_offset(opt_.clock_offset);
-    // policies.md D2.5: k = 1 + floor(log2(min(ncpu, 8))), slice = max(0.75 ms k, 6 ms k w/W).
-    const Ns k = std::bit_width(static_cast<unsigned>(std::clamp(topo.online.count(topo.words), 1, 8)));
+    // A CPU that a wakeup is only on its way to has one task ahead, as one that runs one.
     for (size_t nr = 0; nr < slice_.size(); ++nr)
-        slice_[nr] = std::max(opt_.slice_base * k, opt_.slice_latency * k / static_cast<Ns>(nr + 1));
+        slice_[nr] = std::max(opt_.slice_least, opt_.slice_shared / static_cast<Ns>(std::max<size_t>(nr, 1) + 1));
 }
 
 void OpenLoop::segments(const Batch& b, const SwitchColumns* next) {

@@ -82,8 +82,8 @@ struct ReplayOptions {
     uint32_t hz = 250;
     Ns tick_at = 0;  ///< when some tick was
     Ns clock_offset = 0;  ///< how far the scheduler's clock is ahead of the recording's
-    Ns slice_base = 750'000;  ///< base of the fair slice, 0.75 ms
-    Ns slice_latency = 6'000'000;
+    Ns slice_least = 750'000;  ///< of one task: with W of them on a CPU it has slice_shared / W, and this at least
+    Ns slice_shared = 6'000'000;
     Ns migration_cost = 500'000;
     std::vector<std::vector<int32_t>> exit_latency;  ///< per CPU and cpuidle state; empty: not recorded
     bool calls_seen = false;  ///< probes saw which wakeups reached placement
@@ -295,7 +295,7 @@ class OpenLoop {
     bool primed_ = false;
     Ns start_ = 0;
     static constexpr int kMaxQueue = 2;  ///< more tasks on a CPU leave the wait there unbounded (policies.md D1)
-    std::array<Ns, kMaxQueue + 1> slice_{};  ///< by nr: one fair slice with one task more
+    std::array<Ns, kMaxQueue + 1> slice_{};  ///< by nr, the tasks ahead: one fair slice with one task more
 };
 
 }  // namespace rewake

@@ -8,6 +8,7 @@ nothing else in. A page is written only where its bytes would change; a run's pa
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -61,6 +62,9 @@ class Written:
     unchanged: int = 0
 
 
+_RUN_PAGE = re.compile(r"[0-9a-f]{32}\.html")
+
+
 def build(con: duckdb.DuckDBPyConnection, trend: Trend, out: Path, title: str, vega: str) -> Written:
     """Builds the site of a store into `out`; `con` is `Store.connect()`'s, `vega` is `html.bundle`'s text."""
     done = Written()
@@ -72,9 +76,14 @@ def build(con: duckdb.DuckDBPyConnection, trend: Trend, out: Path, title: str, v
     templates = _templates()
     page = templates.get_template("run.html")
     spec = _markup(text.json_in_script(charts.latency()))
-    for shard in _shards(con):
+    shards = _shards(con)
+    kept = {f"{_stem(shard)}.html" for shard in shards}
+    for shard in shards:
         told = _run_page(con, shard)
         write(out / "runs" / f"{_stem(shard)}.html", page.render(csp=CSP, bundle=scripts, spec=spec, **told), done)
+    for page_of in (out / "runs").glob("*.html"):  # of runs that were taken out of the store
+        if _RUN_PAGE.fullmatch(page_of.name) and page_of.name not in kept:
+            page_of.unlink()
     index = templates.get_template("index.html").render(csp=CSP, bundle=scripts, **_index(trend, title))
     write(out / "index.html", index, done)
     return done
@@ -137,10 +146,11 @@ def _index(trend: Trend, title: str) -> dict[str, Any]:
     fresh = sum(any(c.state == OPEN for c in s.regressed) for s in regressed)
     found = f"{count(len(regressed))} of {count(len(trend.series))} histories regressed ({fresh} of them new)"
     series = [_series(s) for s in trend.series]
+    none = "No open regression" if trend.short < len(trend.series) else "Nothing judged yet"
     return {
         "title": title,
         "regressed": bool(regressed),
-        "result": f"{found if regressed else 'No open regression'}; {count(runs)} runs, the newest of {day(newest)}",
+        "result": f"{found if regressed else none}; {count(runs)} runs, the newest of {day(newest)}",
         "filters": _filters(trend.series),
         "cards": [_card(s) for s in trend.series],
         "notes": _notes(trend),
@@ -202,6 +212,7 @@ def _card(s: Series) -> dict[str, Any]:
         "title": _title(s),
         "alt": f"{_title(s)} of {s.policy} over {len(s.points)} runs",
         "newest": day(newest.made),
+        "unchanged": "no change" if len(s.known) >= LEAST_POINTS else f"{len(s.points)} runs, not judged",
         "value": value(s.measure, newest.value) if newest.value is not None else "unbounded",
         "href": f"runs/{_stem(newest.shard)}.html",
         "changed": any(c.state != ONE_END for c in s.changes),

@@ -75,6 +75,13 @@ def paired(ratios: Sequence[float]) -> Test:
     return Test(n, float(values.mean()), float(low), float(high), p, attainable)
 
 
+def difference(a: Sequence[float], b: Sequence[float]) -> float:
+    """Student's t test, two-sided: p that two sets of runs have one mean."""
+    if np.ptp(a) == np.ptp(b) == 0.0:
+        return float(a[0] == b[0])
+    return float(_scipy().ttest_ind(a, b).pvalue)
+
+
 def unpaired(base: Sequence[float], new: Sequence[float]) -> Test:
     """Logarithms of two independent sets: the Mann-Whitney test, BCa over both."""
     a, b = np.asarray(base, np.float64), np.asarray(new, np.float64)

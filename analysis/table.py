@@ -125,7 +125,7 @@ def report(r: Report, next_steps: Sequence[str] = ()) -> str:
     lines = [*head(r.machine, r.quality, r.decisions), *fidelity_line(r.fidelity, r.refusal), ""]
     lines += _columns(r, alternatives) if as_columns else _rows(r)
     if as_columns and "recorded" in (p.policy for p in r.policies):
-        lines += ["(%): distance from recorded, positive is fewer."]
+        lines += ["(%): distance from recorded, positive is fewer; -999: that far and farther."]
     lines += ["", *_footer(r), *_next(next_steps)]
     return "\n".join(lines) + "\n"
 

@@ -263,10 +263,13 @@ def _places(s: Series) -> list[tuple[int, float]]:
         return []
     analysis = stats.extra("otava.analysis", "history", "a history")
     found, _ = analysis.compute_change_points(values, max_pvalue=MAX_P, min_magnitude=0.0)
+    places = sorted(int(c.index) for c in found if LEAST_RUNS <= c.index <= len(values) - LEAST_RUNS)
+    # Of the runs that are told, and not of those between places that go; otava's own p has n for n - 1, too.
+    edges = [0, *places, len(values)]
+    parts = [values[a:b] for a, b in pairwise(edges)]
     return [
-        (known[int(c.index)], min(1.0, float(c.stats.pvalue) * (len(values) - 1)))
-        for c in found
-        if LEAST_RUNS <= c.index <= len(values) - LEAST_RUNS
+        (known[at], min(1.0, stats.difference(before, after) * (len(values) - 1)))
+        for at, (before, after) in zip(places, pairwise(parts), strict=True)
     ]
 
 

@@ -53,9 +53,18 @@ JOIN fleet_enough ON fleet_enough.content = fleet_task.content
 LEFT JOIN fleet_fidelity ON fleet_fidelity.content = fleet_task.content;
 
 -- The column of each recording's own kernel is also the policy `auto`, whatever its name.
+-- What has two names, a copy or a link, counts once.
 CREATE OR REPLACE TEMP VIEW fleet_row AS
-WITH counted AS (
-    FROM shard SEMI JOIN (FROM fleet_standing WHERE standing = 'counted') AS standing ON standing.task = shard.task
+WITH once AS (
+    SELECT min(standing.task) AS task
+    FROM fleet_standing AS standing
+    JOIN fleet_task ON fleet_task.task = standing.task
+    WHERE standing.standing = 'counted'
+    GROUP BY fleet_task.content, fleet_task.from_ns, fleet_task.until_ns, fleet_task.seed
+),
+
+counted AS (
+    FROM shard SEMI JOIN once ON once.task = shard.task
 )
 
 SELECT * FROM counted
@@ -85,6 +94,7 @@ SELECT
     sum(scans)::BIGINT AS scans,
     sum(scanned)::BIGINT AS scanned,
     sum(ranked)::BIGINT AS ranked,
+    sum(ranked) / count(DISTINCT seed) AS samples,
     sum(no_estimate)::BIGINT AS no_estimate
 FROM fleet_row
 GROUP BY ALL;
@@ -108,15 +118,15 @@ FROM (
 )
 GROUP BY ALL;
 
--- One row per recording: what it is. Its windows agree on all of this but the time.
+-- One row per recording: what it is. Its windows agree on all of this but the time; a broken copy has another name.
 CREATE OR REPLACE TEMP TABLE fleet_recording AS
 SELECT
     content,
-    min(uri) AS uri,
-    min(workload) AS workload,
-    min(machine) AS machine,
-    min(kernel) AS kernel,
-    min(made) AS made,
+    coalesce(min(uri) FILTER (WHERE error IS NULL), min(uri)) AS uri,
+    coalesce(min(workload) FILTER (WHERE error IS NULL), min(workload)) AS workload,
+    coalesce(min(machine) FILTER (WHERE error IS NULL), min(machine)) AS machine,
+    coalesce(min(kernel) FILTER (WHERE error IS NULL), min(kernel)) AS kernel,
+    coalesce(min(made) FILTER (WHERE error IS NULL), min(made)) AS made,
     count(*) AS tasks
 FROM fleet_task
 GROUP BY content;
@@ -169,7 +179,8 @@ summed AS (
         pct(sum(assumed), sum(decisions)) AS assumed_pct,
         sum(scans)::BIGINT AS scans,
         sum(scanned) / nullif(sum(scans), 0) AS mean_cpus,
-        sum(ranked)::BIGINT AS ranked
+        sum(ranked)::BIGINT AS ranked,
+        sum(samples) AS samples
     FROM counted
     GROUP BY facet, name, policy
 ),
@@ -204,7 +215,7 @@ placed AS (
         min(heaped.ns) FILTER (WHERE heaped.side = 'lo') AS lo,
         min(heaped.ns) FILTER (WHERE heaped.side = 'hi') AS hi
     FROM summed
-    JOIN points ON enough(summed.ranked, points.q)
+    JOIN points ON enough(summed.samples, points.q) -- seeds of one recording are no further samples
     JOIN heaped
         ON heaped.facet = summed.facet AND heaped.name = summed.name AND heaped.policy = summed.policy
         AND heaped.up_to >= ceil(points.q * summed.ranked)
@@ -228,6 +239,6 @@ ranked AS (
     GROUP BY facet, name, policy
 )
 
-SELECT summed.*, ranked.* EXCLUDE (facet, name, policy)
+SELECT summed.* EXCLUDE (samples), ranked.* EXCLUDE (facet, name, policy)
 FROM summed
 LEFT JOIN ranked ON ranked.facet = summed.facet AND ranked.name = summed.name AND ranked.policy = summed.policy;

@@ -8,6 +8,7 @@ Debian 12's Python has no extraction filter, so the rules are spelled out here: 
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -151,6 +152,8 @@ def opened(path: Path) -> Iterator[Contents]:
             with tarfile.open(fileobj=plain, mode="r:") as tar:
                 _index(tar, path, contents)
         except _BROKEN as e:
+            if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise TraceError(f"{path}: cannot unpack it: {e.strerror}; give room by TMPDIR") from None
             raise TraceError(f"{path}: not a readable tar archive ({e}); take the snapshot again") from None
         yield contents
 

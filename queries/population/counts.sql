@@ -24,7 +24,7 @@
 --   policy_moved_agreed: of those that the policy moves, the recorded CPU was chosen
 --   llc_agreed: it is in the recorded LLC
 --   assumed: looked at an input that was inferred or modelled
---   scans: idle searches
+--   scans: decisions of which is known how many CPUs were examined (not of recorded)
 --   scanned: CPUs that they examined
 --   ranked: samples of the latency
 --   censored: known choices without a recorded switch-in, which are no samples
@@ -50,7 +50,7 @@ WITH counted AS (
         cases(n, moves AND agrees) AS policy_moved_agreed,
         tally(n, agrees_llc) AS llc_agreed,
         cases(n, inputs_assumed > 0) AS assumed,
-        cases(n, cpus_scanned IS NOT NULL) AS scans,
+        cases(n, cpus_scanned IS NOT NULL AND policy <> 'recorded') AS scans,
         coalesce(sum(n * cpus_scanned), 0)::BIGINT AS scanned
     FROM tallied
     GROUP BY policy

@@ -2,6 +2,7 @@
 -- Question: How many CPUs does each policy examine to find an idle one?
 -- Definition: CPUs examined by the idle search per decision; early exits examine none. Nearest rank, NULL below
 --   10/(1-q) samples. Population: fair wakeups of class moved or stayed that the policy decided.
+--   What the recorded kernel examined is not recorded.
 -- Units: CPUs.
 -- Requires: ledger decision cpu
 -- Columns:
@@ -14,7 +15,7 @@
 WITH counted AS (
     SELECT policy, cpus_scanned AS cpus, total(n) AS n
     FROM tallied
-    WHERE cpus_scanned IS NOT NULL
+    WHERE cpus_scanned IS NOT NULL AND policy <> 'recorded'
     GROUP BY ALL
 ),
 

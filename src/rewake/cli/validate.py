@@ -48,6 +48,7 @@ def command(
     """
     from rewake.analysis import jsonout, simulated, validation, validation_table
     from rewake.analysis.quality import assess
+    from rewake.analysis.summary import machine_line
     from rewake.replay.simulate import Settings
     from rewake.replay.spec import parse
 
@@ -57,6 +58,11 @@ def command(
         str(r.manifest.get("id")) for r in after.values()
     }:
         raise UsageError(f"the same recording is in A and in B: {', '.join(sorted(shared))}")
+    machines = {machine_line(r.manifest["machine"]) for r in (*before.values(), *after.values())}
+    if len(machines) > 1:
+        raise UsageError(
+            f"A and B are of different machines, of which none predicts another: {'; '.join(sorted(machines))}"
+        )
     for recording in (*before.values(), *after.values()):
         assess(recording).enforce(force)
     policy_a, policy_b = (runs.shared_column(r.values()) for r in (before, after))

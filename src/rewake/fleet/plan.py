@@ -77,19 +77,25 @@ def _expand(name: str, base: Path, found: Found) -> Iterator[Source]:
 
 
 def _local(path: Path, window: tuple[int | None, int | None], found: Found) -> Iterator[Source]:
-    if path.is_dir() and not (path / "manifest.json").is_file():
+    if path.is_dir() and not os.path.isfile(path / "manifest.json"):
         yield from (Source(str(p), os.path.abspath(p), *window) for p in _walk(path, found))
     else:
         yield Source(str(path), os.path.abspath(path), *window)
 
 
 def _walk(folder: Path, found: Found) -> Iterator[Path]:
-    """Recordings and traces below a directory, in order of their names."""
-    for path in sorted(folder.iterdir()):
+    """Recordings and traces below a directory, in order of their names; one that cannot be looked into is a source that
+    fails."""
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError:
+        yield folder
+        return
+    for path in inside:
         if path.name.startswith(".") or path.suffix in (".part", ".run"):
             continue
         if path.is_dir():
-            if (path / "manifest.json").is_file():
+            if os.path.isfile(path / "manifest.json"):  # no error where nothing may be looked at
                 yield path
             elif path.name != "topology":  # a snapshot beside a trace
                 yield from _walk(path, found)
@@ -186,6 +192,8 @@ def _content(where: str, topology: str | None) -> str:
 
 def _unreadable(path: Path) -> str:
     """Of a file that is no trace: its bytes, so that a mended one is another; of none, that there is none."""
+    if path.exists() and not path.is_file():
+        return "unreadable-special"  # to open a FIFO is to wait
     try:
         with path.open("rb") as file:
             return "unreadable-" + hashlib.file_digest(file, "sha256").hexdigest()

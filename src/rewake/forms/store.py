@@ -42,7 +42,7 @@ class Store:
         if len(suites) != 1:
             raise ValueError("rows of one suite expected")
         columns = _columns(rows)
-        folder = f"suite={quote(suites.pop(), safe='')}"
+        folder = f"suite={_folder(suites.pop())}"
         name = f"{folder}/{_digest(rows)}.parquet"
         if self._objects.has(name):
             return name, False
@@ -94,6 +94,12 @@ def _columns(rows: Sequence[Row]) -> Columns:
         array = np.array(filled, dtype)
         columns[column.name] = (array, null) if column.nullable else array
     return columns
+
+
+def _folder(suite: str) -> str:
+    """A name of a directory for a suite: long ones are cut and told apart by a hash; the suite is in the rows."""
+    name = quote(suite, safe="")
+    return name if len(name) <= 200 else f"{name[:160]}~{hashlib.sha256(suite.encode()).hexdigest()[:16]}"
 
 
 def _digest(rows: Sequence[Row]) -> str:

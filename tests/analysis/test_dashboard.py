@@ -162,6 +162,19 @@ def test_a_new_run_writes_its_page_and_the_index(tmp_path: Path) -> None:
     done = build(store, tmp_path / "site")
     assert (done.written, done.unchanged) == (2, 8)
     assert (tmp_path / "site" / "runs" / f"{Path(name).stem}.html").is_file()
+    index = (tmp_path / "site" / "index.html").read_text()
+    assert "4 runs, not judged" in index and "no change" not in index and "Nothing judged yet" in index
+
+
+def test_the_page_of_a_run_that_was_taken_out_goes(tmp_path: Path) -> None:
+    store = history.nightly(tmp_path / "store", runs=3, at=None)
+    build(store, tmp_path / "site")
+    (tmp_path / "site" / "runs" / "notes.html").write_text("of somebody else")
+    gone = store.shards()[0]
+    (tmp_path / "store" / gone).unlink()
+    build(store, tmp_path / "site")
+    left = {p.stem for p in (tmp_path / "site" / "runs").iterdir()}
+    assert left == {"notes", *(Path(s).stem for s in store.shards())} and Path(gone).stem not in left
 
 
 class Links(HTMLParser):

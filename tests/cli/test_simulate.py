@@ -157,6 +157,8 @@ def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.Capture
     assert main(["validate", str(tmp_path / "empty"), str(DEMO)]) == 2
     assert "a directory without recordings" in capsys.readouterr().err
     other = FIXTURES / "12cpu-buddy-hackbench" / "trace.dat"
+    assert main(["validate", str(DEMO), str(other)]) == 2
+    assert "of different machines (12 CPUs, 1 LLC" in capsys.readouterr().err
     data = json.loads(told(capsys, "validate", DEMO, other, "--force", "--format", "json"))
     assert (data["policy_a"], data["policy_b"]) == ("linux-6.1", "linux-6.1")
     assert {f["figure"] for f in data["figures"]} >= {"p50_ns", "cycles_per_s"}

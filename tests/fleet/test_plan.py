@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +40,22 @@ def test_a_pattern_and_a_plain_name(traces: Path) -> None:
 def test_an_empty_directory_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no traces there"):
         plan.find([str(tmp_path)])
+
+
+def test_what_cannot_be_read_is_a_task_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").mkdir()
+    os.mkfifo(tmp_path / "pipe.dat")
+    inside = Path.iterdir
+
+    def closed(path: Path) -> Iterator[Path]:
+        if path.name == "secret":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return inside(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    found = plan.find([str(tmp_path)])
+    assert [Path(s.where).name for s in found.sources] == ["pipe.dat", "secret"]
+    assert plan._content(str(tmp_path / "pipe.dat"), None) == "unreadable-special", "to open a FIFO is to wait"
 
 
 def test_a_snapshot_beside_a_trace_is_not_searched(tmp_path: Path) -> None:

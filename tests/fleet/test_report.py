@@ -101,6 +101,39 @@ def test_windows_and_seeds_are_one_recording(tmp_path: Path) -> None:
     assert three.standing == {"counted": (48, 16)}
 
 
+def test_a_recording_under_two_names_counts_once(tmp_path: Path) -> None:
+    one = built(filled(tmp_path / "one"))
+    store = filled(tmp_path / "two")
+    for i, shard in enumerate(rows(16)):
+        copy = {"task": f"c{i:031x}", "uri": f"copy/t{i}.dat"}
+        store.put(copy["task"], [row | copy for row in shard])
+    two = built(store)
+    assert [(p["policy"], p["decisions"], p["p50_lo_ns"]) for p in two.policies] == [
+        (p["policy"], p["decisions"], p["p50_lo_ns"]) for p in one.policies
+    ]
+    head = {"task": "f" * 32, "study": "s", "asked": "replay", "mode": "open", "seed": 0, "tool": "1"}
+    broken = {"uri": "a-broken-copy.dat", "content": "c0", "error": "trace", "message": "cut off"}
+    store.put("f" * 32, [head | broken])
+    con = store.connect()
+    assert "a-broken-copy.dat" in fleetout.table(fleet.build(con, store.where))
+    named = con.execute("SELECT uri, workload FROM fleet_recording WHERE content = 'c0'").fetchall()
+    assert named == [("copy/t0.dat", "load 0")]
+
+
+def test_seeds_are_no_further_samples(tmp_path: Path) -> None:
+    """A p99.9 takes 10,000 decisions of one seed, and 5,000 under three seeds are 5,000."""
+    store = FleetStore(tmp_path / "seeds")
+    for k in range(3):
+        for shard in rows(1):
+            store.put(f"{k:032x}", [row | {"task": f"{k:032x}", "seed": k} for row in shard])
+    con = store.connect()
+    fleet.build(con, store.where)
+    found = con.execute(
+        "SELECT policy, ranked, p99_lo_ns, p999_lo_ns FROM fleet_figure WHERE facet = 'all' AND policy = 'better'"
+    ).fetchall()
+    assert [(p, ranked, p99 is not None, p999) for p, ranked, p99, p999 in found] == [("better", 15_000, True, None)]
+
+
 def test_what_does_not_count_is_told(tmp_path: Path) -> None:
     store = filled(tmp_path, 8)
     for i, (_, shard) in enumerate(zip(range(4), rows(4, seed=1), strict=True)):

@@ -79,6 +79,15 @@ def test_a_suite_may_have_any_name(tmp_path: Path) -> None:
     assert store.connect().execute("SELECT DISTINCT suite FROM figure").fetchall() == [("../../a b/ü'=x",)]
 
 
+def test_a_suite_with_a_long_name(tmp_path: Path) -> None:
+    """Percent signs make nine bytes of each of these letters, and a file name has 255."""
+    store = Store(tmp_path / "s")
+    for suite in ("日" * 40, "日" * 40 + "本"):
+        assert store.add(day(1, suite=suite))[1]
+    found = store.connect().execute("SELECT DISTINCT suite FROM figure ORDER BY 1").fetchall()
+    assert found == [("日" * 40,), ("日" * 40 + "本",)] and len(store.shards()) == 2
+
+
 def test_killed_at_any_point_a_run_is_there_whole_or_not(tmp_path: Path) -> None:
     """A writer of many runs is killed after ever longer times; what it said was added, is; the rest comes later."""
     where = tmp_path / "s"

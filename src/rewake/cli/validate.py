@@ -59,10 +59,8 @@ def command(
     }:
         raise UsageError(f"the same recording is in A and in B: {', '.join(sorted(shared))}")
     machines = {machine_line(r.manifest["machine"]) for r in (*before.values(), *after.values())}
-    if len(machines) > 1:
-        raise UsageError(
-            f"A and B are of different machines, of which none predicts another: {'; '.join(sorted(machines))}"
-        )
+    if len(machines) > 1 and not force:
+        raise UsageError(f"A and B are of different machines ({'; '.join(sorted(machines))}): --force overrides")
     for recording in (*before.values(), *after.values()):
         assess(recording).enforce(force)
     policy_a, policy_b = (runs.shared_column(r.values()) for r in (before, after))

@@ -167,4 +167,5 @@ def test_identify(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     blind = json.loads(told(capsys, "fidelity", DEMO, "--identify", "--format", "json"))
     assert blind["candidates"] == data["candidates"], "the recorded kernel takes no part"
     told(capsys, "fidelity", DEMO, "--identify", "--as", "linux-6.1", code=2)
-    told(capsys, "fidelity", DEMO, "--identify", "--min-skill", "0.5", code=2)
+    for other in (["--min-skill", "0.5"], ["--inputs"], ["--budget"], ["--ignore-probes"]):
+        told(capsys, "fidelity", DEMO, "--identify", *other, code=2)

@@ -36,6 +36,8 @@ def test_simulate_says_how_far_it_can_be_trusted_and_what_it_found(
     assert "modelled" in text
     assert told(capsys, "report", run) == text[: text.index("next: ")], "the same again, without simulating"
     assert told(capsys, "report", run, "--format", "csv").startswith("recording,kernel,policy,kind,n,")
+    assert "no skill over prev" in told(capsys, "report", run, "--min-skill", "0", code=2)
+    assert "no one-step decisions" in told(capsys, "export", run, "--perfetto", tmp_path / "p", code=2)
     data = json.loads(told(capsys, "simulate", DEMO, "--policy", "prev", "--threads", "3", "--format", "json"))
     assert (data["mode"], data["conservation_broken"]) == ("closed", 0)
     by_name = {p["policy"]: p for p in data["policies"]}

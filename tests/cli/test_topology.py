@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -44,6 +45,10 @@ def test_a_recording_a_snapshot_and_a_description(
     )
     assert told(capsys, "topology", "show", DEMO / "trace.dat") == expected
     assert told(capsys, "topology", "show", DEMO / "topology.tar.gz") == expected
+    packed = tmp_path / "trace.dat.gz"
+    packed.write_bytes(gzip.compress((DEMO / "trace.dat").read_bytes(), 1))
+    (tmp_path / "topology.tar.gz").write_bytes((DEMO / "topology.tar.gz").read_bytes())
+    assert told(capsys, "topology", "show", packed) == expected
     assert told(capsys, "topology", "show", "pack:1 l3:2 core:4 pu:2") == expected
     document = json.loads(told(capsys, "topology", "show", "pack:1 l3:2 core:4 pu:2", "--format", "json"))
     assert (document["cpus"], document["llcs"], document["offline"]) == (16, 2, [])

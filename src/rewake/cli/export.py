@@ -31,6 +31,8 @@ def command(run: Path, file: Path, asked: tuple[str, ...], window: Window | None
     from rewake.whole import whole
 
     opened = forms.Run(run)
+    if opened.manifest.get("mode") == "closed":
+        raise UsageError(f"{run}: a simulation, which has no one-step decisions to show: export a replay")
     for name in asked:
         if name not in opened.policies:
             raise UsageError(f"{run}: no policy {name}; it has {', '.join(opened.policies)}")

@@ -60,8 +60,11 @@ def command(
     from rewake.analysis import fidelity, quality, report, sql, table
     from rewake.replay.spec import PolicySpec, parse
 
-    if identify and (column is not None or min_skill is not None):
-        raise UsageError("--identify judges all columns: it goes with neither --as nor --min-skill")
+    if identify and (column is not None or min_skill is not None or inputs or budget or hints or ignore_probes):
+        raise UsageError(
+            "--identify judges all columns: it goes with none of --as, --min-skill, --inputs, --budget, --hints and"
+            " --ignore-probes"
+        )
     sync = _answers.sync_of(assume)
     if identify and sync == "causal":
         raise UsageError("--identify goes with --assume sync=0, 1 or auto")

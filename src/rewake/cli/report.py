@@ -10,6 +10,7 @@ import click
 from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option
+from rewake.errors import UsageError
 
 
 def _schema(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -45,6 +46,8 @@ def command(
 
     opened = Run(run)
     if opened.manifest.get("mode") == "closed":
+        if min_skill is not None:
+            raise UsageError(f"{run}: a simulation, which has no skill over prev: leave --min-skill out")
         simulation = runs.simulation_of(opened)
         if page is not None:
             put(page, runs.page_of_simulation(opened))

@@ -42,15 +42,17 @@ def show(source: str, format_: str) -> None:
 def _machine(source: str) -> tuple[Columns, Columns, list[str]]:
     """The tables `cpu` and `cpu_state`, and what their making has to say."""
     from rewake.collectors import snapshot
-    from rewake.formats import FORMATS, HEAD_BYTES
+    from rewake.identify import identify
 
     path = Path(source)
     if (path / "manifest.json").is_file():
         found = open_recording(path)
     elif path.is_file():
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        if not any(f.sniff(head) and not f.holds_snapshot for f in FORMATS):
+        try:
+            is_trace = not identify(path).holds_snapshot
+        except TraceError:
+            is_trace = False
+        if not is_trace:
             machine = snapshot.load(path)
             return machine.cpu, machine.cpu_state, machine.notes
         found = open_recording(path)

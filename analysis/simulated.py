@@ -245,9 +245,9 @@ def _check(row: dict[str, Any], half: Mapping[float, float]) -> Check:
         allowed["ks"] = PINNED_KS
         if row["ks"] is None or row["ks"] > PINNED_KS:
             missed.append("ks")
-    elif row["recorded_moves_per_s"]:
+    elif row["recorded_moves_per_s"] is not None:
         seconds = row["recorded_n"] / row["recorded_cycles_per_s"] / row["replicas"]
-        spread = 2 * (row["recorded_moves_per_s"] / seconds) ** 0.5  # of a count of that size
+        spread = 2 * (max(row["recorded_moves_per_s"], 1 / seconds) / seconds) ** 0.5  # of a count of that size, or one
         allowed["moves"] = max(MOVES_WITHIN * row["recorded_moves_per_s"], spread)
         if abs(row["moves_per_s"] - row["recorded_moves_per_s"]) > allowed["moves"]:
             missed.append("moves")

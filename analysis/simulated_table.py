@@ -68,6 +68,8 @@ def verdict(s: Simulated) -> str:
     """What the checks come to, in a sentence."""
     failed = [f"{NAMES[c.kind]}: {', '.join(c.missed)}" for c in s.checks if c.kind != "null" and c.missed]
     told = "holds" if not failed else "does NOT hold (!): " + "; ".join(failed)
+    if s.factual is None:
+        told += " as far as it goes: the recorded kernel has no column here, so V4 was not asked"
     broken = "conservation checks: all hold" if not s.broken else f"{s.broken} conservation checks FAILED"
     return f"validation {told}. {broken}."
 
@@ -140,8 +142,10 @@ def notes(s: Simulated) -> list[str]:
         f"({t.get('replicas', 1)} replica{'s' if t.get('replicas', 1) != 1 else ''}), each begun on the recorded "
         f"machine. Balancing: {t.get('balance')}. Costs of moving x{t.get('move_factor', 0):g}, per CPU searched "
         f"{t.get('scan_ns', 0)} ns, speed beside a busy sibling {t.get('smt', 1):g}. No cache, bandwidth, frequency or "
-        "lock contention. Compare with the factual line, never with the record."
+        "lock contention."
     )
+    if s.factual is not None:
+        settings += " Compare with the factual line, never with the record."
     if t.get("sync", "auto") != "auto":
         settings += f" WF_SYNC assumed {'set' if t['sync'] == '1' else 'clear'} for every wakeup by a task."
     lines = [settings, *balancing(s)]

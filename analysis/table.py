@@ -181,7 +181,7 @@ def notes(r: Report) -> list[str]:
         )
     out.append(
         "p99: recorded where the policy chose what the kernel chose (known), modelled [lo, hi] elsewhere, over all "
-        "decisions. Idle and busy CPUs: reconstructed from the events."
+        "decisions. Idle and busy CPUs: reconstructed from the events (the order of close ones is inferred)."
     )
     if any(p["p99_lo_ns"] is None for p in r.policies):
         out.append("A p99 needs 1,000 samples.")

@@ -68,7 +68,7 @@ class Row:
         """Whether the model says the right direction; None where the change cannot be told from none."""
         if not self.beyond_spread:
             return None
-        return (self.model.value > self.a) == (self.b > self.a)
+        return self.model.value != self.a and (self.model.value > self.a) == (self.b > self.a)
 
 
 @dataclass(frozen=True)

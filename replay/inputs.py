@@ -12,6 +12,7 @@ from rewake.forms import ENUMS, FAIR_CLASSES, Recording
 from rewake.replay import _engine, order, probes, recorded
 from rewake.replay.decisions import decisions_of
 from rewake.replay.first_flips import FirstFlips
+from rewake.replay.hints import Rules, TaskHints
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import MODES
@@ -140,9 +141,11 @@ def _classes(recording: Recording, called: Array) -> list[tuple[str, int, int]]:
 
 
 def account(
-    recording: Recording, column: PolicySpec, *, sync: str = "0", use_probes: bool = True, seed: int = 0
-) -> Account:
-    """Why `column` misses what it misses. `sync`, `use_probes`: as for replay."""
+    recording: Recording, column: PolicySpec, *, sync: str = "0", use_probes: bool = True, seed: int = 0,
+    hints: Rules | None = None,
+) -> Account:  # fmt: skip
+    """Why `column` misses what it misses. `sync`, `use_probes`, `hints`: as for replay."""
+    followed = None if hints is None else TaskHints(recording, hints)
     loop = Loop(recording, seed, use_probes=use_probes)
     unseen = loop.infer(column, sync) if sync in MODES else None
     loop.truth = probes.truth(recording)
@@ -153,14 +156,14 @@ def account(
         return loop.engine([column], sync == "1", column, flips, blind=not use_probes, **more)
 
     first = engine(log_flips=True)
-    for _ in loop.run([first], irq, unseen):
+    for _ in loop.run([first], irq, unseen, followed):
         pass
     second = engine()
     second.account(*first.flips(), order.WINDOW_NS)
     rows: list[tuple[Array, Array, Array, Array]] = []
     first_id = 0
     blames: dict[str, list[Array]] = {}
-    for _, decisions in loop.run([second], irq, unseen):
+    for _, decisions in loop.run([second], irq, unseen, followed):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
         chosen, prev = (recorded.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))

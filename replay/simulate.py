@@ -549,6 +549,8 @@ def _notes(simulator: Simulator, specs: Sequence[PolicySpec], hints: int) -> lis
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
     if off := sorted({gone.cpu for gone in simulator.loop.away}):
         notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
+    if not recording.manifest.get("topology"):
+        notes.append("no topology: searches, domains and costs of moves are as if each CPU were an LLC of its own")
     if not tells_queued(recording.manifest):
         notes.append("no sched_wakeup: when a wakee was queued is a model, half of its time to an idle CPU")
     if simulator.never_idle:

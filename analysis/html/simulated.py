@@ -195,7 +195,7 @@ def _results(s: Simulated) -> dict[str, Any]:
 
 _MEANING = (
     ("windows_ns", "windows of at most"), ("replicas", "replicas, each with other costs drawn"),
-    ("balance", "balancing"), ("move_factor", "cost of moving, times the recorded one"),
+    ("balance", "balancing"), ("move_factor", "cost of running elsewhere, times 2, 20 and 50 µs"),
     ("scan_ns", "cost per CPU searched, ns"), ("smt", "speed beside a busy sibling"), ("timers", "timers"),
     ("sync", "WF_SYNC"), ("seed", "seed"),
 )  # fmt: skip

@@ -31,7 +31,7 @@
 --   self_collision_per_1k: picked a CPU that its own earlier pick still occupies
 --   known_pct: chose the recorded CPU
 --   assumed_pct: looked at an input that was inferred or modelled
---   scans: idle searches
+--   scans: decisions of which is known how many CPUs were examined
 --   mean_cpus: CPUs that one of them examined
 --   ranked: samples of the latency
 --   p50_lo_ns: median of the lower ends of the latency

@@ -7,7 +7,7 @@
 -- Columns:
 --   policy: policy instance
 --   decisions: decisions in the population
---   near_both: chosen CPU shares the LLC with the previous and with the waker's CPU
+--   near_both: chosen CPU shares the LLC with the previous and with the waker's CPU; NULL, as the next: no topology
 --   leaves_prev: shares it with the waker's CPU only
 --   leaves_waker: shares it with the previous CPU only
 --   leaves_both: shares it with neither
@@ -15,10 +15,10 @@
 SELECT
     policy,
     total(n) AS decisions,
-    cases(n, NOT cross_llc_prev AND NOT cross_llc_waker) AS near_both,
-    cases(n, cross_llc_prev AND NOT cross_llc_waker) AS leaves_prev,
-    cases(n, NOT cross_llc_prev AND cross_llc_waker) AS leaves_waker,
-    cases(n, cross_llc_prev AND cross_llc_waker) AS leaves_both,
+    if((SELECT count(llc) > 0 FROM cpu), cases(n, NOT cross_llc_prev AND NOT cross_llc_waker), NULL) AS near_both,
+    if((SELECT count(llc) > 0 FROM cpu), cases(n, cross_llc_prev AND NOT cross_llc_waker), NULL) AS leaves_prev,
+    if((SELECT count(llc) > 0 FROM cpu), cases(n, NOT cross_llc_prev AND cross_llc_waker), NULL) AS leaves_waker,
+    if((SELECT count(llc) > 0 FROM cpu), cases(n, cross_llc_prev AND cross_llc_waker), NULL) AS leaves_both,
     cases(n, cross_llc_prev IS NULL OR cross_llc_waker IS NULL) AS unknown
 FROM tallied
 GROUP BY policy

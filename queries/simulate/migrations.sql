@@ -2,7 +2,7 @@
 -- Question: How often would tasks have moved between CPUs, and why?
 -- Definition: Modelled (closed loop). Migrations in the counted parts of all windows and replicas, per second of them.
 -- Units: migrations per second.
--- Requires: sim_window arm
+-- Requires: sim_window arm cpu
 -- Columns:
 --   policy: policy instance in charge, or what was forced
 --   wake_per_s: by wakeups
@@ -12,7 +12,7 @@
 --   periodic_per_s: by periodic balancing
 --   forced_per_s: recorded balancing moves, forced
 --   missed_per_s: recorded balancing moves that found the task running or asleep
---   cross_llc_per_s: of all, those that left the LLC
+--   cross_llc_per_s: of all, those that left the LLC; NULL, as the next: no topology
 --   cross_node_per_s: of all, those that left the NUMA node
 SELECT
     arm.policy,
@@ -23,8 +23,8 @@ SELECT
     sum(periodic_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS periodic_per_s,
     sum(forced_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS forced_per_s,
     sum(missed_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS missed_per_s,
-    sum(cross_llc) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS cross_llc_per_s,
-    sum(cross_node) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS cross_node_per_s
+    if((SELECT count(llc) > 0 FROM cpu), sum(cross_llc) * 1e9 / nullif(sum(to_ns - from_ns), 0), NULL) AS cross_llc_per_s,
+    if((SELECT count(llc) > 0 FROM cpu), sum(cross_node) * 1e9 / nullif(sum(to_ns - from_ns), 0), NULL) AS cross_node_per_s
 FROM sim_window AS w JOIN arm ON arm.arm = w.arm
 GROUP BY arm.policy
 ORDER BY min(arm.arm)

@@ -4,7 +4,7 @@
 --   NULL below 10/(1-q) samples. Run-queue wait: mean over its wakeups, 0 on the queue of an idle CPU. Wake cycles are
 --   wakeups that ended a sleep. Moves are migrations of any cause.
 -- Units: ns; per second; per 1,000 wake cycles.
--- Requires: woken arm sim_window
+-- Requires: woken arm sim_window cpu
 -- Columns:
 --   policy: policy instance in charge, or what was forced
 --   kind: policy, factual, pinned or null
@@ -21,7 +21,7 @@
 --   cycles: wake cycles
 --   cycles_per_s: per second of its counted part
 --   moves_per_1k: moves
---   cross_llc_per_1k: moves that left the LLC
+--   cross_llc_per_1k: moves that left the LLC; NULL, as the next: no topology
 --   cross_node_per_1k: moves that left the NUMA node
 WITH ranked AS (
     SELECT
@@ -52,8 +52,8 @@ SELECT
     per_1k(
         w.wake_moves + w.fork_moves + w.exec_moves + w.newidle_moves + w.periodic_moves + w.forced_moves, w.wakeups
     ) AS moves_per_1k,
-    per_1k(w.cross_llc, w.wakeups) AS cross_llc_per_1k,
-    per_1k(w.cross_node, w.wakeups) AS cross_node_per_1k
+    if((SELECT count(llc) > 0 FROM cpu), per_1k(w.cross_llc, w.wakeups), NULL) AS cross_llc_per_1k,
+    if((SELECT count(llc) > 0 FROM cpu), per_1k(w.cross_node, w.wakeups), NULL) AS cross_node_per_1k
 FROM sim_window AS w
 JOIN arm ON arm.arm = w.arm
 LEFT JOIN ranked ON ranked.arm = w.arm AND ranked.window_id = w.window_id

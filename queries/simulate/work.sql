@@ -6,7 +6,7 @@
 --   in a window in the recording, from the start of its counted part until the last has done what it did there and
 --   ended, at most as long again as that part is; mean over the windows in which all of them did.
 -- Units: per second; per cent of the counted time; ns.
--- Requires: sim_window arm
+-- Requires: sim_window arm cpu
 -- Columns:
 --   policy: policy instance in charge, or what was forced
 --   windows: windows simulated, over all replicas
@@ -18,7 +18,7 @@
 --   cycles_sd_per_s: standard deviation over the windows that were not stopped
 --   busy_cpus: CPUs that fair tasks kept busy
 --   preempted_per_s: times that a task had to leave a CPU to another
---   llc_idle_pct: time in which a task waited and a CPU of its LLC was idle
+--   llc_idle_pct: time in which a task waited and a CPU of its LLC was idle; NULL, as the next: no topology
 --   llc_over_100us_per_s: such intervals of at least 100 us
 --   machine_idle_pct: the same, any CPU of the machine
 --   machine_over_100us_per_s: such intervals of at least 100 us
@@ -46,8 +46,8 @@ SELECT
     stddev_samp(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_sd_per_s,
     sum(cpu_ns) / 1e9 / nullif(sum(seconds), 0) AS busy_cpus,
     sum(preemptions) / nullif(sum(seconds), 0) AS preempted_per_s,
-    pct(sum(llc_idle_ns) / 1e9, sum(seconds)) AS llc_idle_pct,
-    sum(llc_over_100us) / nullif(sum(seconds), 0) AS llc_over_100us_per_s,
+    if((SELECT count(llc) > 0 FROM cpu), pct(sum(llc_idle_ns) / 1e9, sum(seconds)), NULL) AS llc_idle_pct,
+    if((SELECT count(llc) > 0 FROM cpu), sum(llc_over_100us) / nullif(sum(seconds), 0), NULL) AS llc_over_100us_per_s,
     pct(sum(machine_idle_ns) / 1e9, sum(seconds)) AS machine_idle_pct,
     sum(machine_over_100us) / nullif(sum(seconds), 0) AS machine_over_100us_per_s,
     sum(throttled_ns) / 1e9 / nullif(sum(seconds), 0) AS throttled_cpus,

@@ -477,9 +477,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
             if (explains) [[unlikely]]
                 listen(k, w);
             const Decision dec = in.policy->decide(machine_.view(), w, divergence_.dirty(k), chosen);
+            // A pinned wakeup's result is forced, and of others nobody knows.
+            const uint32_t told = probed && counts && !dec.undecided ? recorded_inputs(seen, w, dec.cpu, own) : 0;
             Decision stays = dec;
             if (explains) [[unlikely]]
-                heard(k, dec, counts, modelled);
+                heard(k, dec, counts, modelled & ~told);
             const bool again = twice && in.policy->remembers();
             if (again) {
                 suppose(w, inferred, left);
@@ -501,12 +503,11 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
                 asked_waker = asked_prev && w.sync;
             }
             if (again) suppose(w, left, inferred);
-            // A pinned wakeup's result is forced, and of others nobody knows: bookkeeping only, no ledger row.
+            // Bookkeeping only, no ledger row.
             if (!counts || dec.undecided) {
                 block_.skip(slot, k);
                 continue;
             }
-            const uint32_t told = probed ? recorded_inputs(seen, w, dec.cpu, own) : 0;
             Judged& judged = judged_[dec.cpu.v];
             if (judged.decision != decision_) judged = {decision_, block_.add(judge(dec.cpu, row, d, w))};
             const bool collides = divergence_.occupied(k, dec.cpu);

@@ -141,7 +141,9 @@ def _write(
     header = dict(reader.header)
     report("topology")
     machine = snapshot.load(where) if where is not None else snapshot.of_trace(header)
-    n_cpus = _cpus_of(machine, header, where, sure=bool(header.get("all_cpus")) and not kind.holds_snapshot)
+    capture = machine.capture or {}
+    partial = kind.holds_snapshot or capture.get("mode") == "flight" or "cpus" in capture
+    n_cpus = _cpus_of(machine, header, where, sure=bool(header.get("all_cpus")) and not partial)
     reader.reserve_idle(n_cpus)
     seen = 0
     part = 0
@@ -229,7 +231,7 @@ def _write(
 
 def _cpus_of(machine: Any, header: Mapping[str, Any], where: Path | str | None, sure: bool) -> int:
     """CPUs of the recorded machine: those of the trace and of the snapshot. TraceError where the two cannot be of one
-    machine, if the trace is `sure` to know all CPUs (those of a capture may be left out)."""
+    machine, if the trace is `sure` to know all CPUs (a capture leaves out those without a record)."""
     traced = int(header["cpus"])
     numbers, known = machine.cpu_state["cpu"], [int(cpu) for cpu in machine.cpu["cpu"]]
     online = int(np.count_nonzero(_split(machine.cpu_state["online"])[0])) if len(numbers) else 0

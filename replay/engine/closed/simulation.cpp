@@ -157,13 +157,13 @@ double Simulation::speed(Cpu c) const {
 void Simulation::settle(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     if (now_ <= cpu.since) return;
-    const Ns ran = now_ - std::exchange(cpu.since, now_);
+    const Ns since = std::exchange(cpu.since, now_), ran = now_ - since;
     if (idle(cpu.curr) || cpu.reserved || cpu.leaving) return;
     Task& t = tasks_[cpu.curr.v];
     const int64_t done = std::min(t.left, work_in(ran, speed(c)));
     t.left -= done;
     out_.work += done;
-    if (counted()) out_.cpu_time += ran;
+    out_.cpu_time += std::max<Ns>(std::min(now_, script_.to) - std::max(since, script_.measured), 0);
 }
 
 /// When what runs on `c` comes to its next action.

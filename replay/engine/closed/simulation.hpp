@@ -566,7 +566,7 @@ class Simulation {
     int64_t resync_before_ = 0;
     void wait_begins(const Task& t);
     void wait_ends(const Task& t);
-    static void close(Ns& since, Ns now, Violations& into);
+    void close(Ns& since, Ns now, Violations& into) const;
 };
 
 }  // namespace rewake::closed

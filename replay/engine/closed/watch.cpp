@@ -19,9 +19,11 @@ void Simulation::wait_ends(const Task& t) {
     --waiting_llc_[topo_.llc[t.cpu.v].v];
 }
 
-void Simulation::close(Ns& since, Ns now, Violations& into) {
+void Simulation::close(Ns& since, Ns now, Violations& into) const {
     if (since < 0) return;
-    const Ns took = now - std::exchange(since, -1);
+    // Only what counts of it.
+    const Ns took = std::min(now, script_.to) - std::max(std::exchange(since, -1), script_.measured);
+    if (took <= 0) return;
     into.total += took;
     into.over_10us += took >= 10'000;
     into.over_100us += took >= 100'000;
@@ -32,7 +34,9 @@ void Simulation::close(Ns& since, Ns now, Violations& into) {
 void Simulation::watch() {
     bool machine = false, llc = false;
     const CpuMask& avail = machine_.view().avail;
-    if (waiting_ > 0 && counted() && avail.any(topo_.words)) {
+    // From somewhat before it counts, so that what then is so is known.
+    const bool looks = now_ >= script_.measured - 1'000'000 && now_ < script_.to;
+    if (waiting_ > 0 && looks && avail.any(topo_.words)) {
         machine = true;
         for (size_t l = 0; !llc && l < waiting_llc_.size(); ++l)
             for (int i = 0; waiting_llc_[l] > 0 && !llc && i < topo_.words; ++i)

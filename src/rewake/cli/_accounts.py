@@ -11,6 +11,7 @@ from rewake.errors import UsageError
 if TYPE_CHECKING:
     from rewake.analysis.sql import Rows
     from rewake.forms import Recording
+    from rewake.replay.hints import Rules
     from rewake.replay.spec import PolicySpec
 
 
@@ -43,7 +44,9 @@ def inputs(recording: Recording, column: PolicySpec) -> Section:
     return Section("inputs", accounts.audit(result), plain, rows)
 
 
-def budget(recording: Recording, column: PolicySpec, *, sync: str, use_probes: bool) -> Section:
+def budget(
+    recording: Recording, column: PolicySpec, *, sync: str, use_probes: bool, hints: Rules | None
+) -> Section:  # fmt: skip
     """The error budget."""
     from rewake.analysis import accounts
     from rewake.analysis.budget import settle
@@ -52,7 +55,7 @@ def budget(recording: Recording, column: PolicySpec, *, sync: str, use_probes: b
     from rewake.replay import inputs as found
     from rewake.replay.order import WINDOW_NS
 
-    account = found.account(recording, column, sync=sync, use_probes=use_probes)
+    account = found.account(recording, column, sync=sync, use_probes=use_probes, hints=hints)
     result = settle(
         str(column),
         *account,

@@ -57,7 +57,7 @@ def command(
     agreement on moved wakeups and says which cannot be told apart. WF_SYNC is then inferred for each candidate unless
     --assume says otherwise.
     """
-    from rewake.analysis import fidelity, quality, report, sql, table
+    from rewake.analysis import fidelity, quality, report, sql, table, text
     from rewake.replay.spec import PolicySpec, parse
 
     if identify and (column is not None or min_skill is not None or inputs or budget or hints or ignore_probes):
@@ -85,10 +85,12 @@ def command(
             raise UsageError(f"--as {column}: one policy instance expected")
         instance = str(chosen[0])
     judged = parse(instance)[0]
+    if judged.is_plugin and (inputs or budget):
+        raise UsageError("--inputs and --budget know the built-in policies only, and no plugins")
     sync = _answers.sync_of(assume, inferable=not judged.is_plugin)
     more = [_accounts.inputs(opened, judged)] if inputs else []
     if budget:
-        more.append(_accounts.budget(opened, judged, sync=sync, use_probes=not ignore_probes))
+        more.append(_accounts.budget(opened, judged, sync=sync, use_probes=not ignore_probes, hints=rules))
     name = runs.display_name(recording)
     specs = {str(s): s for s in (PolicySpec("recorded"), PolicySpec("prev"), *parse(instance))}
     run = runs.make_run(
@@ -116,11 +118,16 @@ def command(
         )
     finally:
         con.close()
+    problems = runs.plugin_problems(run)
+    told = [f"{text.terminal(problem, None)}.\n" for problem in problems]
     _answers.show(
         format_,
-        lambda: "\n".join([table.fidelity(machine, card, measured), *(section.table for section in more)]),
+        lambda: "\n".join([table.fidelity(machine, card, measured), *told, *(section.table for section in more)]),
         lambda: _answers.document(
-            "fidelity", measured.plain() | {section.name: section.plain for section in more}, opened, card.as_dict()
+            "fidelity",
+            measured.plain() | {"problems": problems} | {section.name: section.plain for section in more},
+            opened,
+            card.as_dict(),
         ),
         more[-1].rows if more else branches,
     )

@@ -97,6 +97,10 @@ def command(
     from rewake.collectors.capture.tracefs import Tracefs
 
     if emit_script:
+        unheard = {"--cpus": cpus, "--flight-recorder": flight_recorder, "--stop-on": stop_on, "--keep-raw": keep_raw,
+                   "--measure-overhead": measure_overhead, "--dry-run": dry_run}  # fmt: skip
+        if given := [name for name, value in unheard.items() if value]:
+            raise UsageError(f"--emit-script knows nothing of {', '.join(given)}: leave it out")
         _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
     _refuse_tool(tool, flight_recorder)
@@ -278,9 +282,8 @@ def _measured(tracefs: Tracefs, request: Request, make: Callable[[], BackEnd]) -
     from rewake.collectors.capture import overhead
 
     def once() -> Outcome:
-        for name in ("trace.dat", "topology"):
-            left = request.directory / name
-            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        for left in request.directory.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         return _record(tracefs, request, make)
 
     return overhead.measure(request, once)

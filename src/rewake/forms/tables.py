@@ -330,7 +330,7 @@ diverged      bool    | stopped: it had left the recording behind
 why           str?    | what diverged
 wakeups       i64     | wakeups that ended a sleep
 early         i64     | wakeups that came before their sleep, which then did not happen
-external      i64     | of all, those from outside: timers, devices, tasks of other classes
+external      i64     | wakeups from outside that were given: timers, devices, tasks of other classes
 exhausted     i64     | tasks that came to the end of what was recorded of them
 wake_moves    i64     | migrations by wakeups
 fork_moves    i64     | migrations by forks
@@ -465,7 +465,7 @@ moved_agreed i64? | of those, chose the recorded CPU
 policy_moved_agreed i64? | of those that it moves itself, chose the recorded CPU
 llc_agreed i64?  | chose the recorded LLC
 assumed   i64?   | looked at an input that was inferred or modelled
-scans     i64?   | idle searches
+scans     i64?   | decisions of which is known how many CPUs were examined
 scanned   i64?   | CPUs that they examined
 ranked    i64?   | samples of the latency
 censored  i64?   | known choices without a recorded switch-in

@@ -23,8 +23,10 @@ SELECT
     sum(periodic_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS periodic_per_s,
     sum(forced_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS forced_per_s,
     sum(missed_moves) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS missed_per_s,
-    if((SELECT count(llc) > 0 FROM cpu), sum(cross_llc) * 1e9 / nullif(sum(to_ns - from_ns), 0), NULL) AS cross_llc_per_s,
-    if((SELECT count(llc) > 0 FROM cpu), sum(cross_node) * 1e9 / nullif(sum(to_ns - from_ns), 0), NULL) AS cross_node_per_s
-FROM sim_window AS w JOIN arm ON arm.arm = w.arm
+    sum(cross_llc) FILTER (WHERE known) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS cross_llc_per_s,
+    sum(cross_node) FILTER (WHERE known) * 1e9 / nullif(sum(to_ns - from_ns), 0) AS cross_node_per_s
+FROM sim_window AS w
+JOIN arm ON arm.arm = w.arm
+CROSS JOIN (SELECT count(llc) > 0 AS known FROM cpu) AS topology
 GROUP BY arm.policy
 ORDER BY min(arm.arm)

@@ -96,7 +96,8 @@ class Bench:
             for rules, members in together.items():
                 arms = [a for i in members for a in self._arms(simulator, str(i), candidates[i])]
                 hints = TaskHints(simulator.recording, rules_of("tried", rules)) if rules else None
-                con = in_memory(kept(simulator, arms, self.windows(name), hints, self._options.threads))
+                tables = kept(simulator, arms, self.windows(name), hints, self._options.threads)
+                con = in_memory({**tables, "cpu": simulator.recording.read("cpu")})
                 try:
                     sql.prepare(con)
                     rows = sql.run(con, "simulate/windows").dicts()

@@ -72,6 +72,7 @@ def test_a_wrong_direction_is_said() -> None:
     row = built(ratio=1.5).rows[0]
     assert row.sign_right is False
     assert "WRONG" in table(built(ratio=1.5))
+    assert built(ratio=1.0).rows[0].sign_right is False, "no change is no direction"
     assert "NOT nearer than no change" in " ".join(table(built(ratio=3.0)).split())
 
 

@@ -76,6 +76,17 @@ def test_a_run_in_which_nobody_was_woken_has_its_rows(capsys: pytest.CaptureFixt
     assert re.search("V4 factual +- / ", told(capsys, "report", run))
 
 
+def test_without_a_topology_nothing_is_said_of_llcs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "trace.dat").write_bytes(DEMO.read_bytes())
+    run = tmp_path / "demo.run"
+    text = told(capsys, "simulate", tmp_path / "trace.dat", "--policy", "waker", "-o", run)
+    assert "no topology: searches, domains and costs of moves" in " ".join(text.split())
+    data = json.loads(told(capsys, "report", run, "--format", "json"))
+    names = ("cross_llc_per_s", "cross_node_per_s", "llc_idle_pct", "llc_over_100us_per_s")
+    assert all(p[name] is None for p in data["policies"] for name in names)
+    assert all(p["machine_idle_pct"] <= 100 for p in data["policies"])
+
+
 def test_moves_by_balancing_stand_beside_the_recorded_ones(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Of the factual run, in the same spans."""
     run = tmp_path / "demo.run"

@@ -174,3 +174,31 @@ def test_an_order_that_was_inferred_is_said(recording: Recording, monkeypatch: p
         for x in (plain, told)
     ]
     assert notes == [[], [TURNED]]
+
+
+PROBED = Path(__file__).parents[3] / "shared" / "traces" / "probed-12cpu-messaging" / "trace.dat"
+
+
+@pytest.mark.skipif(not PROBED.exists(), reason="no shared recordings")
+def test_what_probes_recorded_is_no_assumption(tmp_path: Path) -> None:
+    recording = importing.import_trace(PROBED, out=tmp_path / "a.rewake")
+    specs = [PolicySpec("linux-7.2"), PolicySpec("idle-thread-scan")]
+    loop = Loop(recording, 0)
+    engine = loop.engine(specs, False)
+    chosen = sample(recording)[::3]
+    event_ids = np.asarray(recording.read("decision", ("event_id",))["event_id"])
+    engine.watch([int(event_ids[i]) for i in chosen])
+    first, told, recorded = 0, 0, 0
+    for _, decisions in loop.run([engine], irq=True):
+        rows = len(decisions["event_id"])
+        explained = {e["event_id"]: e["policies"] for e in engine.explanations()[told:]}
+        told += len(explained)
+        for k in range(len(specs)):
+            assumed, cpu = (ledger_of(engine, k)[name] for name in ("inputs_assumed", "cpu"))
+            for row in (i - first for i in chosen if first <= i < first + rows):
+                event = int(event_ids[first + row])
+                if event in explained and cpu[row] is not None:
+                    assert explained[event][k]["assumed"] == assumed[row]
+                    recorded += not assumed[row] & 1 << INPUTS.index("flips")
+        first += rows
+    assert recorded > 50

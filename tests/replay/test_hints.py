@@ -362,3 +362,14 @@ def test_hints_that_nobody_follows(tmp_path: Path, capsys: pytest.CaptureFixture
     text = told(capsys, "fidelity", CGROUPS, "--as", "userspace-hints@linux-6.12", "--hints", hold)
     assert "fidelity of userspace-hints@linux-6.12 (by --as)" in text
     assert "none of these policies" in told(capsys, "fidelity", CGROUPS, "--hints", hold, code=2)
+
+
+def test_the_budget_is_of_the_replay_with_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hold = write(tmp_path / "hold.toml", '[[rule]]\ncomm = "*"\nhints = ["WAKE_HOLD"]\n')
+    misses = []
+    for hints in ([], ["--hints", hold]):
+        asked = ("fidelity", CGROUPS, "--as", "userspace-hints@linux-6.12", "--budget", "--format", "json", *hints)
+        found = json.loads(told(capsys, *asked))
+        misses.append(found["budget"]["misses"])
+        assert misses[-1] == round(found["decisions"] * (1 - found["agreement"]))
+    assert misses[0] != misses[1]

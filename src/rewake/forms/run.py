@@ -28,7 +28,7 @@ from rewake.forms.parquet import (
     threads_for,
 )
 from rewake.forms.recording import Recording
-from rewake.forms.tables import RUN_TABLES, SCHEMA_VERSION
+from rewake.forms.tables import RUN_TABLES, SCHEMA_VERSION, TABLES
 
 if TYPE_CHECKING:
     import duckdb
@@ -106,10 +106,10 @@ class RunWriter(Writer):
 
 
 def in_memory(tables: Mapping[str, Columns]) -> duckdb.DuckDBPyConnection:
-    """A new connection with tables of a run that nobody keeps."""
+    """A new connection with tables of a run that nobody keeps, and of its machine."""
     con = connect()
     for name, columns in tables.items():
-        arrays, exprs, _ = checked(RUN_TABLES[name], columns)
+        arrays, exprs, _ = checked(TABLES[name], columns)
         con.register("given", arrays)
         con.execute(f"CREATE TEMP TABLE {name} AS SELECT {', '.join(exprs)} FROM given").fetchall()
         con.unregister("given")

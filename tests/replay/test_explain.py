@@ -184,7 +184,7 @@ def test_what_probes_recorded_is_no_assumption(tmp_path: Path) -> None:
     recording = importing.import_trace(PROBED, out=tmp_path / "a.rewake")
     specs = [PolicySpec("linux-7.2"), PolicySpec("idle-thread-scan")]
     loop = Loop(recording, 0)
-    engine = loop.engine(specs, False)
+    engine = loop.engine(specs, False, specs[0])
     chosen = sample(recording)[::3]
     event_ids = np.asarray(recording.read("decision", ("event_id",))["event_id"])
     engine.watch([int(event_ids[i]) for i in chosen])

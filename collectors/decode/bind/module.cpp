@@ -357,9 +357,7 @@ nb::dict schema() {
 NB_MODULE(_decode, m) {
     using namespace rewake::decode;
     constexpr const char* kReserve =
-        "Before the first batch: keeps task ids for the idle tasks of so many CPUs, where the snapshot has more than "
-        "the "
-        "trace.";
+        "Before the first batch: ids for the idle tasks of so many CPUs, if the snapshot has more than the trace.";
     m.doc() = "Traces to columns.";
     // Looked up when it is needed: the module must not keep Python objects beyond the interpreter.
     nb::register_exception_translator(

@@ -128,7 +128,7 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
             instance.write("tracing_on", "0")
             take.take_moving(topology / "after")
             if pid is not None:  # the recording is over, the command is not
-                run = process.reap(pid, time.monotonic() - seconds, wait=True)
+                run = _outlived(pid, time.monotonic() - seconds)
             back_end.finish()
         except BaseException:
             back_end.abort()
@@ -214,6 +214,21 @@ def _until(
             if pid is not None and came.si_signo != signal.SIGINT:  # a terminal's Ctrl-C has reached it already
                 os.kill(pid, came.si_signo)
             return "signal", time.monotonic() - began, pid, None
+
+
+def _outlived(pid: int, began: float) -> process.Run | None:
+    """The end of a command that outlives its recording. A signal that comes meanwhile is for the command; at a second
+    one nobody waits for it any longer."""
+    sent = False
+    while (run := process.reap(pid, began)) is None:
+        came = signal.sigtimedwait((*_STOPS, signal.SIGCHLD), 1.0)
+        if came is None or came.si_signo not in _STOPS:
+            continue
+        if sent:
+            return None
+        os.kill(pid, came.si_signo)
+        sent = True
+    return run
 
 
 def _space(back_end: BackEnd, request: Request) -> str | None:

@@ -203,6 +203,22 @@ def test_max_size_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
     assert "reached --max-size" in done.stderr
 
 
+def test_a_command_that_outlives_the_recording_is_told_to_end_and_then_left(trace_cmd: Machine, work: Path) -> None:
+    """After --duration a signal goes to the command; one that ignores it is waited for until the next."""
+    for script, signals in (("sleep 60", 1), ("trap '' TERM; sleep 8", 2)):
+        out = work / f"{signals}.rewake"
+        command = trace_cmd.argv("record", "--duration", "1s", "-o", out, "--", "sh", "-c", f"exec 2>&-; {script}")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+            time.sleep(4)
+            for _ in range(signals):
+                assert child.poll() is None
+                child.terminate()
+                time.sleep(0.5)
+            assert child.wait(timeout=60) == 0
+        capture = Recording(out).manifest["capture"]
+        assert capture["stopped_by"] == "duration" and ("command_status" in capture) == (signals == 1)
+
+
 def test_the_commands_status_and_output(trace_cmd: Machine, work: Path) -> None:
     done = trace_cmd.rewake("record", "-o", work / "a.rewake", "--", "sh", "-c", "echo out; exit 3")
     assert done.stdout == f"{work}/a.rewake\n" and "out\n" in done.stderr

@@ -105,14 +105,15 @@ SELECT
     any_value(wakeup.censored) AS censored,
     0 AS no_estimate,
     sum(wake_moves)::BIGINT AS would_move,
-    if((SELECT count(llc) > 0 FROM cpu), sum(cross_llc)::BIGINT, NULL) AS cross_llc_prev,
-    if((SELECT count(llc) > 0 FROM cpu), sum(cross_node)::BIGINT, NULL) AS cross_node_prev,
+    (sum(cross_llc) FILTER (WHERE topology.known))::BIGINT AS cross_llc_prev,
+    (sum(cross_node) FILTER (WHERE topology.known))::BIGINT AS cross_node_prev,
     count(*) AS windows,
     count_if(diverged) AS diverged,
     sum(to_ns - from_ns)::BIGINT AS sim_ns,
     sum(cpu_ns)::BIGINT AS cpu_ns
 FROM sim_window
 JOIN arm ON arm.arm = sim_window.arm
+CROSS JOIN (SELECT count(llc) > 0 AS known FROM cpu) AS topology
 JOIN wakeup ON wakeup.policy = arm.policy
 GROUP BY arm.policy, arm.kind
 ORDER BY arm.policy

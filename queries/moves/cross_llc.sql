@@ -15,10 +15,10 @@
 SELECT
     policy,
     total(n) AS decisions,
-    if((SELECT count(llc) > 0 FROM cpu), cases(n, NOT cross_llc_prev AND NOT cross_llc_waker), NULL) AS near_both,
-    if((SELECT count(llc) > 0 FROM cpu), cases(n, cross_llc_prev AND NOT cross_llc_waker), NULL) AS leaves_prev,
-    if((SELECT count(llc) > 0 FROM cpu), cases(n, NOT cross_llc_prev AND cross_llc_waker), NULL) AS leaves_waker,
-    if((SELECT count(llc) > 0 FROM cpu), cases(n, cross_llc_prev AND cross_llc_waker), NULL) AS leaves_both,
+    tally(n, NOT cross_llc_prev AND NOT cross_llc_waker) AS near_both,
+    tally(n, cross_llc_prev AND NOT cross_llc_waker) AS leaves_prev,
+    tally(n, NOT cross_llc_prev AND cross_llc_waker) AS leaves_waker,
+    tally(n, cross_llc_prev AND cross_llc_waker) AS leaves_both,
     cases(n, cross_llc_prev IS NULL OR cross_llc_waker IS NULL) AS unknown
 FROM tallied
 GROUP BY policy

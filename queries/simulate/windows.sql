@@ -52,9 +52,10 @@ SELECT
     per_1k(
         w.wake_moves + w.fork_moves + w.exec_moves + w.newidle_moves + w.periodic_moves + w.forced_moves, w.wakeups
     ) AS moves_per_1k,
-    if((SELECT count(llc) > 0 FROM cpu), per_1k(w.cross_llc, w.wakeups), NULL) AS cross_llc_per_1k,
-    if((SELECT count(llc) > 0 FROM cpu), per_1k(w.cross_node, w.wakeups), NULL) AS cross_node_per_1k
+    if(topology.known, per_1k(w.cross_llc, w.wakeups), NULL) AS cross_llc_per_1k,
+    if(topology.known, per_1k(w.cross_node, w.wakeups), NULL) AS cross_node_per_1k
 FROM sim_window AS w
 JOIN arm ON arm.arm = w.arm
+CROSS JOIN (SELECT count(llc) > 0 AS known FROM cpu) AS topology
 LEFT JOIN ranked ON ranked.arm = w.arm AND ranked.window_id = w.window_id
 ORDER BY w.arm, w.window_id

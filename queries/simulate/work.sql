@@ -31,8 +31,11 @@ WITH each AS (
         arm.policy,
         arm.arm,
         w.*,
+        topology.known,
         (to_ns - from_ns) / 1e9 AS seconds
-    FROM sim_window AS w JOIN arm ON arm.arm = w.arm
+    FROM sim_window AS w
+    JOIN arm ON arm.arm = w.arm
+    CROSS JOIN (SELECT count(llc) > 0 AS known FROM cpu) AS topology
 )
 
 SELECT
@@ -46,8 +49,8 @@ SELECT
     stddev_samp(wakeups / seconds) FILTER (WHERE NOT diverged AND seconds > 0) AS cycles_sd_per_s,
     sum(cpu_ns) / 1e9 / nullif(sum(seconds), 0) AS busy_cpus,
     sum(preemptions) / nullif(sum(seconds), 0) AS preempted_per_s,
-    if((SELECT count(llc) > 0 FROM cpu), pct(sum(llc_idle_ns) / 1e9, sum(seconds)), NULL) AS llc_idle_pct,
-    if((SELECT count(llc) > 0 FROM cpu), sum(llc_over_100us) / nullif(sum(seconds), 0), NULL) AS llc_over_100us_per_s,
+    pct(sum(llc_idle_ns) FILTER (WHERE known) / 1e9, sum(seconds)) AS llc_idle_pct,
+    sum(llc_over_100us) FILTER (WHERE known) / nullif(sum(seconds), 0) AS llc_over_100us_per_s,
     pct(sum(machine_idle_ns) / 1e9, sum(seconds)) AS machine_idle_pct,
     sum(machine_over_100us) / nullif(sum(seconds), 0) AS machine_over_100us_per_s,
     sum(throttled_ns) / 1e9 / nullif(sum(seconds), 0) AS throttled_cpus,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,27 +24,15 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def runs_in(path: Path) -> list[Run]:
     """The run at `path`, or all runs right below it, by name."""
     from rewake.forms import Run
-    from rewake.forms.directory import kind_of
+    from rewake.forms.directory import damaged, kind_of
 
     if kind_of(path) == "run":
         return [Run(path)]
-    found = sorted(p for p in path.iterdir() if kind_of(p) == "run" or _damaged(p)) if path.is_dir() else []
+    # To pass over one that was a run would change an answer, and nobody would know.
+    found = sorted(p for p in path.iterdir() if kind_of(p) == "run" or damaged(p, ".run")) if path.is_dir() else []
     if not found:
         raise UsageError(f"{path}: neither a run nor a directory of runs (rewake replay -o makes one)")
     return [Run(p) for p in found]
-
-
-def _damaged(path: Path) -> bool:
-    """Whether a directory was a run: to pass over it would change an answer, and nobody would know."""
-    if not path.is_dir():
-        return False
-    try:
-        json.loads((path / "manifest.json").read_bytes())
-    except FileNotFoundError:
-        return path.suffix == ".run"
-    except (OSError, ValueError):
-        return True
-    return False
 
 
 def recordings_in(paths: Sequence[Path]) -> dict[str, Recording]:

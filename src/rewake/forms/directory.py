@@ -116,6 +116,19 @@ def kind_of(path: Path) -> str | None:
     return {"rewake-recording": "recording", "rewake-run": "run"}.get(name) if isinstance(name, str) else None
 
 
+def damaged(path: Path, suffix: str) -> bool:
+    """Whether a directory has a manifest that cannot be read, or, with this suffix in its name, none."""
+    try:
+        json.loads((path / "manifest.json").read_bytes())
+    except FileNotFoundError:
+        return path.suffix == suffix and path.is_dir()
+    except NotADirectoryError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return False
+
+
 def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     try:
         text = (path / "manifest.json").read_bytes()

@@ -49,11 +49,13 @@ done
 [ -w "$tracing/instances" ] || die "$tracing: no right to trace: run as root"
 case $output in /*) ;; *) output=$(pwd)/$output ;; esac
 [ ! -e "$output" ] || die "$output: exists already"
+[ -d "$(dirname "$output")" ] || die "$(dirname "$output"): no such directory"
 # Made by mkdir, which follows no link that somebody put there; everything is written inside, and renamed at the end.
 stage=$output.$$.part
 work=$stage/data
 instance=$tracing/instances/rewake-$$
-free_kb=$(df -Pk "$(dirname "$output")" | awk 'NR == 2 { print $4 }')
+free() { df -Pk "$(dirname "$output")" | awk 'NR == 2 { print $4 }'; }
+free_kb=$(free)
 
 present=
 for event in $events; do
@@ -89,6 +91,7 @@ fi
 verbose=
 recorder=
 workload=
+began=
 remove_instance() {
     [ -d "$1" ] || return 0
     echo 0 >"$1/tracing_on" 2>/dev/null || :
@@ -104,7 +107,8 @@ remove_probes() {
 }
 restore() {
     status=$?
-    trap - EXIT INT TERM HUP
+    trap - EXIT
+    trap '' INT TERM HUP # a second Ctrl-C must not leave half of it
     [ -z "$verbose" ] || echo N >"$verbose" || :
     if [ -d "$instance" ]; then echo 0 >"$instance/tracing_on" || :; fi
     if [ -n "$recorder" ]; then
@@ -114,6 +118,7 @@ restore() {
     remove_instance "$instance"
     [ -z "$probes" ] || remove_probes
     rm -rf "$stage"
+    [ "$status" = 0 ] || [ -z "$began" ] || say "nothing was kept; $(free) KiB were free on the disk"
     exit "$status"
 }
 stopped_by=
@@ -122,13 +127,21 @@ trap 'stopped_by=signal' INT TERM HUP
 
 # What a killed run left behind.
 for old in "$tracing"/instances/rewake-*; do
-    pid=${old##*-}
+    pid=${old##*/rewake-}
+    pid=${pid%-watch}
     case $pid in *[!0-9]*) continue ;; esac
     [ -d "/proc/$pid" ] || remove_instance "$old"
 done
 remove_probes
+for old in "$output".*.part; do
+    pid=${old%.part}
+    pid=${pid##*.}
+    case $pid in *[!0-9]*) continue ;; esac
+    [ -d "/proc/$pid" ] || [ -L "$old" ] || [ ! -d "$old/data" ] || rm -rf "$old"
+done
 
 mkdir "$stage"
+began=yes
 mkdir "$work"
 
 # --- snapshot
@@ -355,6 +368,10 @@ who=$(observers)
 @COMMAND@
 wait_for_the_end
 echo 0 >"$instance/tracing_on"
+# A shell has its children in the background ignore Ctrl-C.
+if [ -n "$workload" ] && kill -0 "$workload" 2>/dev/null; then
+    if [ "$stopped_by" = signal ]; then kill "$workload" || :; else say "the command still runs, process $workload"; fi
+fi
 snapshot_moving "$work/after"
 say "stopped by $stopped_by; collecting"
 if [ "$tool" = raw ]; then finish_raw; else finish_trace_cmd; fi

@@ -85,7 +85,7 @@ class BackEnd(Protocol):
         """Processes that belong to the collector besides this one."""
 
     def written(self) -> int:
-        """Bytes on the disk so far."""
+        """Bytes of the trace so far, on the disk or on their way there."""
 
     def poll(self) -> str | None:
         """A reason to stop now, see Outcome.stopped_by."""

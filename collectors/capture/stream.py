@@ -23,8 +23,10 @@ class Stream:
     def __init__(self, request: Request) -> None:
         self.trace = request.directory / "trace.dat"
         self._tool: Tool | None = None
+        self._instance: Instance | None = None
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:
+        self._instance = instance
         options = trace_cmd.Options(instance.name, request.events, clock, request.buffer_kb, self.trace)
         self._tool = trace_cmd.start(options)
         limit = time.monotonic() + READY_SECONDS
@@ -39,7 +41,10 @@ class Stream:
         return [self._tool.pid] if self._tool is not None else []
 
     def written(self) -> int:
-        return sum(f.stat().st_size for f in trace_cmd.files_of(self.trace))
+        """And what waits in the buffers: trace-cmd reads them when they are half full."""
+        assert self._instance is not None
+        waiting = sum(s.get("bytes", 0) for s in self._instance.stats().values())
+        return waiting + sum(f.stat().st_size for f in trace_cmd.files_of(self.trace))
 
     def poll(self) -> str | None:
         return None if self._tool is not None and self._tool.running else "tool"

@@ -118,6 +118,13 @@ def test_duration_cpus_and_dry_run(trace_cmd: Machine, work: Path) -> None:
     dry = json.loads(trace_cmd.rewake("record", "--dry-run", "--duration", "1h", "--format", "json").stdout)
     assert dry["events_per_s"] > 0 and dry["disk_bytes"] == pytest.approx(dry["bytes_per_s"] * 3600, rel=1e-2, abs=3600)
     assert dry["buffer_kb_per_cpu"] >= 64
+    dry = json.loads(
+        trace_cmd.rewake("record", "--dry-run", "--cpus", "0", "--buffer", "96K", "--format", "json").stdout
+    )
+    assert (dry["cpus"], dry["buffer_kb_per_cpu"], dry["memory_short"]) == (1, 96, True)
+    assert dry["buffer_bytes"] == 96 * 1024 * len(told["capture"]["kernel"]), "the others have theirs too"
+    shown = trace_cmd.rewake("record", "--dry-run", "--buffer", "96K").stdout
+    assert "buffer    96.0 KiB on each of" in shown and "--buffer  4.0 MiB per CPU would be right" in shown
 
 
 def test_overhead_runs_the_command_four_times(trace_cmd: Machine, work: Path) -> None:
@@ -203,18 +210,30 @@ def test_max_size_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
     assert "reached --max-size" in done.stderr
 
 
+def test_max_size_knows_what_is_still_in_the_buffers(trace_cmd: Machine, work: Path) -> None:
+    """trace-cmd reads a buffer when it is half full: of 64 MiB never, here."""
+    done = trace_cmd.rewake(
+        "record", "--buffer", "64M", "--max-size", "256K", "--format", "json", "-o", work / "a.rewake", "--",
+        sys.executable, "-c", PING_PONG, "8",
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    assert told["stopped_by"] == "size" and told["seconds"] < 8
+
+
 def test_a_command_that_outlives_the_recording_is_told_to_end_and_then_left(trace_cmd: Machine, work: Path) -> None:
     """After --duration a signal goes to the command; one that ignores it is waited for until the next."""
-    for script, signals in (("sleep 60", 1), ("trap '' TERM; sleep 8", 2)):
-        out = work / f"{signals}.rewake"
-        command = trace_cmd.argv("record", "--duration", "1s", "-o", out, "--", "sh", "-c", f"exec 2>&-; {script}")
+    for script, signals in (("sleep 60", 1), ("trap '' TERM; sleep 60", 2)):
+        out, begun = work / f"{signals}.rewake", work / f"{signals}.begun"
+        script = f"exec 2>&-; {script.replace('sleep', f'echo >{begun}; exec sleep')}"
+        command = trace_cmd.argv("record", "--duration", "1s", "-o", out, "--", "sh", "-c", script)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-            time.sleep(4)
+            wait_for(begun.exists)
+            time.sleep(3)
             for _ in range(signals):
                 assert child.poll() is None
                 child.terminate()
                 time.sleep(0.5)
-            assert child.wait(timeout=60) == 0
+            assert child.wait(timeout=50) == 0
         capture = Recording(out).manifest["capture"]
         assert capture["stopped_by"] == "duration" and ("command_status" in capture) == (signals == 1)
 
@@ -310,6 +329,9 @@ def test_without_tracefs_it_says_so(tmp_path: Path) -> None:
         (["--buffer", "1X"], "not a size above 0"),
         (["--cpus", "9999"], "CPUs below"),
         (["--cpus", "8000"], "not among the online CPUs"),
+        (["--flight-recorder", "--max-size", "1M"], "writes nothing before its end"),
+        (["--duration", "1s", "-o", "."], "no name for a recording"),
+        (["--duration", "1s", "-o", "/proc"], "exists and is no rewake recording"),
     ],
 )
 def test_usage(args: list[str], said: str, work: Path) -> None:

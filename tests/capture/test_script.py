@@ -185,11 +185,35 @@ def test_after_a_kill_the_next_run_leaves_nothing(tracing: Machine, work: Path, 
     short = emit(tracing, work, "--duration", "1s")
 
     def gone() -> bool:
-        subprocess.run(["sh", short, "--no-trace-cmd", work / "next.tar"], stderr=subprocess.DEVNULL, check=True)
-        (work / "next.tar").unlink()
+        subprocess.run(["sh", short, "--no-trace-cmd", work / "killed.tar"], stderr=subprocess.DEVNULL, check=True)
+        (work / "killed.tar").unlink()
         return not instance.exists()
 
     wait_until(gone)
+    assert {p.name for p in work.iterdir()} == {"record.sh"}, "and of the one that was killed no half-written tar"
+
+
+def test_ctrl_c_ends_the_command_too(tracing: Machine, work: Path, shell: list[str]) -> None:
+    """The shell has its children in the background ignore it."""
+    if tracing.prefix:
+        pytest.skip("in a mount namespace the shell is not our child")
+    count = work / "count"
+    file = emit(tracing, work, "--", "sh", "-c", f"echo $$ >{count}; while :; do sleep 1; done")
+    with subprocess.Popen([*shell, file, "--no-trace-cmd", work / "o.tar"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as child:  # fmt: skip
+        wait_until(lambda: count.exists() and count.read_text().endswith("\n"))
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=120)
+    assert child.returncode == 0 and "stopped by signal" in err, err
+    assert (work / "o.tar").exists()
+    wait_until(lambda: not Path(f"/proc/{count.read_text().strip()}").exists(), 10)
+
+
+def test_a_directory_that_is_not_there(tracing: Machine, work: Path, shell: list[str]) -> None:
+    file = emit(tracing, work, "--duration", "1s")
+    done = subprocess.run([*tracing.prefix, *shell, file, work / "none" / "o.tar"], capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 1 and done.stderr == f"rewake: error: {work}/none: no such directory\n"
 
 
 def wait_until(condition: object, seconds: float = 120.0) -> None:

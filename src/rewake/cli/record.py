@@ -95,6 +95,7 @@ def command(
     """
     from rewake.collectors.capture import events, sizing
     from rewake.collectors.capture.tracefs import Tracefs
+    from rewake.forms.recording import RecordingWriter
 
     if emit_script:
         unheard = {"--cpus": cpus, "--flight-recorder": flight_recorder, "--stop-on": stop_on, "--keep-raw": keep_raw,
@@ -112,20 +113,25 @@ def command(
         raise UsageError(f"{cmd[0]}: no such command")
     if keep_raw is not None and keep_raw.exists():
         raise UsageError(f"{keep_raw}: exists already")
+    if output is not None:
+        RecordingWriter(output).require_free()
     seconds = seconds_of(duration) if duration is not None else None
     chosen_cpus = _cpus(cpus)
     given_kb = bytes_of(buffer) >> 10 if buffer is not None else None
     stop_ns = _stop_ns(stop_on)
     if stop_ns is not None and not flight_recorder:
         raise UsageError("--stop-on needs --flight-recorder: only its buffers hold what led to the moment")
+    if max_size is not None and flight_recorder:
+        raise UsageError("--max-size: the flight recorder writes nothing before its end; --buffer is its size per CPU")
     tracefs = Tracefs.find()
     choice = events.choose(tracefs.events(), subset, tool)
     plan = None
     if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
-        plan = _look(tracefs, choice.events, seconds, format_ if dry_run else None, flight_recorder)
+        told_as = format_ if dry_run else None
+        plan = _look(tracefs, choice.events, seconds, told_as, flight_recorder, chosen_cpus, given_kb)
         if dry_run:
             return
-    buffer_kb = given_kb or (plan.buffer_kb if plan is not None else sizing.MIN_BUFFER_KB)
+    buffer_kb = plan.buffer_kb if plan is not None else given_kb or sizing.MIN_BUFFER_KB
     with _work_directory(output) as directory:
         from rewake.collectors.capture.session import Request, require_space
 
@@ -175,19 +181,25 @@ def _cpus(given: str | None) -> frozenset[int] | None:
 
 
 def _look(
-    tracefs: Tracefs, names: tuple[str, ...], seconds: float | None, format_: str | None, in_flight: bool
-) -> Plan:
-    """The rates of the machine as it is now, told on stderr, or on stdout in the format of a dry run."""
+    tracefs: Tracefs, names: tuple[str, ...], seconds: float | None, format_: str | None, in_flight: bool,
+    cpus: frozenset[int] | None, given_kb: int | None,
+) -> Plan:  # fmt: skip
+    """The rates of the machine, or of `cpus`, as it is now, told on stderr, or on stdout in the format of a dry run."""
     from rewake.collectors.capture import flight, sizing
 
     found = sizing.look(tracefs, names)
+    if cpus is not None:  # the others have buffers too, and nothing in them
+        found = {cpu: rate if cpu in cpus else sizing.Rate(0.0, 0.0) for cpu, rate in found.items()}
     memory = sizing.available_memory(Path("/proc/meminfo").read_text())
     held = flight.BUFFER_SECONDS if in_flight else sizing.BUFFER_SECONDS
     plan = sizing.plan(found, memory, None if in_flight else seconds, held)
+    if given_kb is not None:
+        plan = replace(plan, buffer_kb=given_kb)
     told = {
         "events_per_s": round(plan.events_per_s), "bytes_per_s": round(plan.bytes_per_s),
         "buffer_kb_per_cpu": plan.buffer_kb, "buffer_bytes": plan.buffer_kb * 1024 * len(found),
-        "disk_bytes": None if plan.disk is None else round(plan.disk), "memory_short": plan.short, "cpus": len(found),
+        "disk_bytes": None if plan.disk is None else round(plan.disk), "memory_short": plan.short,
+        "cpus": len(found if cpus is None else cpus),
     }  # fmt: skip
     if format_ == "json":
         print_json(told)
@@ -198,7 +210,8 @@ def _look(
         ("disk", ("the buffer" if in_flight else "grows until stopped") if plan.disk is None else _size(plan.disk)),
     ]
     if plan.short:
-        rows.append(("memory", f"short: {_size(plan.wanted_kb << 10)} per CPU would be right; give --events sched"))
+        wanted = f"{_size(plan.wanted_kb << 10)} per CPU would be right"
+        rows.append(("memory", f"short: {wanted}; give --events sched") if given_kb is None else ("--buffer", wanted))
     if format_ is not None:
         print_rows(rows)
     else:
@@ -334,6 +347,10 @@ def _notes(outcome: Outcome, request: Request, manifest: dict[str, Any]) -> Iter
     for loss in outcome.losses:
         yield (f"CPU {loss.cpu} lost {loss.lost:,} events (buffer {request.buffer_kb} KiB);"
                f" --buffer {loss.enough_kb}K would have held them")  # fmt: skip
+    advised = {loss.cpu for loss in outcome.losses}
+    for cpu, c in enumerate(manifest["loss"]):
+        if c.get("lost") and cpu not in advised:
+            yield f"CPU {cpu} lost {c['lost']:,} events (buffer {request.buffer_kb} KiB): give a larger --buffer"
     capture = manifest["capture"] or {}
     if "stop_latency_ns" in capture:
         yield f"stopped: thread {capture['stop_tid']} waited {capture['stop_latency_ns'] / 1e6:.3f} ms after its wakeup"

@@ -41,11 +41,15 @@ class Writer:
         self._con: duckdb.DuckDBPyConnection | None = None
         self._lock: int | None = None
 
-    def __enter__(self) -> Self:
+    def require_free(self) -> None:
+        """Raises UsageError where something else has the name; for those who work long before they write."""
         if self.path.exists() and kind_of(self.path) != self.kind:
             raise UsageError(f"{self.path}: exists and is no rewake {self.kind}: give another name")
         if self.part.is_symlink():
             raise UsageError(f"{self.part}: a symbolic link in the way: give another name, or remove it")
+
+    def __enter__(self) -> Self:
+        self.require_free()
         try:
             self.part.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.part, os.O_RDONLY | os.O_DIRECTORY)

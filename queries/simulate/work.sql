@@ -2,9 +2,10 @@
 -- Question: How much would have been done, and was the machine used while tasks waited?
 -- Definition: Modelled (closed loop). Over the counted parts of all windows and replicas. A wake cycle is a wakeup that
 --   ended a sleep. Idle while waiting: time in which a task waited although a CPU was idle on which it may run
---   (work-conservation violations; tasks that may not run everywhere are left out). Makespan: of the tasks that ended
---   in a window in the recording, from the start of its counted part until the last has done what it did there and
---   ended, at most as long again as that part is; mean over the windows in which all of them did.
+--   (work-conservation violations of at least 10 us: below is what waking an idle CPU takes; tasks that may not run
+--   everywhere are left out). Makespan: of the tasks that ended in a window in the recording, from the start of its
+--   counted part until the last has done what it did there and ended, at most as long again as that part is; mean
+--   over the windows in which all of them did.
 -- Units: per second; per cent of the counted time; ns.
 -- Requires: sim_window arm cpu
 -- Columns:

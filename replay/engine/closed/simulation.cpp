@@ -63,7 +63,10 @@ WindowResult Simulation::run() {
         const Happening e = events_.pop();
         const uint64_t number = e.seq();
         if (number >= Happening::kPlanned && number < after_planned_) look_ahead();
-        if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) break;
+        if (e.at >= script_.to && ((open_ == 0 && (out_.ended == out_.ends || e.at > ends_by)) || e.at > limit)) {
+            now_ = std::max(now_, script_.to);  // who runs does so to the end
+            break;
+        }
         if (e.at < now_) ++out_.broken;
         queued_time_ += (e.at - now_) * machine_.n_queued();
         now_ = e.at;

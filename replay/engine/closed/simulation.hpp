@@ -149,7 +149,7 @@ struct Woken {
 
 /// Intervals in which a task waited although a CPU was idle that it may use (policies.md D1).
 struct Violations {
-    Ns total = 0;
+    Ns total = 0;  ///< of those of at least 10 us
     int64_t over_10us = 0, over_100us = 0, over_1ms = 0;
 };
 

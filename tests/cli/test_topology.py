@@ -76,6 +76,13 @@ def test_a_machine_with_more_cpus_than_the_trace(
     assert [int(t) for t in task["tid"]] == [0] * 8 + [100, 101, 102]
 
 
+def test_a_machine_without_cpus_that_the_trace_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of those nobody would know the LLC, and nothing would count as leaving it."""
+    wrong = told(capsys, "import", DEMO / "trace.dat", "--topology", "pack:1 l3:1 core:6 pu:2", "-o", tmp_path / "a",
+                 code=1)  # fmt: skip
+    assert "pu:2: without CPU 12-15, of which the trace has switches: give the snapshot" in wrong
+
+
 def test_hundreds_of_cpus_fit_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("pack:2 l3:8 core:8 pu:2", "numa:8 pack:1 l3:8 core:8 pu:2", "numa:64 pack:1 core:4 pu:1"):
         shown = told(capsys, "topology", "show", text).splitlines()

@@ -82,15 +82,13 @@ def column_of(
     listed = ", ".join(name for name in COLUMNS if name in parameters) or "none"
     match = _RELEASE.match(kernel or "")
     if match is None:
-        raise FidelityError(
-            f"the recording does not say which kernel made it; columns that exist: {listed} (--as COLUMN)"
-        )
+        raise FidelityError(f"the recording does not say which kernel made it; columns that exist: {listed}")
     name, notes = _by_version(int(match[1]), int(match[2]), int(match[3] or 0))
     if name is not None:
         name, more = _by_features(name, features)
         notes += more
     if name is None or name not in parameters:
-        raise FidelityError(f"no column for kernel {match[0]}; columns that exist: {listed} (--as COLUMN)")
+        raise FidelityError(f"no column for kernel {match[0]}; columns that exist: {listed}")
     carried = []
     known = parameters[name]
     for feature in PLACEMENT_FEATURES:

@@ -68,7 +68,9 @@ def verdict(s: Simulated) -> str:
     """What the checks come to, in a sentence."""
     failed = [f"{NAMES[c.kind]}: {', '.join(c.missed)}" for c in s.checks if c.kind != "null" and c.missed]
     told = "holds" if not failed else "does NOT hold (!): " + "; ".join(failed)
-    if s.factual is None:
+    if s.settings.get("pin"):
+        told += " as far as it goes: V4 was not asked (--pin)"
+    elif s.factual is None:
         told += " as far as it goes: the recorded kernel has no column here, so V4 was not asked"
     broken = "conservation checks: all hold" if not s.broken else f"{s.broken} conservation checks FAILED"
     return f"validation {told}. {broken}."
@@ -137,10 +139,12 @@ def notes(s: Simulated) -> list[str]:
     """What the figures mean, and where they cannot be answered for. Names are as they are."""
     t = s.settings
     windows = max((p["windows"] for p in s.in_charge), default=0)
+    run = f"{count(windows)} windows of at most {t.get('windows_ns', 0) / 1e9:g} s"
     settings = (
-        f"Closed loop, modelled throughout: {count(windows)} windows of at most {t.get('windows_ns', 0) / 1e9:g} s "
+        f"Closed loop, modelled throughout: {'recorded placement in short windows' if t.get('pin') else run} "
         f"({t.get('replicas', 1)} replica{'s' if t.get('replicas', 1) != 1 else ''}), each begun on the recorded "
-        f"machine. Balancing: {t.get('balance')}. Costs of moving x{t.get('move_factor', 0):g}, per CPU searched "
+        f"machine. Balancing: {'as recorded' if t.get('pin') else t.get('balance')}. "
+        f"Costs of moving x{t.get('move_factor', 0):g}, per CPU searched "
         f"{t.get('scan_ns', 0)} ns, speed beside a busy sibling {t.get('smt', 1):g}. No cache, bandwidth, frequency or "
         "lock contention."
     )

@@ -157,20 +157,26 @@ def settle(con: duckdb.DuckDBPyConnection, view: str = "tallied") -> None:
 
 def run(con: duckdb.DuckDBPyConnection, name: str) -> Rows:
     """Answers the catalogue's query `name` on a prepared connection."""
+    return _execute(con, named(con, name).sql)
+
+
+def named(con: duckdb.DuckDBPyConnection, name: str) -> Query:
+    """The catalogue's query `name`. UsageError where there is none, or where it is not for what `con` shows."""
     query = catalogue().get(name)
     if query is None:
         raise UsageError(f"no query named {name}; `rewake query --list` shows what exists")
-    try:
-        return _execute(con, query.sql)
-    except RewakeError:
-        missing = set(query.requires) - tables(con)
-        if "shard" in missing:
-            raise UsageError(f"query {name} needs a fleet store (what `rewake fleet run` fills)") from None
-        if "ledger" in missing:
-            raise UsageError(f"query {name} needs a run (what `rewake replay -o` writes)") from None
-        if missing:
-            raise UsageError(f"query {name} needs a recording with {', '.join(sorted(missing))}") from None
-        raise
+    missing = set(query.requires) - tables(con)
+    for table, needed in (
+        ("shard", "a fleet store (what `rewake fleet run` fills)"),
+        ("ledger", "a run (what `rewake replay -o` writes)"),
+        ("arm", "a simulation (what `rewake simulate -o` writes)"),
+        ("trial", "what `rewake fidelity --identify` counts"),
+    ):
+        if table in missing:
+            raise UsageError(f"query {name} needs {needed}")
+    if missing:
+        raise UsageError(f"query {name} needs a recording with {', '.join(sorted(missing))}")
+    return query
 
 
 def run_text(con: duckdb.DuckDBPyConnection, text: str) -> Rows:

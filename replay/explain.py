@@ -66,4 +66,4 @@ def in_recording(recording: Recording) -> str:
     """Which decisions there are, for error messages."""
     n = recording.rows("decision")
     first = recording.first_decision
-    return f"{recording.path} has decisions {first} to {first + n - 1}" if n else f"{recording.path} has no decisions"
+    return f"{recording.given} has decisions {first} to {first + n - 1}" if n else f"{recording.given} has no decisions"

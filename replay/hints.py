@@ -184,7 +184,7 @@ def check_followed(rules: Rules, policies: Sequence[tuple[str, int]]) -> None:
     cannot follow all of these."""
     followers = [(name, follows) for name, follows in policies if follows]
     if not followers:
-        raise UsageError(f"{rules.name}: none of these policies follows hints; add --policy userspace-hints")
+        raise UsageError(f"{rules.name}: none of these policies follows hints: userspace-hints does")
     for name, follows in followers:
         lost = [hint for hint, bit in HINTS.items() if rules.used & bit & ~follows]
         if lost:

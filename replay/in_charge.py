@@ -17,7 +17,8 @@ import rewake.replay._engine as _engine
 from rewake.forms import Recording
 from rewake.replay import plugins
 from rewake.replay.hints import Rules, TaskHints
-from rewake.replay.simulate import Arm, Settings, Simulator, Window, arms_of
+from rewake.replay.settings import Settings
+from rewake.replay.simulate import Arm, Simulator, Window, arms_of
 from rewake.replay.spec import PolicySpec
 
 _ROWS = "windows.jsonl"

@@ -23,6 +23,7 @@ from rewake.replay.hints import Rules, TaskHints, check_followed
 from rewake.replay.loop import DECISION_COLUMNS, Loop
 from rewake.replay.recorded import CAUSES, batch, processes, tells_queued
 from rewake.replay.segments import CHUNK, Growing
+from rewake.replay.settings import Settings
 from rewake.replay.spec import PolicySpec
 
 WARM_UP = 50_000_000
@@ -70,23 +71,6 @@ FEWEST_PULLS = 20
 
 FEWEST_WAKEUPS = 100
 """A window with fewer says nothing of how many there should be."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is taken of a machine that the recording does not tell."""
-
-    windows_ns: int = 1_000_000_000
-    replicas: int = 1
-    seed: int = 0
-    balance: str = "recorded-rate"
-    move_factor: float = 1.0
-    scan_ns: int = 0
-    smt: float = 1.0
-    timers: str = "relative"
-    pin: bool = False
-    sync: str = "auto"
-    """WF_SYNC of the wakeups: inferred from the recording, or "0" or "1" for all."""
 
 
 @dataclass(frozen=True)
@@ -176,13 +160,13 @@ class Simulator:
         self.first_flips = flips
         self.options = self.loop.options | {"sync": False, "first_flips": [tuple(flips)]}
         if not recording.rows("decision"):
-            raise TraceError(f"{recording.path}: no wakeups: nothing to simulate")
+            raise TraceError(f"{recording.given}: no wakeups: nothing to simulate")
         self.span = self._span()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
         length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)
         if length < MIN_WINDOW:
-            raise UsageError(f"{recording.path}: windows of {length / 1e6:.1f} ms are too short to simulate")
+            raise UsageError(f"{recording.given}: windows of {length / 1e6:.1f} ms are too short to simulate")
         self.usable, self.length = usable, length
         self.windows = plan(self.span[0], usable, length, end=self.span[1])
         self.handlers = Handlers(recording)
@@ -216,12 +200,12 @@ class Simulator:
         finally:
             con.close()
         if row is None or row[0] is None:
-            raise TraceError(f"{self.recording.path}: no sched_switch: nothing to simulate")
+            raise TraceError(f"{self.recording.given}: no sched_switch: nothing to simulate")
         first, last = int(row[0]), int(row[1])
         if window := self.recording.manifest.get("window"):
             first, last = max(first, window["begin_ns"]), min(last, window["end_ns"])
             if last < first:
-                raise TraceError(f"{self.recording.path}: at no time all CPUs have records: nothing to simulate")
+                raise TraceError(f"{self.recording.given}: at no time all CPUs have records: nothing to simulate")
         return first, last
 
     def _drawn_from(self, windows: Sequence[Window]) -> list[_engine.Costs]:
@@ -567,7 +551,7 @@ def kept(
         parts.append(_woken(result, result["arm"]))
         rows.append(result)
     if not parts:
-        raise TraceError(f"{simulator.recording.path}: no window of it could be simulated")
+        raise TraceError(f"{simulator.recording.given}: no window of it could be simulated")
     woken = _joined(parts, RUN_TABLES["woken"].names)
     return {**_small(arms, rows.columns()), "woken": woken}
 

@@ -168,7 +168,7 @@ def _span(recording: Recording) -> tuple[int, int]:
     finally:
         con.close()
     if first is None:
-        raise TraceError(f"{recording.path}: no wakeup in it: nothing can be identified; record for longer")
+        raise TraceError(f"{recording.given}: no wakeup in it: nothing can be identified; record for longer")
     return int(first), int(last)
 
 
@@ -215,6 +215,7 @@ def run(
     for name, digest in zip(names, trial.digests, strict=True):
         identical.setdefault(digest.digest(), []).append(name)
     writer.manifest |= {
+        "mode": "trial",
         "policies": [],
         "identical": list(identical.values()),
         "left_out": [str(spec) for spec in specs if spec not in able],

@@ -18,7 +18,7 @@ import rewake
 from rewake import advising, runs
 from rewake.analysis import advice
 from rewake.forms import Recording
-from rewake.replay.simulate import Settings
+from rewake.replay.settings import Settings
 from rewake.replay.spec import parse
 
 

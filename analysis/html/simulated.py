@@ -201,9 +201,13 @@ _MEANING = (
 )  # fmt: skip
 
 
+_OF_POLICIES = ("windows_ns", "balance")
+"""Not of the recorded placement, which is forced in short windows."""
+
+
 def _settings(s: Simulated) -> list[tuple[str, str]]:
     """What the simulation was made with, in words."""
-    given = s.settings
+    given = {name: value for name, value in s.settings.items() if not (s.settings.get("pin") and name in _OF_POLICIES)}
     return [
         (meaning, f"{given[name] / 1e9:g} s" if name == "windows_ns" else str(given[name]))
         for name, meaning in _MEANING

@@ -20,7 +20,8 @@ from rewake.errors import QualityVeto, UsageError
 from rewake.forms import Recording, in_memory
 from rewake.replay.driver import machine_notes
 from rewake.replay.hints import HINT_PAIRS, HINTS, Rule, TaskHints, dump, exactly, rules_of
-from rewake.replay.simulate import Arm, Settings, Simulator, Window, kept
+from rewake.replay.settings import Settings
+from rewake.replay.simulate import Arm, Simulator, Window, kept
 from rewake.replay.spec import PolicySpec, parse
 
 if TYPE_CHECKING:

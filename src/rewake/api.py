@@ -11,7 +11,6 @@ What `sql` and `query` return are DuckDB relations: `.fetchall()`, `.df()` (pand
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewake import forms, runs
 from rewake.errors import FidelityError, UsageError
+from rewake.replay.settings import MOST_THREADS, WHOLE, Settings, number
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,29 +40,28 @@ class _Asked(ABC):
     def _con(self) -> duckdb.DuckDBPyConnection:
         return self._connect()
 
-    def sql(self, text: str, **values: Any) -> duckdb.DuckDBPyRelation:
+    def sql(self, text: str, /, **values: Any) -> duckdb.DuckDBPyRelation:
         """The answer to SQL text. Every table of the form is a view (docs/columns.md); `values` are its $parameters.
 
-        UsageError where the text is no query, or names what is not there.
+        UsageError where the text is not one query, or names what is not there. The relation is lazy: what goes wrong
+        while it is fetched is an error of DuckDB's own.
         """
         import duckdb
 
+        asks = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI)  # PIVOT: MULTI
         try:
+            if [s.type in asks for s in duckdb.extract_statements(text)] != [True]:
+                raise UsageError("query: not one question (SELECT, FROM, DESCRIBE ...)")
             found = self._con.sql(text, params=values or None)
         except duckdb.Error as error:
             raise UsageError(f"query: {str(error).splitlines()[0]}") from None
-        if found is None:  # DuckDB's answer to what is no SELECT
-            raise UsageError("query: no question in it")
         return found
 
     def query(self, name: str) -> duckdb.DuckDBPyRelation:
         """The answer to a question of the catalogue, `topic/question` (`rewake query --list`)."""
         from rewake.analysis import sql
 
-        found = sql.catalogue().get(name)
-        if found is None:
-            raise UsageError(f"no query named {name}; there are {', '.join(sql.catalogue())}")
-        return self.sql(found.sql)
+        return self.sql(sql.named(self._con, name).sql)
 
     def table(self, name: str) -> duckdb.DuckDBPyRelation:
         """A table of the form, whole."""
@@ -86,7 +85,7 @@ class Recording(_Asked):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Source, kernel, clock, span, events, losses, snapshot, notes: docs/columns.md."""
+        """Source, kernel, clock, span, events, losses, snapshot, notes, as `manifest.json` has them."""
         return self._opened.manifest
 
     @cached_property
@@ -118,8 +117,8 @@ class Recording(_Asked):
         """
         if sync not in ("0", "1", "auto", "causal"):
             raise UsageError(f"sync={sync!r}: '0', '1', 'auto' or 'causal' expected")
-        _check_seed(seed)
-        wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
+        number("seed", seed, *WHOLE["seed"])
+        wanted = runs.parse_policies(_names(policies))
         from rewake.replay.hints import load
 
         rules = None if hints is None else load(Path(hints))
@@ -177,22 +176,13 @@ class Recording(_Asked):
         """
         from rewake.analysis import simulated
         from rewake.replay.hints import load
-        from rewake.replay.simulate import Settings
 
-        for name, value, known in (
-            ("balance", balance, ("recorded-rate", "model", "off")), ("timers", timers, ("relative", "absolute")),
-            ("sync", sync, ("auto", "0", "1")),
-        ):  # fmt: skip
-            if value not in known:
-                raise UsageError(f"{name}={value!r}: {', '.join(map(repr, known))} expected")
-        if not (1 <= replicas <= 100 and 0 < smt <= 1 and 0 <= move_cost < math.inf and 0 <= scan_cost < math.inf):
-            raise UsageError("replicas 1 to 100, smt above 0 to 1, finite costs that are not negative expected")
-        _check_seed(seed)
+        number("threads", threads, 1, MOST_THREADS)
         settings = Settings(
             windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
             scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
         )  # fmt: skip
-        wanted = runs.parse_policies([policies] if isinstance(policies, str) else list(policies))
+        wanted = runs.parse_policies(_names(policies))
         rules = None if hints is None else load(Path(hints))
         self.quality.enforce(force)
         auto, specs = runs.simulated_specs(self._opened, wanted)
@@ -314,9 +304,11 @@ class Simulation(_Made):
         return notebook.simulation_html(self.report)
 
 
-def _check_seed(seed: int) -> None:
-    if not isinstance(seed, int) or not 0 <= seed < 1 << 63:
-        raise UsageError(f"seed={seed!r}: a whole number from 0 to 2**63 - 1 expected")
+def _names(policies: Sequence[str] | str) -> list[str]:
+    names = [policies] if isinstance(policies, str) else list(policies)
+    if other := [name for name in names if not isinstance(name, str)]:
+        raise UsageError(f"policies: {other[0]!r} is no name of one")
+    return names
 
 
 def _max_exposure() -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rewake.analysis.simulated import Simulated
     from rewake.forms import Columns, Recording, Run
     from rewake.replay.hints import Rules
-    from rewake.replay.simulate import Settings
+    from rewake.replay.settings import Settings
     from rewake.replay.spec import PolicySpec
 
 Progress = Callable[[int, int], None]

@@ -98,7 +98,7 @@ def test_a_listed_kernel_without_the_feature_does_without() -> None:
 
 @pytest.mark.parametrize("kernel", ["6.12.95+deb12", "6.10.1", "7.2.13", "3.7.10", "2.6.32", "61.0", "", None, "six"])
 def test_no_column_refuses_with_the_list(kernel: str | None) -> None:
-    with pytest.raises(FidelityError, match=r"linux-4\.5, linux-6\.1 \(--as COLUMN\)") as refused:
+    with pytest.raises(FidelityError, match=r"linux-4\.5, linux-6\.1$") as refused:
         column_of(kernel, {}, EXIST)
     assert refused.value.exit_code == 5
 

@@ -121,7 +121,21 @@ def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.Monke
         (lambda r: r.simulate("prev", windows="soon"), "soon"),
         (lambda r: r.simulate("prev", balance="none"), "balance='none'"),
         (lambda r: r.sql("SELECT nothing FROM decision"), "nothing"),
-        (lambda r: r.query("latency/none"), "latency/recorded"),
+        (lambda r: r.simulate("prev", replicas=1.5), "replicas=1.5: a whole number from 1 to 100"),
+        (lambda r: r.simulate("prev", scan_cost=10**7), "scan_cost=10000000: a whole number from 0 to 100000"),
+        (lambda r: r.simulate("prev", move_cost="1"), "move_cost='1': a number from 0.0"),
+        (lambda r: r.simulate("prev", move_cost=1e300), "move_cost=1e+300"),
+        (lambda r: r.simulate("prev", smt=1e-18), "smt=1e-18"),
+        (lambda r: r.simulate("prev", threads=0), "threads=0"),
+        (lambda r: r.replay("prev", seed=-1), "seed=-1"),
+        (lambda r: r.replay([5]), "policies: 5 is no name"),
+        (lambda r: r.query("latency/none"), "no query named latency/none"),
+        (lambda r: r.query("moves/one_step"), "needs a run"),
+        (lambda r: r.query("simulate/latency"), "needs a simulation"),
+        (lambda r: r.sql("DROP VIEW decision"), "not one question"),
+        (lambda r: r.sql("COPY decision TO 'x.csv'"), "not one question"),
+        (lambda r: r.sql("SELECT 1; SELECT 2"), "not one question"),
+        (lambda r: r.sql(""), "not one question"),
         (lambda r: r.table("wakeups"), "docs/columns.md"),
         (lambda r: rewake.open(r.path, topology="pack:2"), "topology"),
     ],
@@ -129,6 +143,20 @@ def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.Monke
 def test_errors_say_what_is_there(page: dict[str, Any], call: Any, told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(told)):
         call(page["recording"])
+
+
+def test_what_a_query_is_not_for(page: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="simulate/work needs a simulation"):
+        page["run"].query("simulate/work")
+    with pytest.raises(UsageError, match="moves/one_step needs a run"):
+        page["simulation"].query("moves/one_step")
+
+
+def test_what_sql_takes(page: dict[str, Any]) -> None:
+    assert page["run"].sql("SELECT $text || $self", text="a", self="b").fetchall() == [("ab",)]
+    assert len(page["run"].sql("DESCRIBE ledger").fetchall()) > 5
+    count = "PIVOT (SELECT policy, known FROM ledger) ON known IN (true) USING count(*)"
+    assert len(page["run"].sql(count).fetchall()) == len(page["run"].policies)
 
 
 def test_no_trace(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from rewake import advising, runs
 from rewake.analysis import advice
 from rewake.analysis.text import columns
 from rewake.replay.hints import HINT_PAIRS, Rule, dump, exactly, load
-from rewake.replay.simulate import Settings
+from rewake.replay.settings import Settings
 from rewake.replay.spec import parse
 
 ROOT = Path(__file__).parents[2]

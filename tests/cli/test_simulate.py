@@ -138,9 +138,19 @@ def test_hints_of_a_file_are_followed_by_those_that_follow_any(
     assert data["hints"]["rules"][0]["decisions"] > 100
     assert "  1  WAKE_AFFINE: " in told(capsys, *given)
     assert told(capsys, "simulate", DEMO, "--policy", "prev", "--hints", rules, code=2).endswith(
-        "none of these policies follows hints; add --policy userspace-hints\n"
+        "none of these policies follows hints: userspace-hints does\n"
     )
     assert "--hints says nothing with --pin" in told(capsys, "simulate", DEMO, "--pin", "--hints", rules, code=2)
+
+
+def test_a_pinned_run_says_what_was_not_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = tmp_path / "pinned.run"
+    text = " ".join(told(capsys, "simulate", DEMO, "--pin", "-o", run).split())
+    assert "as far as it goes: V4 was not asked (--pin)." in text
+    assert "modelled throughout: recorded placement in short windows (1 replica)" in text
+    assert "Balancing: as recorded." in text and "windows of at most" not in text
+    told(capsys, "report", run, "--html", tmp_path / "p.html")
+    assert "windows of at most" not in (tmp_path / "p.html").read_text()
 
 
 def test_costs_are_there_where_nothing_tells_when_a_wakee_was_queued(
@@ -164,12 +174,14 @@ def test_costs_are_there_where_nothing_tells_when_a_wakee_was_queued(
 
 
 def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["validate", str(DEMO), str(DEMO)]) == 2
-    assert "the same recording is in A and in B" in capsys.readouterr().err
+    other = FIXTURES / "12cpu-buddy-hackbench" / "trace.dat"
+    told(capsys, "slice", DEMO, "--window", "..500ms", "-o", tmp_path / "half.rewake")
+    for arguments in ([DEMO, DEMO], [DEMO, other, "--a", DEMO], [DEMO, other, "--a", tmp_path / "half.rewake"]):
+        assert main(["validate", *map(str, arguments), "--force"]) == 2
+        assert "again, or a part of it: give different recordings" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert main(["validate", str(tmp_path / "empty"), str(DEMO)]) == 2
     assert "a directory without recordings" in capsys.readouterr().err
-    other = FIXTURES / "12cpu-buddy-hackbench" / "trace.dat"
     assert main(["validate", str(DEMO), str(other)]) == 2
     assert "of different machines (12 CPUs, 1 LLC" in capsys.readouterr().err
     data = json.loads(told(capsys, "validate", DEMO, other, "--force", "--format", "json"))

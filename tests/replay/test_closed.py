@@ -17,7 +17,8 @@ from resimulated import COSTS, interrupts, simulate, survey, whole
 from world import World, schedules
 
 from rewake.importing import import_trace
-from rewake.replay.simulate import FEWEST_PULLS, Settings, Simulator, _pull_rates, arms_of, pinned_arms
+from rewake.replay.settings import Settings
+from rewake.replay.simulate import FEWEST_PULLS, Simulator, _pull_rates, arms_of, pinned_arms
 from rewake.replay.spec import parse
 
 

@@ -355,7 +355,7 @@ def test_hints_that_nobody_follows(tmp_path: Path, capsys: pytest.CaptureFixture
     hold = write(tmp_path / "hold.toml", '[[rule]]\ncomm = "*"\nhints = ["WAKE_HOLD"]\n')
     fork = write(tmp_path / "fork.toml", '[[rule]]\ncomm = "*"\nhints = ["FORK_AFFINE"]\n')
     text = told(capsys, "replay", CGROUPS, "--policy", "linux-6.0", "--hints", hold, code=2)
-    assert "hold.toml: none of these policies follows hints; add --policy userspace-hints" in text
+    assert "hold.toml: none of these policies follows hints: userspace-hints does" in text
     text = told(capsys, "replay", CGROUPS, "--policy", "userspace-hints@linux-5.4", "--hints", fork, code=2)
     assert "fork.toml: userspace-hints@linux-5.4 cannot follow FORK_AFFINE" in text
     told(capsys, "replay", CGROUPS, "--policy", "userspace-hints@linux-5.4", "--hints", hold)

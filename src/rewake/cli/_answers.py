@@ -16,6 +16,7 @@ import click
 from rewake import __version__, runs
 from rewake.cli._shared import AnyNumber, Number, reader_left, say
 from rewake.errors import PluginError, UsageError
+from rewake.replay.settings import CHOICES, RANGES
 
 if TYPE_CHECKING:
     from rewake.analysis.report import Report
@@ -94,7 +95,7 @@ def balance_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
     """--balance, for commands that simulate."""
     return click.option(
         "--balance",
-        type=click.Choice(("model", "recorded-rate", "off")),
+        type=click.Choice(CHOICES["balance"]),
         default="recorded-rate",
         show_default=True,
         help=text,
@@ -103,7 +104,7 @@ def balance_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
 
 def move_cost_option(text: str = "As of simulate.") -> Callable[[_F], _F]:
     """--move-cost, for commands that simulate."""
-    return click.option("--move-cost", type=Number(0), default=1.0, show_default=True, help=text)
+    return click.option("--move-cost", type=Number(*RANGES["move_factor"]), default=1.0, show_default=True, help=text)
 
 
 def sync_of(assume: tuple[str, ...], *, inferable: bool = True, causal: bool = True) -> str:

@@ -13,6 +13,7 @@ from rewake.cli import _answers, _runs
 from rewake.cli._shared import force_option, format_option
 from rewake.cli._window import Window, window_option
 from rewake.errors import EXIT_INCONCLUSIVE, EXIT_OK, UsageError
+from rewake.replay.settings import MOST_THREADS, Settings
 
 if TYPE_CHECKING:
     from rewake.forms import Recording
@@ -71,7 +72,7 @@ FEATURES = "features"
     show_default=True,
     help="For the order of the search and for what is drawn.",
 )
-@click.option("--threads", type=click.IntRange(1, 256), default=1, show_default=True, help="As of simulate.")
+@click.option("--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True, help="As of simulate.")
 @click.option("--strict", is_flag=True, help="Exit 6 where nothing is recommended.")
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Rules file to write, for --hints."
@@ -102,14 +103,13 @@ def command(
     """Search the hints of userspace-hints, task name by task name, and settings of policies, for one that improves the
     objective without breaking a guard, and judge the best on recordings that the search did not see.
 
-    REC are recordings or raw traces of one load on one machine, or directories of them. Modelled throughout, and
+    REC are recordings or raw traces of one load on one machine, or directories of recordings. Modelled throughout, and
     compared with the simulated run of the recorded kernel. Where no setting can be told from no hint, nothing is
     recommended and no file is written.
     """
     from rewake import advising
     from rewake.analysis import advice, advice_table, jsonout, markdownout
     from rewake.analysis.quality import assess
-    from rewake.replay.simulate import Settings
     from rewake.whole import put
 
     about = advice.objective(objective)

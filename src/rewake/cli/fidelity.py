@@ -77,7 +77,10 @@ def command(
         return
     notes: tuple[str, ...] = ()
     if column is None:
-        found = runs.recorded_column(opened, runs.policies())
+        try:
+            found = runs.recorded_column(opened, runs.policies())
+        except FidelityError as error:
+            raise FidelityError(f"{error} (--as COLUMN)") from None
         instance, notes = found.instance, found.notes
     else:
         chosen = runs.parse_policies([column], plugin_timeout)

@@ -18,6 +18,7 @@ from rewake.cli._shared import (
     topology_option,
 )
 from rewake.errors import UsageError
+from rewake.replay.settings import CHOICES, MOST_THREADS, RANGES, WHOLE, Settings
 
 
 @click.command(short_help="Re-run the machine with other policies in charge (modelled).")
@@ -42,7 +43,7 @@ from rewake.errors import UsageError
 )
 @click.option(
     "--replicas",
-    type=click.IntRange(1, 100),
+    type=click.IntRange(*WHOLE["replicas"]),
     default=1,
     show_default=True,
     help="Times that each window is run; all but the first draw their costs anew.",
@@ -51,7 +52,7 @@ from rewake.errors import UsageError
 @_answers.move_cost_option("Times the cost of running elsewhere (2 µs in the LLC, 20 in the node, 50 beyond).")
 @click.option(
     "--scan-cost",
-    type=click.IntRange(0, 100_000),
+    type=click.IntRange(*WHOLE["scan_ns"]),
     default=0,
     show_default=True,
     metavar="NS",
@@ -59,14 +60,14 @@ from rewake.errors import UsageError
 )
 @click.option(
     "--smt",
-    type=Number(0, 1, min_open=True),
+    type=Number(*RANGES["smt"]),
     default=1.0,
     show_default=True,
     help="Speed of a CPU whose sibling is busy.",
 )
 @click.option(
     "--timers",
-    type=click.Choice(("relative", "absolute")),
+    type=click.Choice(CHOICES["timers"]),
     default="relative",
     show_default=True,
     help="Timers fire so long after their sleep began, or when they were recorded.",
@@ -81,7 +82,7 @@ from rewake.errors import UsageError
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
 @click.option(
     "--threads",
-    type=click.IntRange(1, 256),
+    type=click.IntRange(1, MOST_THREADS),
     default=1,
     show_default=True,
     help="Policies simulated at the same time; the answer is the same.",
@@ -118,7 +119,6 @@ def command(
     """
     from rewake.analysis import simulated
     from rewake.analysis.quality import assess
-    from rewake.replay.simulate import Settings
 
     settings = Settings(
         windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,

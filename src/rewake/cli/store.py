@@ -29,7 +29,7 @@ def command() -> None:
     "--date",
     "date",
     metavar="WHEN",
-    help="When: 2026-11-20, 2026-11-20T03:00:00+01:00 or @SECONDS. No recording tells it.",
+    help="When: 2026-11-20, 2026-11-20T03:00:00+01:00 or @SECONDS. No recording tells it.  [required]",
 )
 @click.option("--commit", "revision", metavar="ID", help="Commit or build that was measured.")
 @click.option("--machine", metavar="CLASS", help="Machine class; default: CPUs, LLCs, cores and nodes as recorded.")

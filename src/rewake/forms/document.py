@@ -33,6 +33,14 @@ name.
 """
 
 
+_VIEWS = """\
+In SQL, `ledger` is one view of all policies and has two columns more: `policy`, the instance, and `decision_id` of
+`decision`. `branch` (policy, code, name) names the branches. What the shipped questions are made of are views, too:
+`fair_wakeup` (the decisions that count), `placeable` (with LLCs and nodes of their CPUs), `placed` (a row per decision
+and policy), `tallied` (equal ones of these counted, `n`), `awaited` (latencies), `relocated` (from which CPU to which).
+"""
+
+
 def markdown() -> str:
     """The whole document."""
     groups: tuple[tuple[str, Mapping[str, Table]], ...] = (
@@ -47,6 +55,8 @@ def markdown() -> str:
     lines = [_HEAD]
     for title, tables in groups:
         lines += [f"## {title}", ""]
+        if title == "Run":
+            lines += [_VIEWS, ""]
         for table in tables.values():
             lines += [*_table(table), ""]
     lines += ["## Enumerations", ""]

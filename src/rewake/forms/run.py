@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     import duckdb
 
 
+_TABLES_OF = {"open": ("ledger", "bucket"), "closed": ("arm", "sim_window", "woken"), "trial": ("trial",)}
+"""By the manifest's `mode`; `open` does not say so."""
+
+
 class RunWriter(Writer):
     """Writes a run: one ledger file per policy instance, rows in decision order, and small tables.
 
@@ -190,7 +194,8 @@ class Run:
         return fetch(self._con, select(spec, names), source)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A new connection: the recording's views, `ledger` (with `policy`, `decision_id`) and the small tables."""
+        """A new connection: the recording's views and those of the run's own tables; `ledger` with `policy` and
+        `decision_id`."""
         con = connect(self._threads)
         self.recording.add_views(con)
         spec = RUN_TABLES["ledger"]
@@ -213,9 +218,11 @@ class Run:
         if not arms:
             nothing = ", ".join(f"NULL::{c.type} AS {c.name}" for c in spec.columns)
             arms.append(f"SELECT ''::VARCHAR AS policy, 0::BIGINT AS decision_id, {nothing} WHERE false")
-        create_view(con, "ledger", "(" + " UNION ALL ".join(arms) + ")")
+        mine = _TABLES_OF.get(str(self.manifest.get("mode", "open")), tuple(RUN_TABLES))
+        if spec.name in mine:
+            create_view(con, spec.name, "(" + " UNION ALL ".join(arms) + ")")
         for table in RUN_TABLES.values():
-            if not table.parts:
+            if not table.parts and table.name in mine:
                 files = [self.path / f"{table.name}.parquet"] if self._rows.get(table.name) else []
                 create_view(con, table.name, source_of(table, files, self._written.get(table.name, ())))
         return con

@@ -63,7 +63,9 @@ class Store:
         where = self._objects.where
         shards = self.shards()
         if not shards:
-            raise UsageError(f"{where}: the store is empty (rewake store add RUN)")
+            of_fleet = any(self._objects.names("done")) or any(self._objects.names("failed"))
+            what = "a fleet store: rewake fleet report reads it" if of_fleet else "the store is empty"
+            raise UsageError(f"{where}: {what} (rewake store add RUN fills one of runs)")
         con = connect()
         declared = ", ".join(f"NULL::{c.type} AS {c.name}" for c in _FIGURE.columns)
         names = ", ".join(_FIGURE.names)

@@ -109,9 +109,10 @@ def test_every_query_keeps_to_its_memory(tmp_path, decisions: int, limit: str) -
     con.execute(f"SET memory_limit='{limit}'")
     try:
         sql.prepare(con)
-        for name, query in sql.catalogue().items():
-            if "shard" not in query.requires:
-                sql.run(con, name)
+        mine = [n for n, query in sql.catalogue().items() if set(query.requires) <= sql.tables(con)]
+        assert len(mine) > 20
+        for name in mine:
+            sql.run(con, name)
         for view in ("tallied", "relocated"):
             sql.settle(con, view)
     finally:

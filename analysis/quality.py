@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rewake.collectors.snapshot.cpulist import format_list
 from rewake.errors import QualityVeto
 from rewake.forms import ENUMS, Recording
 
@@ -49,6 +50,8 @@ class QualityCard:
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...]
+    outside: str | None = None
+    """The note on CPUs that are not in the topology."""
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -154,7 +157,12 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             MAX_OBSERVER_PCT, "%", "record with larger buffers or fewer events",
         ),
     )  # fmt: skip
-    return QualityCard(checks, tuple(_notes(manifest, classes, checks, unknown_gaps)))
+    outside = _outside(manifest.get("outside") or ())
+    return QualityCard(checks, tuple(_notes(manifest, classes, checks, unknown_gaps, outside)), outside)
+
+
+def _outside(cpus: Sequence[int]) -> str | None:
+    return f"CPU {format_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
 
 
 def _contradiction(replay: Mapping[str, Any]) -> str:
@@ -189,13 +197,19 @@ def _cpus(cpus: Sequence[int]) -> str:
 
 
 def _notes(
-    manifest: Mapping[str, Any], classes: Mapping[str, int], checks: tuple[Check, ...], unknown_gaps: bool
+    manifest: Mapping[str, Any],
+    classes: Mapping[str, int],
+    checks: tuple[Check, ...],
+    unknown_gaps: bool,
+    outside: str | None,
 ) -> list[str]:
     notes = []
     if unknown_gaps:
         notes.append("some gaps lost an unknown number of events: the lost share is a lower bound")
     if manifest.get("topology") is None:
         notes.append("no topology: everything about LLCs, cores and nodes is NULL; give --topology")
+    if outside:
+        notes.append(outside)
     kept = manifest.get("recorded_cpus")
     if kept is not None:
         notes.append(

@@ -12,12 +12,12 @@ from rewake.forms import SCHEMA_VERSION, Recording
 def summarize(recording: Recording) -> dict[str, Any]:
     """The figures of `rewake info`: the manifest's, and counts of tasks and decisions. None: not known."""
     manifest = recording.manifest
-    machine = manifest["machine"]
+    machine, given = manifest["machine"], recording.given  # of equal traces the first one's import is in the cache
     return {
         "schema_version": SCHEMA_VERSION,
         "id": manifest["id"],
         "path": str(recording.path),
-        "source": manifest["source"],
+        "source": manifest["source"] | ({"name": given.name} if given != recording.path else {}),
         "kernel": manifest["kernel"],
         "clock": manifest["clock"],
         "span_ns": manifest["span_ns"],

@@ -179,6 +179,8 @@ def notes(r: Report) -> list[str]:
             f"cross LLC, idle missed LLC: {NOTHING} because the recording has no topology; import it again with "
             "--topology XML|TAR|DIR."
         )
+    if r.quality.outside:
+        out.append(f"{r.quality.outside} (--topology). Figures of LLCs and nodes leave out what concerns them.")
     out.append(
         "p99: recorded where the policy chose what the kernel chose (known), modelled [lo, hi] elsewhere, over all "
         "decisions. Idle and busy CPUs: reconstructed from the events (the order of close ones is inferred)."

@@ -12,6 +12,8 @@ CREATE OR REPLACE TEMP MACRO tally(n, x) AS CASE WHEN count(x) > 0 THEN cases(n,
 -- Share of whole in per cent, rate per 1,000; NULL when the whole is empty.
 CREATE OR REPLACE TEMP MACRO pct(part, whole) AS 100.0 * part / nullif(whole, 0);
 CREATE OR REPLACE TEMP MACRO per_1k(part, whole) AS 1000.0 * part / nullif(whole, 0);
+-- Over such rows: in how many of 1,000 x is true, of those of which it is known.
+CREATE OR REPLACE TEMP MACRO tally_per_1k(n, x) AS per_1k(cases(n, x), sum(n) FILTER (WHERE x IS NOT NULL));
 
 -- Wakeups of fair tasks that had to wait for a CPU, and of which the wait is known. Of those that did not come to placement
 -- (bypass_on_rq) the wakee of some went on running; all others sleep: they were about to, or were delayed on their queue.

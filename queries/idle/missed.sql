@@ -3,7 +3,7 @@
 -- Definition: One-step: the chosen CPU is not usably idle at the decision and another allowed CPU is, in the LLC
 --   of the chosen CPU (llc) or anywhere online (machine). Population: fair wakeups of class moved or stayed that the
 --   policy decided.
--- Units: decisions; _per_1k per 1,000 decisions of the population.
+-- Units: decisions; _per_1k per 1,000 decisions of the population, of those of which it is known.
 -- Requires: ledger decision cpu
 -- Columns:
 --   policy: policy instance
@@ -18,9 +18,9 @@ SELECT
     total(n) AS decisions,
     tally(n, target_idle) AS target_idle,
     tally(n, idle_missed_llc) AS idle_missed_llc,
-    per_1k(tally(n, idle_missed_llc), total(n)) AS idle_missed_llc_per_1k,
+    tally_per_1k(n, idle_missed_llc) AS idle_missed_llc_per_1k,
     tally(n, idle_missed_machine) AS idle_missed_machine,
-    per_1k(tally(n, idle_missed_machine), total(n)) AS idle_missed_machine_per_1k
+    tally_per_1k(n, idle_missed_machine) AS idle_missed_machine_per_1k
 FROM tallied
 GROUP BY policy
 ORDER BY policy

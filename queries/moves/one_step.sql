@@ -3,7 +3,7 @@
 -- Definition: One-step, that is against the state that the kernel saw: would_move counts choices other than the
 --   previous CPU; cross_* counts choices in another LLC or node than the previous CPU (data left behind) or than the
 --   waker's CPU (data of the waker). Population: fair wakeups of class moved or stayed that the policy decided.
--- Units: counts; _per_1k per 1,000 decisions of the population.
+-- Units: counts; _per_1k per 1,000 decisions of the population, of those of which it is known.
 -- Requires: ledger decision cpu
 -- Columns:
 --   policy: policy instance
@@ -22,15 +22,15 @@ SELECT
     policy,
     total(n) AS decisions,
     tally(n, moves) AS would_move,
-    per_1k(tally(n, moves), total(n)) AS would_move_per_1k,
+    tally_per_1k(n, moves) AS would_move_per_1k,
     tally(n, cross_llc_prev) AS cross_llc_prev,
-    per_1k(tally(n, cross_llc_prev), total(n)) AS cross_llc_prev_per_1k,
+    tally_per_1k(n, cross_llc_prev) AS cross_llc_prev_per_1k,
     tally(n, cross_llc_waker) AS cross_llc_waker,
-    per_1k(tally(n, cross_llc_waker), total(n)) AS cross_llc_waker_per_1k,
+    tally_per_1k(n, cross_llc_waker) AS cross_llc_waker_per_1k,
     tally(n, cross_node_prev) AS cross_node_prev,
-    per_1k(tally(n, cross_node_prev), total(n)) AS cross_node_prev_per_1k,
+    tally_per_1k(n, cross_node_prev) AS cross_node_prev_per_1k,
     tally(n, cross_node_waker) AS cross_node_waker,
-    per_1k(tally(n, cross_node_waker), total(n)) AS cross_node_waker_per_1k
+    tally_per_1k(n, cross_node_waker) AS cross_node_waker_per_1k
 FROM tallied
 GROUP BY policy
 ORDER BY policy

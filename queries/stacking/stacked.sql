@@ -19,9 +19,9 @@ SELECT
     policy,
     total(n) AS decisions,
     tally(n, stacked) AS stacked,
-    per_1k(tally(n, stacked), total(n)) AS stacked_per_1k,
+    tally_per_1k(n, stacked) AS stacked_per_1k,
     tally(n, self_collision) AS self_collision,
-    per_1k(tally(n, self_collision), total(n)) AS self_collision_per_1k,
+    tally_per_1k(n, self_collision) AS self_collision_per_1k,
     tally(n, exposed) AS exposed,
     pct(tally(n, exposed), total(n)) AS exposure_pct
 FROM tallied

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache as memoize
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from rewake import __version__, cache, streams, tasks
-from rewake.collectors.snapshot.cpulist import format_list
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
 from rewake.forms import EVENT_TABLES, SCHEMA_VERSION, Columns, Recording, RecordingWriter, empty
@@ -160,8 +159,10 @@ def _write(
         report(f"decoded {seen:,} events")
     decoded = reader.finish()
 
-    if where is not None and len(machine.cpu["cpu"]):
-        _require_cpus(ran, _split(machine.cpu["cpu"])[0], where)
+    known = map(int, _split(machine.cpu["cpu"])[0])
+    outside = sorted(ran.difference(known)) if where is not None and len(machine.cpu["cpu"]) else []
+    if outside:
+        writer.manifest["outside"] = outside
     notes = list(machine.notes)
     _write_machine(writer, machine, int(header["cpus"]), n_cpus, notes)
     wakings = (writer.read_part("waking", k, ("curr_task", "irq_ctx", "task")) for k in range(writer.n_parts))
@@ -243,19 +244,10 @@ def _cpus_of(machine: Any, header: Mapping[str, Any], where: Path | str | None, 
     online = int(np.count_nonzero(_split(machine.cpu_state["online"])[0])) if len(numbers) else 0
     if sure and online > traced:
         raise TraceError(
-            f"{where}: of a machine with {online} CPUs online, and the trace is of one with {traced}: {_GIVE_ITS_OWN}"
+            f"{where}: of a machine with {online} CPUs online, and the trace is of one with {traced}: give the snapshot"
+            " or topology of the machine that was recorded with --topology"
         )
     return max([traced, *(cpu + 1 for cpu in known)])
-
-
-_GIVE_ITS_OWN = "give the snapshot or topology of the machine that was recorded with --topology"
-
-
-def _require_cpus(ran: set[int], known: Iterable[int], where: Path | str) -> None:
-    """TraceError where CPUs switched tasks that the snapshot does not have: of another machine."""
-    if unknown := sorted(ran.difference(map(int, known))):
-        cpus = format_list(unknown)
-        raise TraceError(f"{where}: without CPU {cpus}, of which the trace has switches: {_GIVE_ITS_OWN}")
 
 
 def _write_machine(writer: RecordingWriter, machine: Any, traced: int, n_cpus: int, notes: list[str]) -> None:

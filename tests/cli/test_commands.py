@@ -122,6 +122,9 @@ def test_the_cache_finds_the_same_trace_again(run: Run, script: Any, trace: Path
     assert Path(path).parent == own_cache
     assert only_line(run("import", trace)[1]) == path
     assert run("info", trace)[0] == 0
+    copy = trace.with_name("copy.dat")
+    copy.write_bytes(trace.read_bytes())
+    assert json.loads(run("info", copy, "--format", "json")[1])["source"]["name"] == "copy.dat"
     assert script.decoded == 1
     other = only_line(run("import", trace, "--topology", TOPOLOGY)[1])
     assert other != path and script.decoded == 2

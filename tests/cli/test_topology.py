@@ -77,10 +77,18 @@ def test_a_machine_with_more_cpus_than_the_trace(
 
 
 def test_a_machine_without_cpus_that_the_trace_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of those nobody would know the LLC, and nothing would count as leaving it."""
-    wrong = told(capsys, "import", DEMO / "trace.dat", "--topology", "pack:1 l3:1 core:6 pu:2", "-o", tmp_path / "a",
-                 code=1)  # fmt: skip
-    assert "pu:2: without CPU 12-15, of which the trace has switches: give the snapshot" in wrong
+    """Of those nobody knows the LLC, and nothing would count as leaving it."""
+    told(capsys, "import", DEMO / "trace.dat", "--topology", "pack:1 l3:1 core:6 pu:2", "-o", tmp_path / "a.rewake")
+    told(capsys, "replay", tmp_path / "a.rewake", "--policy", "prev", "-o", tmp_path / "a.run")
+    for command in ("check", "report"):
+        shown = " ".join(told(capsys, command, tmp_path / f"a.{'run' if command == 'report' else 'rewake'}").split())
+        assert "CPU 12-15 ran tasks and are not in the topology: give the right one" in shown
+    rows = json.loads(told(capsys, "query", tmp_path / "a.run", "moves/one_step", "--format", "json"))
+    recorded = dict(zip(rows["columns"], next(r for r in rows["rows"] if r[0] == "recorded"), strict=True))
+    assert recorded["cross_llc_prev"] == 0, "all CPUs that it knows are in one LLC"
+    split = "SELECT count(*) FROM placed WHERE policy = 'recorded' AND cross_llc_waker IS NOT NULL"
+    known = json.loads(told(capsys, "query", tmp_path / "a.run", split, "--format", "json"))["rows"][0][0]
+    assert 0 < known < recorded["decisions"]
 
 
 def test_hundreds_of_cpus_fit_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from rewake.analysis import inputs
 from rewake.analysis.grid import NOTHING, defined, micros, wrap
 from rewake.analysis.report import Machine
 from rewake.analysis.text import terminal
+from rewake.analysis.topology import cpu_list
 from rewake.forms import ENUMS, INPUTS
 
 _NAME = 60
@@ -344,7 +345,7 @@ def _view(machine: Sequence[Mapping[str, Any]], d: Mapping[str, Any]) -> list[st
         in_whole = {c for core in whole for c in core}
         idle = ["+".join(map(cpu, core)) for core in whole] + [cpu(c) for c in row["idle"] if c not in in_whole]
         name = "CPUs" if row["llc"] is None else f"LLC{row['llc']}"
-        parts = [f"{name} cpu {_ranges(row['cpus'])}", f"idle: {' '.join(idle) or 'none'}"]
+        parts = [f"{name} cpu {cpu_list(row['cpus'])}", f"idle: {' '.join(idle) or 'none'}"]
         if whole_known:
             parts[-1] += f" ({len(whole)} whole core{'s' if len(whole) != 1 else ''})"
         parts.append("nr: " + (" ".join(f"{cpu(c)}:{n}" for c, n in row["nr"].items()) or "0 everywhere"))
@@ -355,16 +356,6 @@ def _view(machine: Sequence[Mapping[str, Any]], d: Mapping[str, Any]) -> list[st
         lines += wrap("  " + "   ".join(parts), indent="      ")
     legend = "w waker CPU, p prev, c the kernel's choice; nr: runnable tasks, the running one included"
     return [*lines, *wrap(f"  {legend}{'; a+b: a whole idle core' if whole_known else ''}", indent="  ")]
-
-
-def _ranges(cpus: Sequence[int]) -> str:
-    out: list[list[int]] = []
-    for c in cpus:
-        if out and out[-1][1] == c - 1:
-            out[-1][1] = c
-        else:
-            out.append([c, c])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
 
 
 def _policy_lines(p: Mapping[str, Any], d: Mapping[str, Any], auto: str | None) -> list[str]:

@@ -29,8 +29,8 @@ _ALL = (
     Input("util", "utilisation of the wakee and its estimate", "recorded", "modelled",
           "PELT averages of sched_switch, sched_wakeup and sched_migrate_task; unknown at the start; no uclamp"),
     Input("flips", "how often waker and wakee changed partners (wake_wide, buddies)", "reconstructed", "inferred",
-          "counted over all recorded wakeups; what tasks began with that are older than the recording is inferred from"
-          " other wakeups for the first 2 s (--assume sync=0: 0)"),
+          "counted over all recorded wakeups; assumed for the first 2 s: what tasks began with that are older than the"
+          " recording is inferred from other wakeups (--assume sync=0: 0), and no buddies"),
     Input("recent", "recent_used_cpu of the wakee", "reconstructed", "modelled",
           "the policy's own rule over all recorded wakeups; unknown at the start, so assumed for the first 2 s"),
     Input("has_idle_cores", "flag of an LLC: it may have an idle core", "recorded", "modelled",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewake.collectors.snapshot.cpulist import format_list
+from rewake.analysis.topology import cpu_list
 from rewake.errors import QualityVeto
 from rewake.forms import ENUMS, Recording
 
@@ -162,7 +162,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
 
 
 def _outside(cpus: Sequence[int]) -> str | None:
-    return f"CPU {format_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
+    return f"CPU {cpu_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
 
 
 def _contradiction(replay: Mapping[str, Any]) -> str:

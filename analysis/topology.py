@@ -4,7 +4,7 @@ of the same shape are folded, so that a machine of hundreds of CPUs fits on a sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ def lines(cpus: list[Cpu]) -> list[str]:
     return out
 
 
-def cpu_list(numbers: list[int]) -> str:
+def cpu_list(numbers: Sequence[int]) -> str:
     """Kernel list form; of more than 8 ranges the first three and the last, and how many CPUs they are."""
     runs: list[list[int]] = []
     for n in sorted(numbers):

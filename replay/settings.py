@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rewake.errors import UsageError
 
 WHOLE = {"replicas": (1, 100), "seed": (0, 2**63 - 1), "scan_ns": (0, 100_000)}
-RANGES = {"move_factor": (0.0, 1e6), "smt": (0.01, 1.0)}
+RANGES = {"move_factor": (0, 1_000_000), "smt": (0.01, 1)}
 """Least and most of what is a number, a whole one and any."""
 MOST_THREADS = 256
 CHOICES = {
@@ -38,12 +38,12 @@ class Settings:
         for name, known in CHOICES.items():
             if (value := getattr(self, name)) not in known:
                 raise UsageError(f"{name}={value!r}: {', '.join(map(repr, known))} expected")
-        for name, (least, most) in (WHOLE | RANGES).items():
-            number(_ELSEWHERE.get(name, name), getattr(self, name), least, most)
+        for ranges in (WHOLE, RANGES):
+            for name, (least, most) in ranges.items():
+                number(_ELSEWHERE.get(name, name), getattr(self, name), least, most, whole=ranges is WHOLE)
 
 
-def number(name: str, value: object, least: float, most: float) -> None:
-    """UsageError unless `value` is a number from `least` to `most`, a whole one where that is one."""
-    whole = isinstance(most, int)
+def number(name: str, value: object, least: float, most: float, *, whole: bool = True) -> None:
+    """UsageError unless `value` is a number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not least <= value <= most:
         raise UsageError(f"{name}={value!r}: a {'whole ' * whole}number from {least} to {most} expected")

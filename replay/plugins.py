@@ -181,6 +181,8 @@ def describe(path: str, timeout: float = DEFAULT_TIMEOUT) -> About:
 
 def _describe(path: str, timeout: float) -> About:
     file = Path(path)
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise PluginError(f"{path}: not a regular file")
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -235,6 +236,8 @@ def test_files_that_are_no_plugin(tmp_path: Path) -> None:
 
     assert told(tmp_path / "none.so") == "No such file or directory"
     assert told(tmp_path) == "Is a directory"
+    os.mkfifo(tmp_path / "fifo.so")
+    assert told(tmp_path / "fifo.so") == told(Path("/dev/zero")) == "not a regular file"
     (tmp_path / "text.so").write_text("#!/bin/sh\n")
     assert told(tmp_path / "text.so").startswith("not a shared object: compile it with")
     whole = Path(made.shell(tmp_path)).read_bytes()

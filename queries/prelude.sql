@@ -9,6 +9,9 @@ CREATE OR REPLACE TEMP MACRO total(n) AS sum(n)::BIGINT;
 CREATE OR REPLACE TEMP MACRO cases(n, x) AS coalesce(sum(n) FILTER (WHERE x), 0)::BIGINT;
 CREATE OR REPLACE TEMP MACRO tally(n, x) AS CASE WHEN count(x) > 0 THEN cases(n, x) END;
 
+-- The policy is the record itself, of all tasks or of a cgroup (queries/cgroups.sql).
+CREATE OR REPLACE TEMP MACRO is_recorded(policy) AS split_part(policy, chr(31), 1) = 'recorded';
+
 -- Share of whole in per cent, rate per 1,000; NULL when the whole is empty.
 CREATE OR REPLACE TEMP MACRO pct(part, whole) AS 100.0 * part / nullif(whole, 0);
 CREATE OR REPLACE TEMP MACRO per_1k(part, whole) AS 1000.0 * part / nullif(whole, 0);

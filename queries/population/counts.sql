@@ -50,7 +50,7 @@ WITH counted AS (
         cases(n, moves AND agrees) AS policy_moved_agreed,
         tally(n, agrees_llc) AS llc_agreed,
         cases(n, inputs_assumed > 0) AS assumed,
-        cases(n, cpus_scanned IS NOT NULL AND policy <> 'recorded') AS scans,
+        cases(n, cpus_scanned IS NOT NULL AND NOT is_recorded(policy)) AS scans,
         coalesce(sum(n * cpus_scanned), 0)::BIGINT AS scanned
     FROM tallied
     GROUP BY policy

@@ -15,7 +15,7 @@
 WITH counted AS (
     SELECT policy, cpus_scanned AS cpus, total(n) AS n
     FROM tallied
-    WHERE cpus_scanned IS NOT NULL AND policy <> 'recorded'
+    WHERE cpus_scanned IS NOT NULL AND NOT is_recorded(policy)
     GROUP BY ALL
 ),
 

@@ -79,7 +79,8 @@ uint16_t Budget::proven(Policy& policy, View& v, const Wakeup& w, Cpu goal, cons
         if (what & kWasFlips) some.flips = x.flips;
         if (what & kWasIdleCores) some.has_idle_cores = x.has_idle_cores;
         if (what & kWasNrIdleScan && x.nr_idle_scan) v.nr_idle_scan[llc.v] = *x.nr_idle_scan;
-        if (what & kWasLoad && x.rq_load) v.load[w.prev.v] = *x.rq_load;
+        // What is probed is load_avg, and no load of columns that compare another one (up to 5.4).
+        if (what & kWasLoad && x.rq_load && policy.load_kind() == LoadKind::average) v.load[w.prev.v] = *x.rq_load;
         if (what & kWasLoad && x.load && w.p_load_avg > 0)
             as.p_load = std::min<int64_t>(*x.load, 1 << 20) * w.p_load / w.p_load_avg;
         if (what & kWasUtil && x.util) as.p_util = static_cast<int32_t>(*x.util);

@@ -274,7 +274,8 @@ class _Search:
             ahead = [self._assigned(c, names, policy) for c in choices]
             fresh = sum(bool(c.hints) and c.name not in self._of for c in ahead)
             if fresh > budget:
-                self.left_out.append(f"further hints: {self._options.trials} trials are used up (--trials)")
+                left = f"{budget} of {self._options.trials} trials are left, and the next step takes {fresh}"
+                self.left_out.append(f"further hints: {left} (--trials)")
                 return
             budget -= fresh
             self._look([c for c in ahead if c.hints])

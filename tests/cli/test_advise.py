@@ -56,7 +56,8 @@ def test_hints_that_keep_tasks_in_their_llc(capsys: pytest.CaptureFixture[str], 
 
     data = json.loads(told(capsys, *asked, "--threads", "3", "--format", "json"))
     assert (data["trust"], data["no_hint"], data["judged_on_halves"]) == ("modelled", "linux-6.1", True)
-    assert data["tried"] == len(data["trials"]) == 4 and "4 trials are used up" in data["left_out"][-1]
+    assert data["tried"] == len(data["trials"]) == 4
+    assert "0 of 4 trials are left, and the next step takes" in data["left_out"][-1]
     judged = data["judged"]
     assert data["recommended"] == judged["setting"]
     assert judged["objective"]["high_pct"] < 0 > judged["objective"]["change_pct"]
@@ -128,7 +129,8 @@ def test_a_guard_keeps_a_setting_out(parts: list[Path], capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((DEMO,), 2, "the same recording is given twice"),
+        ((DEMO,), 2, "of REC again, or a part of it"),
+        (("--judge", DEMO), 2, "of REC again, or a part of it"),
         (("--objective", "speed"), 2, "no objective named speed; there are p50, p90, p99, queue-wait"),
         (("--guard", "p99-5%"), 2, "of p99 more is worse"),
         (("--trials", "0"), 2, "nothing to try"),

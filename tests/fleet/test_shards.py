@@ -18,6 +18,7 @@ from rewake.fleet.drive import run
 from rewake.fleet.tasks import CLOSED, Study, Task, tool
 from rewake.fleet.work import rows_of
 from rewake.forms import FleetStore, connect
+from rewake.forms.objects import Objects
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +56,7 @@ def test_cgroups_add_up_to_the_whole() -> None:
         whole = next(r for r in rows if r["policy"] == policy and r.get("cgroup") is None)
         parts = [r for r in rows if r["policy"] == policy and r.get("cgroup") is not None]
         assert len(parts) > 2 and "/service/web" in {r["cgroup"] for r in parts}
-        for name in ("decisions", "would_move", "agreed", "ranked", "censored", "no_estimate"):
+        for name in ("decisions", "would_move", "agreed", "scans", "ranked", "censored", "no_estimate"):
             assert sum(r[name] for r in parts) == whole[name], name
         for side in ("lo", "hi"):
             merged: dict[int | None, int] = {}
@@ -125,6 +126,13 @@ def test_shards_and_traces_behind_a_url(recording: Path, tmp_path: Path) -> None
     assert run(work, store, engines.inline("memory://fleets/one")).done == 1
     assert run(work, store, engines.inline("memory://fleets/one")).skipped == 1
     assert store.connect().execute("SELECT DISTINCT uri FROM shard").fetchall() == [("memory://traces/demo.rewake",)]
+
+
+def test_a_file_url_is_a_directory(tmp_path: Path) -> None:
+    objects = Objects(f"file://{tmp_path}/new/store")
+    objects.put("done/a.parquet", b"whole")
+    assert objects.names("done") == ["done/a.parquet"]
+    assert (tmp_path / "new/store/done/a.parquet").read_bytes() == b"whole"
 
 
 @pytest.fixture

@@ -126,6 +126,8 @@ def test_a_proven_cause_is_one_that_the_probed_value_takes_away(recording: Recor
     assert (blind.blame["placebo_proven"][miss] != 0).sum() < 50
     assert (seeing.blame["proven"] != 0).sum() < 5, "what was recorded is not wrong"
     assert seeing.agrees.sum() > blind.agrees.sum() + 500
+    old = inputs.account(recording, PolicySpec("linux-5.4"), use_probes=True)
+    assert (old.blame["proven"] != 0).sum() < 5, "load_avg, which was probed, is no load that it compares"
     assert (seeing.agrees <= seeing.blame["among"]).all(), "the order as it stands is one of the orders"
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,6 +51,21 @@ def recordings_in(paths: Sequence[Path]) -> dict[str, Recording]:
                 name += "'"
             found[name] = open_recording(each)
     return found
+
+
+def require_distinct(sides: Mapping[str, Mapping[str, Recording]]) -> None:
+    """UsageError where a recording comes twice, on one side or on both: a repeat without any spread, a judge that was
+    asked before. Slices of one recording may, where they do not overlap."""
+    seen: list[tuple[object, int, float, str]] = []
+    for side, recordings in sides.items():
+        for name, recording in recordings.items():
+            manifest = recording.manifest
+            trace = (manifest.get("source") or {}).get("sha256") or manifest.get("id")
+            first, last = (manifest.get("slice") or {}).get("events") or (0, math.inf)
+            for other, other_first, other_last, told in seen:
+                if other == trace and first <= other_last and other_first <= last:
+                    raise UsageError(f"{name} of {side} is {told} again, or a part of it: give different recordings")
+            seen.append((trace, first, last, f"{name} of {side}"))
 
 
 def name_of(run: Run) -> str:

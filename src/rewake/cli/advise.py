@@ -164,10 +164,7 @@ def _sides(
 ) -> tuple[dict[str, Recording], dict[str, Recording], bool]:
     """Recordings to search on, those to judge on, and whether the latter are halves of the former."""
     found = _runs.recordings_in([*recordings, *judges])
-    ids = [r.manifest.get("id") for r in found.values()]
-    if len(set(ids)) < len(ids):
-        twice = [name for name, key in zip(found, ids, strict=True) if ids.count(key) > 1]
-        raise UsageError(f"the same recording is given twice: {', '.join(twice)}")
+    _runs.require_distinct({"REC": found})
     n = len(_runs.recordings_in(recordings)) if judges else len(found) - len(found) // 2
     halves = len(found) == 1
     sides: list[dict[str, Recording]] = [{}, {}]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ import click
 
 from rewake import runs
 from rewake.cli import _answers
-from rewake.cli._runs import recordings_in
+from rewake.cli._runs import recordings_in, require_distinct
 from rewake.cli._shared import force_option, format_option
 from rewake.errors import UsageError
 from rewake.replay.settings import Settings
@@ -56,7 +54,7 @@ def command(
 
     settings = Settings(windows_ns=runs.duration(windows), seed=seed, balance=balance, move_factor=move_cost)
     before, after = recordings_in([a, *more_a]), recordings_in([b, *more_b])
-    _require_distinct(before, after)
+    require_distinct({"A": before, "B": after})
     machines = {machine_line(r.manifest["machine"]) for r in (*before.values(), *after.values())}
     if len(machines) > 1 and not force:
         raise UsageError(f"A and B are of different machines ({'; '.join(sorted(machines))}): --force overrides")
@@ -97,20 +95,6 @@ def command(
         first = next(iter(before.values()))
         card = assess(first).as_dict()
         _answers.emit(jsonout.dumps(_answers.document("validation", result.plain(), first, card)))
-
-
-def _require_distinct(before: Mapping[str, Recording], after: Mapping[str, Recording]) -> None:
-    """What comes twice would be a repeat without any spread. Slices of one recording may, where they do not overlap."""
-    seen: list[tuple[object, int, float, str]] = []
-    for side, recordings in (("A", before), ("B", after)):
-        for name, recording in recordings.items():
-            manifest = recording.manifest
-            trace = (manifest.get("source") or {}).get("sha256") or manifest.get("id")
-            first, last = (manifest.get("slice") or {}).get("events") or (0, math.inf)
-            for other, other_first, other_last, told in seen:
-                if other == trace and first <= other_last and other_first <= last:
-                    raise UsageError(f"{name} of {side} is {told} again, or a part of it: give different recordings")
-            seen.append((trace, first, last, f"{name} of {side}"))
 
 
 def _one_step(recording: Recording, name: str, policy_a: str, policy_b: str, seed: int) -> dict[str, float | None]:

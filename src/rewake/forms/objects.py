@@ -30,7 +30,9 @@ class Objects:
         self.remote: Any = None
         """The fsspec file system; None: a directory."""
         self.root = self.where
-        if "://" in self.where:
+        if self.where.startswith("file://"):
+            self.root = self.where.removeprefix("file://")
+        elif "://" in self.where:
             self.remote, self.root = remote(self.where)
 
     def exists(self) -> bool:

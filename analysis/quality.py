@@ -142,7 +142,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             "resync", "state corrected against the events, per 1000 switches",
             resync * 1000 / switches if resync is not None and switches and not missing else None,
             MAX_RESYNC_PER_1000_SWITCHES, "",
-            _contradiction(manifest.get("replay") or {}),
+            _contradiction(manifest.get("replay") or {}, events),
         ),
         Check(
             "decisions", "decisions", decisions, ">=", MIN_DECISIONS, "", decisions >= MIN_DECISIONS,
@@ -165,8 +165,10 @@ def _outside(cpus: Sequence[int]) -> str | None:
     return f"CPU {cpu_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
 
 
-def _contradiction(replay: Mapping[str, Any]) -> str:
+def _contradiction(replay: Mapping[str, Any], events: Mapping[str, int]) -> str:
     """What to do where the model was corrected too often. A kernel that leaves out switches counts no loss."""
+    if not events.get("sched_migrate_task"):
+        return "no sched_migrate_task in the trace, so tasks move unseen: record with -e sched_migrate_task"
     unseen: Sequence[int] = replay.get("unseen_by_cpu") or ()
     if 2 * sum(unseen) < replay.get("resync", 0) or not any(unseen):
         return "the events contradict each other: record again"
@@ -210,6 +212,7 @@ def _notes(
         notes.append("no topology: everything about LLCs, cores and nodes is NULL; give --topology")
     if outside:
         notes.append(outside)
+    notes += [line for line in manifest.get("missing") or () if line.startswith("no sched_migrate_task")]
     kept = manifest.get("recorded_cpus")
     if kept is not None:
         notes.append(

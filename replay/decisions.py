@@ -33,7 +33,8 @@ def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.Decisio
     has_waking = any(len(source.read_part("waking", k, ("id",))["id"]) for k in range(min(parts, 2)))
     recorded, _ = recorded_machine(source)
     at_start = running(source, recorded.n_cpus)
-    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start)
+    has_migrate = bool((source.manifest.get("events") or {}).get("sched_migrate_task"))
+    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start, has_migrate)
     if window := source.manifest.get("window"):
         builder.count_resyncs(window["begin_ns"], window["end_ns"])
 

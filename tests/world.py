@@ -129,13 +129,13 @@ class World:
 
     def decisions(
         self, kernel: tuple[int, int] = (6, 1), at: Sequence[int] = (), *, has_waking: bool = True,
-        wakeups: bool = True,
+        wakeups: bool = True, has_migrate: bool = True,
     ) -> Decisions:  # fmt: skip
         recorded = self.recorded()
         recorded.wakeups = wakeups
         batches = self.batches(at)
         running = self.running(batches)
-        builder = _engine.DecisionBuilder(recorded, *kernel, has_waking, running)
+        builder = _engine.DecisionBuilder(recorded, *kernel, has_waking, running, has_migrate)
         causes: list[str] = []
         parts: list[dict[str, Any]] = []
 

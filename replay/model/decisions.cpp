@@ -159,6 +159,7 @@ void DecisionBuilder::scan(const Batch& b) {
                     r.task = p;
                     r.prio = w.prio[i];
                     r.prev = r.chosen = Cpu(w.target_cpu[i]);
+                    if (!kernel_.has_migrate && o.blocked) r.prev = o.left;
                     // On the target in interrupt context it may be the wake list at work: the waker is not to be seen (C5).
                     if (w.cpu[i] != w.target_cpu[i] || w.irq_ctx[i] != static_cast<uint8_t>(IrqCtx::hardirq)) {
                         r.waker_task = TaskId(w.curr_task[i]);
@@ -174,7 +175,8 @@ void DecisionBuilder::scan(const Batch& b) {
                 x.closed = true;
                 x.wakeup_cpu = Cpu(w.cpu[i]);
                 if (!x.moved && x.pulled == Cpu(w.target_cpu[i])) r.prev = x.pulled;
-                if (!x.moved) r.chosen = r.prev;
+                if (!x.moved) r.chosen = kernel_.has_migrate ? r.prev : Cpu(w.target_cpu[i]);
+                if (!kernel_.has_migrate) x.moved = r.chosen != r.prev;
                 if (r.chosen != Cpu(w.target_cpu[i])) ++counts_.conflicts;
                 r.wakeup_ns = w.ts[i] - r.ts;
                 if (o.ran_early) {
@@ -197,6 +199,7 @@ void DecisionBuilder::scan(const Batch& b) {
                     const bool near = open_on_cpu && o.blocked && s.ts[i] - row(o).ts <= kOnCpu;
                     if (o.blocked) {
                         o.last_block = s.ts[i];
+                        o.left = Cpu(s.cpu[i]);
                         o.has_move = false;
                         if (near) extra(o).blocked_near = true;
                     }

@@ -69,10 +69,11 @@ inline bool was_placed(DecisionClass cls, bool chosen_known, Machine::State befo
 
 using Running = std::vector<std::pair<uint16_t, uint32_t>>;  ///< (CPU, task) at the start, see Machine::prime
 
-/// What the recorded kernel does that the events alone do not say.
+/// What the recorded kernel does that the events alone do not say, and what of it was recorded.
 struct KernelTraits {
     int major = 0, minor = 0;  ///< 0.0: unknown
     bool has_waking = true;  ///< sched_waking exists and was recorded
+    bool has_migrate = true;  ///< sched_migrate_task was recorded
     bool at_least(int a, int b) const { return major > a || (major == a && minor >= b); }
 };
 
@@ -119,6 +120,7 @@ class DecisionBuilder {
         size_t part = 0, row = 0;
         Ns last_block = 0;
         bool blocked = false;
+        Cpu left{};  // where it did
         bool has_move = false;  // last migration by a stopper thread, candidate for exec
         Cpu move_from{}, move_to{};
         size_t move_part = 0, move_row = 0;

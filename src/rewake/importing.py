@@ -213,7 +213,7 @@ def _write(
         "problems": [*decoded["problems"], *streams.problems(decoded.get("streams") or ())],
         "window": streams.window(decoded.get("streams") or ()),
         "silences": streams.silences(decoded.get("streams") or ()),
-        "missing": list(decoded.get("missing", [])),
+        "missing": [*_absent(decoded["event_counts"]), *decoded.get("missing", [])],
         "notes": notes,
         "features": dict(sorted(machine.features.items())),
         "sysctl": dict(sorted(machine.sysctl.items())),
@@ -300,6 +300,20 @@ def _distinct(column: Any, rows: Any) -> int | None:
     values, null = _split(column)
     known = values[~null & rows]
     return len(np.unique(known)) if len(known) else None
+
+
+_WITHOUT = {
+    "sched_waking": "a wakeup is seen when it is done, and the waker of one that its target's CPU queued not at all",
+    "sched_wakeup": "when a wakeup reached its run queue is in no event",
+    "sched_migrate_task": (
+        "where a wakeup put its task is told by sched_wakeup, and what the load balancer moves is seen when it runs"
+    ),
+}
+"""What it means that an event of wakeups was not recorded."""
+
+
+def _absent(events: Mapping[str, int]) -> list[str]:
+    return [f"no {event}: {what}" for event, what in _WITHOUT.items() if not events.get(event)]
 
 
 def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from rewake.analysis.quality import judge
 from rewake.errors import EXIT_QUALITY, QualityVeto
 
 GOOD: dict[str, Any] = {
-    "events": {"sched_switch": 10_000, "sched_waking": 6000, "sched_wakeup": 6000}, "events_total": 22_000,
+    "events": {"sched_switch": 10_000, "sched_waking": 6000, "sched_wakeup": 6000, "sched_migrate_task": 2000},
+    "events_total": 22_000,
     "span_ns": 1_000_000_000, "loss": [{"cpu": 0, "lost": 0, "gaps": 0, "blind_ns": 0}], "steps_back": 0,
     "replay": {"resync": 0}, "steal_pct": 0.0, "topology": "snapshot", "problems": [],
 }  # fmt: skip
@@ -112,6 +113,14 @@ def test_what_contradicts_the_model_is_said() -> None:
     for unseen in ({}, {"unseen_by_cpu": [1, 4]}, {"unseen_by_cpu": [0, 0]}):
         told = judge(GOOD | {"replay": {"resync": 11, **unseen}}, CLASSES).check("resync").advice
         assert told == "the events contradict each other: record again"
+
+
+def test_without_sched_migrate_task_moves_are_unseen() -> None:
+    events = {k: n for k, n in GOOD["events"].items() if k != "sched_migrate_task"}
+    line = "no sched_migrate_task: so and so"
+    card = judge(GOOD | {"events": events, "missing": ["no sched_waking: x", line], "replay": {"resync": 11}}, CLASSES)
+    assert card.notes == (line,)
+    assert "record with -e sched_migrate_task" in card.check("resync").advice
 
 
 def test_decisions_outside_of_the_common_window() -> None:

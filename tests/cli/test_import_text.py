@@ -111,6 +111,18 @@ def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture
     assert "report.txt  text, trace-cmd report\n" in shown and "not in the trace" in shown
 
 
+def test_events_that_were_not_recorded_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = tmp_path / "t.txt"
+    text.write_text(
+        "# tracer: nop\n#\n"
+        "  a-7 [000] 5.000001: sched_wakeup: comm=b pid=8 prio=120 target_cpu=001\n"
+        "  a-7 [000] 5.000009: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> "
+        "next_comm=swapper/0 next_pid=0 next_prio=120\n"
+    )
+    found = recorded(capsys, text)
+    assert [line.partition(":")[0] for line in found["missing"][:2]] == ["no sched_waking", "no sched_migrate_task"]
+
+
 # --- the same load, recorded by each tool
 
 

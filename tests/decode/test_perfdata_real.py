@@ -213,10 +213,10 @@ CARRIED: dict[str, tuple[set[str], list[str]]] = {
     # `perf record -e` with the events of the trace.dat; no device interrupt came
     "all.perf.data": ({"exec", "exit", "fork", "migrate", "softirq", "wakeup"}, []),
     # `perf sched record` asks for neither sched_wakeup, sched_process_exit, nor interrupts
-    "sched.perf.data": ({"fork", "migrate", "wakeup"}, ["no sched_wakeup"]),
-    "lost.perf.data": ({"fork", "migrate", "wakeup", "loss"}, ["no sched_wakeup"]),
+    "sched.perf.data": ({"fork", "migrate", "wakeup"}, []),
+    "lost.perf.data": ({"fork", "migrate", "wakeup", "loss"}, []),
     # two events asked for; forks are perf's own records
-    "zstd.perf.data": ({"fork"}, ["no sched_wakeup", "no sched_migrate_task", "no sched_process_fork"]),
+    "zstd.perf.data": ({"fork"}, ["no sched_process_fork"]),
 }
 """Tables besides switch and waking that each file carries, and what it says it does not."""
 

@@ -86,6 +86,25 @@ def test_exec_is_moved_by_the_stopper() -> None:
     assert decisions.counts["resync"] == 0
 
 
+def test_without_sched_migrate_task_sched_wakeup_says_where() -> None:
+    """P moves from 5 to 1 and then stays there. Without sched_waking it comes from where it went to sleep."""
+
+    def wakeups(waking: bool) -> World:
+        w = asleep(World(8, 12), P, 5)
+        for at, prev in ((9000, 5), (19000, 1)):
+            if waking:
+                w.waking(at, 0, P, prev, curr=Q)
+            w.wakeup(at + 200, 0, P, 1, curr=Q).runs(at + 900, 1, 1, P, "R").runs(at + 5000, 1, P, 1)
+        return w
+
+    for waking in (True, False):
+        decisions = wakeups(waking).decisions(has_waking=waking, has_migrate=False)
+        moved, stayed = decisions.rows()
+        assert (moved["class"], moved["prev_cpu"], moved["chosen_cpu"]) == ("moved", 5, 1)
+        assert (stayed["class"], stayed["prev_cpu"], stayed["chosen_cpu"]) == ("stayed", 1, 1)
+        assert decisions.counts["conflicts"] == decisions.counts["resync"] == 0
+
+
 @pytest.mark.parametrize(("moves", "expected"), [(False, ("stayed", 3, 3)), (True, ("moved", 3, 6))])
 def test_a_sleeper_that_is_pulled_before_its_placement_comes_from_there(
     moves: bool, expected: tuple[str, int, int]

@@ -145,15 +145,6 @@ bool PerfData::losses_at_end(Batch& b, int64_t end) {
 
 std::vector<std::string> PerfData::missing() const {
     std::vector<std::string> out;
-    const auto counted = counts(false);
-    const auto without = [&](const char* event, const char* what) {
-        if (!counted.contains(event)) {
-            out.push_back(std::string("no ") + event + ": " + what);
-        }
-    };
-    without("sched_waking", "no decision can be found");
-    without("sched_wakeup", "when a wakeup reached its run queue is in no event");
-    without("sched_migrate_task", "where a task was moved is seen only when it runs");
     if (scanned.some_tasks) {
         out.emplace_back("recorded for some tasks only (perf record without -a): what else ran on the CPUs is unknown");
     }

@@ -212,6 +212,11 @@ def _notes(
         notes.append("no topology: everything about LLCs, cores and nodes is NULL; give --topology")
     if outside:
         notes.append(outside)
+    if not manifest.get("kernel") and "sched_waking" in (manifest.get("events") or {}):
+        notes.append(
+            "kernel unknown: wakeups that one from 5.8 or 6.12 on may have left where they were are not counted"
+            " (maybe_on_cpu, maybe_delayed)"
+        )
     notes += [line for line in manifest.get("missing") or () if line.startswith("no sched_migrate_task")]
     kept = manifest.get("recorded_cpus")
     if kept is not None:

@@ -317,10 +317,10 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
     if (x.moved && r.chosen != r.prev) return moved;
     // Woken on its queue while its dequeue was delayed (6.12+). A CPU goes idle only when nothing is on its queue.
     const bool may_be_delayed =
-        kernel_.at_least(6, 12) && (on_cpu || (t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at));
+        kernel_.may_be(6, 12) && (on_cpu || (t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at));
     // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5).
     const bool had_left = r.waker == r.prev || x.wakeup_cpu != *r.prev;
-    if (kernel_.at_least(5, 8) && x.blocked_near && (may_be_delayed || !had_left)) return maybe_on_cpu;
+    if (kernel_.may_be(5, 8) && x.blocked_near && (may_be_delayed || !had_left)) return maybe_on_cpu;
     if (may_be_delayed && (x.wakeup_cpu == *r.waker || !table_.wakeups)) return maybe_delayed;
     return stayed;
 }

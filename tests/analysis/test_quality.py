@@ -14,7 +14,7 @@ GOOD: dict[str, Any] = {
     "events": {"sched_switch": 10_000, "sched_waking": 6000, "sched_wakeup": 6000, "sched_migrate_task": 2000},
     "events_total": 22_000,
     "span_ns": 1_000_000_000, "loss": [{"cpu": 0, "lost": 0, "gaps": 0, "blind_ns": 0}], "steps_back": 0,
-    "replay": {"resync": 0}, "steal_pct": 0.0, "topology": "snapshot", "problems": [],
+    "replay": {"resync": 0}, "steal_pct": 0.0, "topology": "snapshot", "problems": [], "kernel": "6.1.0",
 }  # fmt: skip
 CLASSES = {"moved": 2000, "stayed": 3900, "observer": 100}
 
@@ -121,6 +121,11 @@ def test_without_sched_migrate_task_moves_are_unseen() -> None:
     card = judge(GOOD | {"events": events, "missing": ["no sched_waking: x", line], "replay": {"resync": 11}}, CLASSES)
     assert card.notes == (line,)
     assert "record with -e sched_migrate_task" in card.check("resync").advice
+
+
+def test_an_unknown_kernel_is_told() -> None:
+    (note,) = judge(GOOD | {"kernel": None}, CLASSES).notes
+    assert note.startswith("kernel unknown: ")
 
 
 def test_decisions_outside_of_the_common_window() -> None:

@@ -46,6 +46,7 @@ def test_delayed_dequeue_on_6_12() -> None:
     w = World(8, 12, llcs=2).runs(1000, 5, P, Q).waking(90000, 0, P, 5, curr=R).wakeup(90100, 0, P, 5)
     assert w.decisions((6, 12)).rows()[0]["class"] == "maybe_delayed"
     assert w.decisions((6, 1)).rows()[0]["class"] == "stayed"
+    assert w.decisions((0, 0)).rows()[0]["class"] == "maybe_delayed", "a kernel that is not known may be one"
 
 
 def test_self() -> None:
@@ -145,6 +146,7 @@ def test_waker_lost_before_4_3() -> None:
         ((6, 1), 5001, "stayed"),
         ((5, 7), 3000, "stayed"),
         ((6, 12), 3000, "maybe_on_cpu"),
+        ((0, 0), 3000, "maybe_on_cpu"),
     ],
 )
 def test_maybe_on_cpu_close_to_the_switch_out(kernel: tuple[int, int], gap: int, expected: str) -> None:

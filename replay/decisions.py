@@ -34,7 +34,8 @@ def _decisions(source: Source, *, probe: bool) -> Iterator[tuple[_engine.Decisio
     recorded, _ = recorded_machine(source)
     at_start = running(source, recorded.n_cpus)
     has_migrate = bool((source.manifest.get("events") or {}).get("sched_migrate_task"))
-    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start, has_migrate)
+    has_context = source.manifest.get("contexts", True)
+    builder = _engine.DecisionBuilder(recorded, major, minor, has_waking, at_start, has_migrate, has_context)
     if window := source.manifest.get("window"):
         builder.count_resyncs(window["begin_ns"], window["end_ns"])
 

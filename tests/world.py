@@ -129,13 +129,13 @@ class World:
 
     def decisions(
         self, kernel: tuple[int, int] = (6, 1), at: Sequence[int] = (), *, has_waking: bool = True,
-        wakeups: bool = True, has_migrate: bool = True,
+        wakeups: bool = True, has_migrate: bool = True, has_context: bool = True,
     ) -> Decisions:  # fmt: skip
         recorded = self.recorded()
         recorded.wakeups = wakeups
         batches = self.batches(at)
         running = self.running(batches)
-        builder = _engine.DecisionBuilder(recorded, *kernel, has_waking, running, has_migrate)
+        builder = _engine.DecisionBuilder(recorded, *kernel, has_waking, running, has_migrate, has_context)
         causes: list[str] = []
         parts: list[dict[str, Any]] = []
 

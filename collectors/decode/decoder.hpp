@@ -90,6 +90,8 @@ class Decoder {
     [[nodiscard]] std::vector<std::string> problems() const { return source_.problems.lines(); }
     /// What the format could not carry, in words.
     [[nodiscard]] virtual std::vector<std::string> missing() const { return {}; }
+    /// Every record says whether it comes from an interrupt.
+    [[nodiscard]] bool tells_contexts() const { return true; }
 
     uint64_t events = 0;         ///< records seen
     uint64_t steps_back = 0;     ///< records older than their predecessor in the merged order

@@ -166,8 +166,10 @@ nb::dict decision_columns(const std::vector<DecisionRow>& rows, int64_t first_id
 /// Python face of DecisionBuilder: numbers the decisions across parts.
 class PyBuilder {
   public:
-    PyBuilder(const Recorded& r, int major, int minor, bool has_waking, const Running& running, bool has_migrate)
-        : builder_(r.topo, r.tasks, KernelTraits{major, minor, has_waking, has_migrate}, known(r, running)) {}
+    PyBuilder(const Recorded& r, int major, int minor, bool has_waking, const Running& running, bool has_migrate,
+              bool has_context)
+        : builder_(r.topo, r.tasks, KernelTraits{major, minor, has_waking, has_migrate, has_context},
+                   known(r, running)) {}
     void count_resyncs(Ns from, Ns to) { builder_.count_resyncs(from, to); }
     void scan(const nb::dict& batch) { builder_.scan(read_batch(batch)); }
     nb::object run(const nb::dict& batch) {
@@ -346,11 +348,12 @@ void bind_model(nb::module_& m) {
 
     nb::class_<PyBuilder>(m, "DecisionBuilder",
                           "Decision records from events (policies.md C2-C5), one batch behind the scan.")
-        .def(nb::init<const Recorded&, int, int, bool, const Running&, bool>(), nb::arg("recorded"), nb::arg("major"),
-             nb::arg("minor"), nb::arg("has_waking"), nb::arg("running"), nb::arg("has_migrate") = true,
-             nb::keep_alive<1, 2>(),
+        .def(nb::init<const Recorded&, int, int, bool, const Running&, bool, bool>(), nb::arg("recorded"),
+             nb::arg("major"), nb::arg("minor"), nb::arg("has_waking"), nb::arg("running"),
+             nb::arg("has_migrate") = true, nb::arg("has_context") = true, nb::keep_alive<1, 2>(),
              "running: (cpu, task) of CPUs whose first switch comes after the first batch; has_waking, has_migrate: "
-             "sched_waking and sched_migrate_task were recorded.")
+             "sched_waking and sched_migrate_task were recorded; has_context: so was whether a record comes from an "
+             "interrupt.")
         .def("count_resyncs", &PyBuilder::count_resyncs, nb::arg("begin_ns"), nb::arg("end_ns"),
              "Contradictions outside of this time are not counted.")
         .def("scan", &PyBuilder::scan, nb::arg("batch"), "Finds what closes each decision.")

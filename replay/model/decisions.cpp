@@ -160,8 +160,12 @@ void DecisionBuilder::scan(const Batch& b) {
                     r.prio = w.prio[i];
                     r.prev = r.chosen = Cpu(w.target_cpu[i]);
                     if (!kernel_.has_migrate && o.blocked) r.prev = o.left;
-                    // On the target in interrupt context it may be the wake list at work: the waker is not to be seen (C5).
-                    if (w.cpu[i] != w.target_cpu[i] || w.irq_ctx[i] != static_cast<uint8_t>(IrqCtx::hardirq)) {
+                    // On the target it may be the wake list at work, in an interrupt or as the CPU leaves idle: the waker is
+                    // not to be seen (C5).
+                    const bool leaves_idle = w.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) &&
+                                             machine_.is_idle_task(TaskId(w.curr_task[i]));
+                    const bool listed = w.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::hardirq) || leaves_idle;
+                    if (w.cpu[i] != w.target_cpu[i] || (kernel_.has_context && !listed)) {
                         r.waker_task = TaskId(w.curr_task[i]);
                         r.waker = Cpu(w.cpu[i]);
                         r.irq_ctx = w.irq_ctx[i];

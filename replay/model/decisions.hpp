@@ -74,6 +74,7 @@ struct KernelTraits {
     int major = 0, minor = 0;  ///< 0.0: unknown
     bool has_waking = true;  ///< sched_waking exists and was recorded
     bool has_migrate = true;  ///< sched_migrate_task was recorded
+    bool has_context = true;  ///< irq_ctx was: else it says nothing where it is IrqCtx::task
     /// It is that version or a later one, or may be: sched_waking tells no more than that it is 4.3 or later.
     bool may_be(int a, int b) const {
         return major > a || (major == a && minor >= b) || (major == 0 && minor == 0 && has_waking);

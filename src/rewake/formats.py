@@ -26,7 +26,8 @@ class Reader(Protocol):
     carries them, `kernel`, `uname`,
     `clock`, `version`, `compression`, `is_guest`, and `machine`, what the file itself says of the recorded hardware
     (collectors.snapshot.embedded). `finish`, once `next_batch` gave None: what rewake.collectors._decode's readers
-    give, and `missing`, what the format cannot carry, in words.
+    give, and `missing`, what the format cannot carry, in words, and `contexts`, whether every record says if it comes
+    from an interrupt.
     """
 
     @property

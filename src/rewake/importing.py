@@ -213,6 +213,7 @@ def _write(
         "problems": [*decoded["problems"], *streams.problems(decoded.get("streams") or ())],
         "window": streams.window(decoded.get("streams") or ()),
         "silences": streams.silences(decoded.get("streams") or ()),
+        "contexts": decoded.get("contexts", True),
         "missing": [*_absent(decoded["event_counts"]), *decoded.get("missing", [])],
         "notes": notes,
         "features": dict(sorted(machine.features.items())),

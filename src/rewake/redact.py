@@ -39,7 +39,7 @@ _AS_IT_IS = (
     "tool", "first_ns", "last_ns", "span_ns", "events_total", "loss", "lost", "steps_back", "wakeup_failed", "notes",
     "hz", "guest", "steal_pct", "exit_latency_us", "energy_aware", "sched_ext", "core_scheduling", "preempt_rt",
     "topology", "machine", "replay", "kernel", "slice", "first_decision", "running_at_start", "missing",
-    "outside", "window", "silences", "recorded_cpus", "clock_offset_ns",
+    "outside", "contexts", "window", "silences", "recorded_cpus", "clock_offset_ns",
 )  # fmt: skip
 _WORDS = {
     "trace-cmd", "perf", "perfetto", "script", "tracefs", "flight", "stream", "file", "command", "duration", "signal",

@@ -121,6 +121,7 @@ def test_events_that_were_not_recorded_are_named(capsys: pytest.CaptureFixture[s
     )
     found = recorded(capsys, text)
     assert [line.partition(":")[0] for line in found["missing"][:2]] == ["no sched_waking", "no sched_migrate_task"]
+    assert found["contexts"] is False
 
 
 # --- the same load, recorded by each tool

@@ -76,12 +76,12 @@ def test_golden(tmp_path: Path, dialect: str) -> None:
 
 def test_what_the_text_does_not_carry(tmp_path: Path) -> None:
     some = records(ROWS)
-    full = read(tmp_path / "a", printing.tracefs(some)).end["missing"]
-    assert full == ["kernel, uname, clock and topology of the machine"]
+    full = read(tmp_path / "a", printing.tracefs(some)).end
+    assert full["missing"] == ["kernel, uname, clock and topology of the machine"] and full["contexts"]
     coarse = read(tmp_path / "b", printing.tracefs(some, digits=6)).end["missing"]
     assert coarse[0].startswith("time finer than 1000 ns")
-    perf = read(tmp_path / "c", printing.perf_script(some)).end["missing"]
-    assert perf[0] == (
+    perf = read(tmp_path / "c", printing.perf_script(some)).end
+    assert not perf["contexts"] and perf["missing"][0] == (
         "the flags of a line: whether a wakeup came from an interrupt is rebuilt from the irq and softirq events"
     )
     quiet = [r for r in some if r.event.startswith("sched_")]

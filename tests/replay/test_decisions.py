@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world import World, schedules
 
+from rewake.forms import ENUMS
+
 P, Q, R, S = 8, 9, 10, 11
 
 
@@ -137,6 +139,22 @@ def test_waker_lost_before_4_3() -> None:
     w.runs(9400, 5, 5, P, "R")
     (row,) = w.decisions((3, 8), has_waking=False).rows()
     assert (row["class"], row["waker_cpu"], row["chosen_cpu"], row["latency_ns"]) == ("waker_lost", None, 5, 400)
+
+
+@pytest.mark.parametrize(
+    ("curr", "ctx", "has_context", "waker"),
+    [
+        (Q, "task", True, 5), (5, "softirq", True, 5), (Q, "hardirq", True, None),
+        (5, "task", True, None),  # CPU 5 empties its wake list as it leaves idle
+        (Q, "task", False, None),  # what runs there may have been interrupted
+    ],
+)  # fmt: skip
+def test_the_waker_of_a_wakeup_on_its_own_target(curr: int, ctx: str, has_context: bool, waker: int | None) -> None:
+    w = asleep(World(8, 12, llcs=2), P, 5)
+    code = ENUMS["irq_ctx"].index(ctx)
+    w.add("wakeup", 9000, 5, task=P, target_cpu=5, curr_task=curr, irq_ctx=code).runs(9400, 5, curr, P, "R")
+    (row,) = w.decisions((6, 1), has_waking=False, has_context=has_context).rows()
+    assert (row["waker_cpu"], row["class"] == "waker_lost") == (waker, waker is None)
 
 
 @pytest.mark.parametrize(

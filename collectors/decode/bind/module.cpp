@@ -298,6 +298,7 @@ nb::dict finish(const D& d, const Said& said) {
     }
     out["problems"] = problems;
     out["missing"] = texts(said.missing());
+    out["contexts"] = said.tells_contexts();
     return out;
 }
 
@@ -390,7 +391,8 @@ NB_MODULE(_decode, m) {
         .def("reserve_idle", &TextDecoder::reserve_idle, nb::arg("n_cpus"), kReserve)
         .def(
             "finish", [](const TextDecoder& d) { return finish(d.sink(), d); },
-            "As TraceDat.finish, and `missing`: what the text does not carry.");
+            "As TraceDat.finish, and `missing`: what the text does not carry; `contexts`: every record says whether it "
+            "comes from an interrupt.");
     nb::class_<PftraceDecoder>(m, "Pftrace", "An open Perfetto trace without compressed packets; raises TraceError.")
         .def(nb::init<const std::string&, size_t>(), nb::arg("path"), nb::arg("batch_events") = 1'000'000)
         .def_static("compressed", &PftraceDecoder::compressed, nb::arg("path"),
@@ -400,6 +402,6 @@ NB_MODULE(_decode, m) {
         .def("reserve_idle", &PftraceDecoder::reserve_idle, nb::arg("n_cpus"), kReserve)
         .def(
             "finish", [](const PftraceDecoder& d) { return finish(d.sink(), d); },
-            "As TraceDat.finish, and `missing`.");
+            "As TraceDat.finish, and `missing` and `contexts`.");
     m.def("schema", &schema, "Column structs of the event tables: {table: [(column, type, nullable)]}.");
 }

@@ -42,6 +42,8 @@ class PftraceDecoder {
     [[nodiscard]] const char* clock() const;
     /// What the file does not carry, in words; complete at the end.
     [[nodiscard]] std::vector<std::string> missing() const;
+    /// Every record says whether it comes from an interrupt; complete at the end.
+    [[nodiscard]] bool tells_contexts() const { return no_flags_ == 0; }
 
   private:
     /// Who runs on a CPU, as far as it is known.

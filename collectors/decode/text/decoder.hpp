@@ -52,6 +52,8 @@ class TextDecoder {
     [[nodiscard]] std::string dialect() const;
     /// What the text does not carry, in words; complete at the end.
     [[nodiscard]] std::vector<std::string> missing() const;
+    /// Every record says whether it comes from an interrupt; complete at the end.
+    [[nodiscard]] bool tells_contexts() const { return without_flags_ == 0; }
 
   private:
     struct Survey {

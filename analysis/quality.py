@@ -174,8 +174,9 @@ def _contradiction(replay: Mapping[str, Any], events: Mapping[str, int]) -> str:
         return "the events contradict each other: record again"
     cpu = max(range(len(unseen)), key=lambda c: unseen[c])
     return (
-        f"switches are missing from the trace: a task leaves a CPU that it never came to {sum(unseen):,} times, "
-        f"{unseen[cpu]:,} of them on CPU {cpu}; record again, and if it stays so, this kernel does not trace them all"
+        "switches are missing from the trace: a task leaves a CPU that it never came to, or is woken and never slept, "
+        f"{sum(unseen):,} times, {unseen[cpu]:,} of them on CPU {cpu}; record again, and if it stays so, this kernel "
+        "does not trace them all, or the tracer does not keep them"
     )
 
 

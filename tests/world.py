@@ -48,6 +48,7 @@ class World:
             if llcs > 1:
                 self._domain(c, level, "PKG", f"0-{n_cpus - 1}", "")
         self.masks = [f"0-{n_cpus - 1}", *masks]
+        self.groups: list[tuple[int, int, int, int]] = []
         false = np.zeros(n_tasks, np.bool_)
         self.tasks: dict[str, Any] = {
             "kthread": false.copy(), "observer": false.copy(), "stopper": false.copy(), "ext": false.copy(),
@@ -91,7 +92,7 @@ class World:
         return self.add("migrate", ts, cpu, task=task, orig_cpu=orig, dest_cpu=dest, curr_task=curr, irq_ctx=ctx_code)
 
     def recorded(self) -> _engine.Recorded:
-        return _engine.Recorded(self.cpus, self.domains, self.tasks, self.masks)
+        return _engine.Recorded(self.cpus, self.domains, self.tasks, self.masks, self.groups)
 
     def batches(self, at: Sequence[int] = ()) -> list[Batch]:
         """The events as batches, cut at the event numbers `at`."""

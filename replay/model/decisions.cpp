@@ -310,7 +310,6 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
     }
     if (r.waker_task == r.task) return self;
     const Machine::Task& t = machine_.task(r.task);
-    if (t.state == Machine::State::throttled) return throttled;
     const bool on_cpu = t.state == Machine::State::running && x.blocked_near;
     if (!on_cpu &&
         (t.state == Machine::State::running || t.state == Machine::State::queued || t.state == Machine::State::waking))
@@ -335,6 +334,7 @@ void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
         return;
     }
     machine_.advance(r.ts, *r.prev, r.waker.value_or(*r.prev), r.task);
+    if (r.kind == Kind::wake) machine_.slept_unseen(r.task, r.ts);
     r.cls = classify(r, x);
     const Machine::State before = machine_.task(r.task).state;
     r.low_confidence = machine_.low_confidence(*r.prev, r.ts) || machine_.low_confidence(*r.chosen, r.ts) ||

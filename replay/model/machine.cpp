@@ -440,6 +440,8 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
     if (now_ >= next_period_) periods();
     if (now_ >= next_tick_) tick_all();
     accrue(c);
+    // A switch to who was running is none: its format makes up who was, and left out those between.
+    if (prev == next) counts_.unseen_by_cpu[c.v] += resync(c, ts);
     if (cpu.curr_known && cpu.curr != prev) {
         counts_.unseen_by_cpu[c.v] += resync(c, ts);
         if (!is_idle_task(cpu.curr)) {  // what the model thought to run here cannot; leave it waiting until next seen
@@ -531,6 +533,16 @@ void Machine::on_switch(const SwitchColumns& s, size_t i, bool delays) {
         if (std::exchange(t.is_attached, false)) queue(t, t.attached).detach_later(t.pelt);
     }
     refresh(c);
+}
+
+void Machine::slept_unseen(TaskId p, Ns ts) {
+    grow(p);
+    Task& t = tasks_[p.v];
+    if (t.state != State::throttled) return;
+    counts_.unseen_by_cpu[t.cpu.v] += resync(t.cpu, ts);
+    unlink(p, t);
+    uncount(t);
+    t.state = State::sleeping;
 }
 
 void Machine::on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by) {

@@ -27,7 +27,7 @@ struct MachineCounts {
     int64_t switches = 0;
     int64_t resync = 0;  ///< a CPU was resynchronised: a switch contradicted the model, or its events were lost
     std::vector<int64_t> unseen_by_cpu;  ///< of these, those where a switch before it is not in the recording
-    int64_t throttled = 0;  ///< tasks still queued when their CPU went idle (cpu.max or forced idle)
+    int64_t throttled = 0;  ///< tasks still queued when their CPU went idle whose groups have a limit, or are not known
     std::vector<int64_t> throttled_by_cpu;
     std::vector<int64_t> throttled_by_cgroup;  ///< by cgroup id; tasks without one count in throttled only
 };
@@ -76,6 +76,8 @@ class Machine {
     // What apply() calls, one an event.
     /// `delays`: who goes to sleep stays on its run queue, until let_go() (6.12+).
     void on_switch(const SwitchColumns& c, size_t i, bool delays = false);
+    /// `p` is woken, so it has set itself asleep: one that is to wait, throttled, did so in switches that were not recorded.
+    void slept_unseen(TaskId p, Ns ts);
     /// `placed`: the wakeup went through placement; `chosen` is where `by` will put it, or have it put (from then on not
     /// idle, F.2).
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by = std::nullopt);

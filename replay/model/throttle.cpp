@@ -21,13 +21,15 @@ void Machine::park(TaskId id, Task& t) {
     link(id, t);
 }
 
-/// The CPU went idle over waiting tasks: they are throttled, or forced out (core scheduling).
+/// The CPU went idle over waiting tasks: they are throttled or, where no group of theirs has a limit, have left unseen or are
+/// forced out (core scheduling).
 void Machine::park_all(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     while (cpu.head != kNoTask) {
         const TaskId id(cpu.head);
         Task& t = tasks_[id.v];
         park(id, t);
+        if (groups_.any() && !groups_.limited(t.group)) continue;
         ++counts_.throttled;
         ++counts_.throttled_by_cpu[c.v];
         const TaskInfo& info = table_.info(id);

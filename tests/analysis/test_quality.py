@@ -109,7 +109,7 @@ def test_where_wakeups_were_put_is_in_no_event() -> None:
 def test_what_contradicts_the_model_is_said() -> None:
     """Missing switches by name where they are half of it; 11 of 10,000 switches are too many either way."""
     told = judge(GOOD | {"replay": {"resync": 11, "unseen_by_cpu": [1, 5]}}, CLASSES).check("resync").advice
-    assert "a task leaves a CPU that it never came to 6 times, 5 of them on CPU 1" in told
+    assert "a task leaves a CPU that it never came to" in told and " 6 times, 5 of them on CPU 1" in told
     for unseen in ({}, {"unseen_by_cpu": [1, 4]}, {"unseen_by_cpu": [0, 0]}):
         told = judge(GOOD | {"replay": {"resync": 11, **unseen}}, CLASSES).check("resync").advice
         assert told == "the events contradict each other: record again"

@@ -294,6 +294,29 @@ def test_throttled_task_leaves_its_cpu_idle() -> None:
     assert decisions.counts["resync"] == 0
 
 
+@pytest.mark.parametrize("limit", [None, 0, 50_000_000])
+def test_who_is_woken_has_slept_though_nothing_showed_it(limit: int | None) -> None:
+    """P waits on CPU 0, which goes idle: throttled for all that is known, if its group has a limit or is not known.
+    But only who has set itself asleep is woken: a switch is missing."""
+    w = World(2, 12)
+    if limit is not None:
+        w.groups = [(0, 100, 0, 0), (0, 100, limit, 2 * limit)]
+        w.tasks["group"] = np.ones(12, np.uint16)
+    w.runs(500, 1, 1, R, "R").runs(1000, 0, 0, P, "R").runs(2000, 0, P, 0, "R")
+    w.waking(20000, 1, P, 0, curr=R).wakeup(20100, 0, P, 0).runs(20500, 0, 0, P, "R")
+    decisions = w.decisions()
+    (row,) = decisions.rows()
+    assert (row["class"], row["chosen_idle"], row["low_confidence"]) == ("stayed", True, True)
+    counts = decisions.counts
+    assert (counts["resync"], counts["unseen_by_cpu"], counts["throttled"]) == (1, [1, 0], int(limit != 0))
+
+
+def test_a_switch_to_who_was_running_hides_others() -> None:
+    """Compact Perfetto traces: who is switched out is who was switched in before."""
+    counts = World(2, 12).runs(1000, 1, P, 1).runs(2000, 1, 1, 1, "R").decisions().counts
+    assert (counts["resync"], counts["unseen_by_cpu"]) == (1, [0, 1])
+
+
 def test_pending_wakeup_takes_the_cpu_at_the_decision() -> None:
     """F.2: the chosen CPU is taken from the decision on, not from the sched_wakeup that comes later."""
     w = asleep(World(4, 12), P, 2)

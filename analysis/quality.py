@@ -117,6 +117,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
     resync = (manifest.get("replay") or {}).get("resync")
     decisions = sum(classes.values()) - classes.get("unrecorded", 0)
     missing = _missing(events)
+    unswitched = (manifest.get("replay") or {}).get("unswitched") if switches else None
 
     def at_most(name: str, meaning: str, value: float | None, limit: float, unit: str, advice: str) -> Check:
         return Check(name, meaning, value, "<=", limit, unit, None if value is None else value <= limit, advice)
@@ -125,7 +126,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         at_most(
             "missing_events",
             "needed events missing (sched_switch; sched_wakeup, or sched_waking with sched_migrate_task)",
-            len(missing), 0, "", "record with " + " ".join(f"-e {e}" for e in missing),
+            len(missing) + bool(unswitched), 0, "", _to_record(missing, unswitched or ()),
         ),
         at_most(
             "lost", "events lost", _pct(lost, total + lost), MAX_LOST_PCT, "%", "record with larger buffers: -b",
@@ -163,6 +164,13 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
 
 def _outside(cpus: Sequence[int]) -> str | None:
     return f"CPU {cpu_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
+
+
+def _to_record(missing: Sequence[str], unswitched: Sequence[int]) -> str:
+    parts = ["record with " + " ".join(f"-e {e}" for e in missing)] if missing else []
+    if unswitched:
+        parts.append(f"record sched_switch on all CPUs: tasks run on {_cpus(unswitched)} that never switches to one")
+    return "; ".join(parts)
 
 
 def _contradiction(replay: Mapping[str, Any], events: Mapping[str, int]) -> str:

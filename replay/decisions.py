@@ -21,6 +21,7 @@ from rewake.replay.recorded import (
     recorded_machine,
     running,
     unrecorded_cpus,
+    unswitched,
     with_next,
     with_null,
 )
@@ -64,13 +65,15 @@ def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None
     """Writes the `decision` table and `migrate.cause` of a recording whose other tables are written.
 
     The manifest gets `replay`: counts of switches, resync, unseen, throttled, conflicts, prev_mismatch, late,
-    skipped_events, and of `silent`, decisions made while a CPU was silent that may not have been recorded then.
+    skipped_events, and of `silent`, decisions made while a CPU was silent that may not have been recorded then; and
+    `unswitched`, the CPUs whose switches are missing.
     """
     written = silent = 0
     partial = _partial_llcs(writer)
     window = writer.manifest.get("window")
     silences = writer.manifest.get("silences") or ()
     n_parts = writer.n_parts
+    missing = unswitched(writer, 1 + int(np.max(writer.read("cpu", ("cpu",))["cpu"])))
     for k, (builder, causes, parts) in enumerate(_decisions(writer, probe=True)):
         if len(causes):
             migrate = writer.read_part("migrate", k)
@@ -81,7 +84,7 @@ def build_decisions(writer: RecordingWriter, progress: Callable[[int, int], None
             written += 1
         if progress is not None and k < n_parts:
             progress(k + 1, n_parts)
-        writer.manifest["replay"] = {**builder.counts(), "silent": silent}
+        writer.manifest["replay"] = {**builder.counts(), "silent": silent, "unswitched": missing}
 
 
 def _partial_llcs(writer: RecordingWriter) -> npt.NDArray[np.bool_] | None:

@@ -317,6 +317,24 @@ def running(source: Source, n_cpus: int) -> list[tuple[int, int]]:
     return found + list((_interrupted(source, silent - said.keys()) | said).items())
 
 
+def unswitched(source: Source, n_cpus: int) -> list[int]:
+    """CPUs without a switch where records are of more than one task: sched_switch was not recorded there."""
+    silent = set(range(n_cpus))
+    for k in range(source.n_parts):
+        silent -= set(np.unique(np.asarray(source.read_part("switch", k, ("cpu",))["cpu"])).tolist())
+        if not silent:
+            return []
+    ran: dict[int, set[int]] = {cpu: set() for cpu in silent}
+    for k in range(source.n_parts):
+        for table in ("waking", "wakeup", "migrate", "irq", "softirq"):
+            columns = source.read_part(table, k, ("cpu", "curr_task"))
+            cpus, tasks = (with_null(columns[name])[0] for name in ("cpu", "curr_task"))
+            here = np.isin(cpus, list(silent))
+            for cpu, task in np.unique(np.stack([cpus[here], tasks[here]]), axis=1).T.tolist():
+                ran[cpu].add(task)
+    return sorted(cpu for cpu, tasks in ran.items() if len(tasks) > 1)
+
+
 def _interrupted(source: Source, silent: set[int]) -> dict[int, int]:
     """What runs on CPUs that never switch, by what woke others there or was interrupted: one task all the time."""
     found: dict[int, int] = {}

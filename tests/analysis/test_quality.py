@@ -115,6 +115,13 @@ def test_what_contradicts_the_model_is_said() -> None:
         assert told == "the events contradict each other: record again"
 
 
+def test_a_cpu_without_its_switches_lacks_sched_switch() -> None:
+    check = judge(GOOD | {"replay": {"resync": 0, "unswitched": [3]}}, CLASSES).check("missing_events")
+    assert (check.value, check.passed) == (1, False)
+    assert check.advice == "record sched_switch on all CPUs: tasks run on CPU 3 that never switches to one"
+    assert judge(GOOD | {"replay": {"resync": 0, "unswitched": []}}, CLASSES).ok
+
+
 def test_without_sched_migrate_task_moves_are_unseen() -> None:
     events = {k: n for k, n in GOOD["events"].items() if k != "sched_migrate_task"}
     line = "no sched_migrate_task: so and so"

@@ -14,7 +14,7 @@ from world import World, schedules
 from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording
 from rewake.replay import _engine
 from rewake.replay.loop import _lead, _placing, _settle, _tick_at
-from rewake.replay.recorded import running
+from rewake.replay.recorded import running, unswitched
 
 
 def bit(name: str) -> int:
@@ -203,6 +203,21 @@ class Silent:
 
 def test_a_cpu_that_never_switches_runs_what_wakes_others_there() -> None:
     assert running(cast(Recording, Silent()), 4) == [(1, 7), (2, 2)]
+
+
+class Unswitched:
+    """A recording in which only CPU 0 switches. CPU 1 is idle, on CPU 2 one task wakes others, on CPU 3 two do."""
+
+    n_parts = 2
+
+    def read_part(self, table: str, part: int, names: Any) -> dict[str, Any]:
+        waking = ([1, 2, 2, 3], [1, 7, 7, 8]) if part else ([3], [9])
+        cpu, curr = {"switch": ([0], [0]), "waking": waking}.get(table, ([], []))
+        return {name: np.array({"cpu": cpu, "curr_task": curr}[name], np.uint32) for name in names}
+
+
+def test_a_cpu_where_several_tasks_run_and_none_switches() -> None:
+    assert unswitched(cast(Recording, Unswitched()), 4) == [3]
 
 
 class Placements:

@@ -9,6 +9,7 @@ kernel/cpu.c take_cpu_down; 5.10 - 7.2).
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import NamedTuple
 
 from rewake.forms import Recording
@@ -60,20 +61,25 @@ def away(recording: Recording) -> list[Away]:
         rows = con.execute(_STINTS, [NEVER]).fetchall()
     finally:
         con.close()
-    out = []
-    for cpu, off, back, stopper in rows:
-        if not stopper or back - off < STOPPED_NS:
-            continue
+    out: list[Away] = []
+    offs = [(cpu, off, back) for cpu, off, back, stopper in rows if stopper and back - off >= STOPPED_NS]
+    for (cpu, off, back), following in zip_longest(offs, offs[1:], fillvalue=(-1, NEVER, NEVER)):
         stints = [(a, b) for c, a, b, other in rows if c == cpu and not other]
-        down = [(a, b) for a, b in stints if off - NEAR_NS <= a < off]
-        up = [(a, b) for a, b in stints if back <= a < back + NEAR_NS]
+        returned = out[-1].returns[1] if out and out[-1].cpu == cpu else 0
+        down = [(a, b) for a, b in stints if max(off - NEAR_NS, returned) <= a < off]
+        # Where it goes again soon, the rebuild without it comes behind the one with it.
+        again = following[1] if following[0] == cpu else NEVER
+        soon = again < back + 2 * NEAR_NS
+        up = [(a, b) for a, b in stints if back <= a < (again if soon else back + NEAR_NS)]
         if down:
-            out.append(Away(cpu, down[0][0], _longest(down), off, _longest(up) if up else (NEVER, NEVER)))
+            returns = _longest(up, 2 if soon else 1) if up else (NEVER, NEVER)
+            out.append(Away(cpu, down[0][0], _longest(down), off, returns))
     return out
 
 
-def _longest(stints: list[tuple[int, int]]) -> tuple[int, int]:
-    return max(stints, key=lambda s: s[1] - s[0])
+def _longest(stints: list[tuple[int, int]], n: int = 1) -> tuple[int, int]:
+    """The first of the `n` longest."""
+    return min(sorted(stints, key=lambda s: (s[1] - s[0], -s[0]))[-n:])
 
 
 def shapes(gone: list[Away]) -> list[Shape]:

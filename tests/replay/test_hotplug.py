@@ -53,6 +53,19 @@ def test_a_cpu_that_goes_and_comes_back() -> None:
     ]
 
 
+@pytest.mark.parametrize("later", [110, 200, 600, 2000])
+def test_a_cpu_that_goes_twice(later: int) -> None:
+    """In between it is online, however soon it goes again."""
+    again = [(ms + later, cpu, task) for ms, cpu, task in [*DOWN, *UP]]
+    first, second = hotplug.away(Switches([*DOWN, *UP, *again]))  # type: ignore[arg-type]
+    assert first == hotplug.Away(1, 10 * MS, (30 * MS, 36 * MS), 38 * MS, (101 * MS, 107 * MS))
+    assert second == hotplug.Away(1, *_later(first[1:], later * MS))
+
+
+def _later(times: Any, by: int) -> list[Any]:
+    return [(t[0] + by, t[1] + by) if isinstance(t, tuple) else t + by for t in times]
+
+
 def test_a_cpu_that_stays_away() -> None:
     (found,) = hotplug.away(Switches(DOWN))  # type: ignore[arg-type]
     assert found.returns == (hotplug.NEVER, hotplug.NEVER)

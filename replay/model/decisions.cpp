@@ -318,9 +318,9 @@ DecisionClass DecisionBuilder::from_events(const DecisionRow& r, const Extra& x)
     if (!r.waker) return waker_lost;
     if (one_cpu) return pinned;  // also where it has to leave a CPU: it was bound while it slept
     if (x.moved && r.chosen != r.prev) return moved;
-    // Woken on its queue while its dequeue was delayed (6.12+). A CPU goes idle only when nothing is on its queue.
-    const bool may_be_delayed =
-        kernel_.may_be(6, 12) && (on_cpu || (t.ever_blocked && last_idle_[r.prev->v] < t.blocked_at));
+    // Woken on its queue while its dequeue was delayed (6.12+). A CPU goes idle only when nothing is on its queue. Who has
+    // not blocked yet did so before the recording.
+    const bool may_be_delayed = kernel_.may_be(6, 12) && (on_cpu || last_idle_[r.prev->v] < t.blocked_at);
     // The wake-list bypass of a task that is still on its CPU fires sched_wakeup there (A1.5).
     const bool had_left = r.waker == r.prev || x.wakeup_cpu != *r.prev;
     if (kernel_.may_be(5, 8) && x.blocked_near && (may_be_delayed || !had_left)) return maybe_on_cpu;
@@ -347,7 +347,11 @@ void DecisionBuilder::decide(DecisionRow& r, const Extra& x) {
 
 const std::vector<Cause>& DecisionBuilder::run(const Batch& b) {
     order_.build(b);
-    if (!primed_) machine_.prime(b, order_, running_);
+    if (!primed_) {
+        machine_.prime(b, order_, running_);
+        for (uint16_t c = 0; c < last_idle_.size(); ++c)
+            if (const auto task = machine_.curr(Cpu(c)); task && machine_.is_idle_task(*task)) last_idle_[c] = 0;
+    }
     primed_ = true;
     Part& part = parts_[run_part_ - first_part_];
     std::vector<Extra>& extras = extras_[run_part_ - first_part_];

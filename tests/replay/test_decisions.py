@@ -51,6 +51,13 @@ def test_delayed_dequeue_on_6_12() -> None:
     assert w.decisions((0, 0)).rows()[0]["class"] == "maybe_delayed", "a kernel that is not known may be one"
 
 
+@pytest.mark.parametrize(("before", "expected"), [(Q, "maybe_delayed"), (5, "stayed")])
+def test_delayed_since_before_the_recording(before: int, expected: str) -> None:
+    """6.12: P slept before the first event. CPU 5 was not idle since, or was when the recording began."""
+    w = World(8, 12).waking(1000, 0, P, 5, curr=R).wakeup(1100, 0, P, 5).runs(2000, 5, before, P, "R")
+    assert w.decisions((6, 12)).rows()[0]["class"] == expected
+
+
 def test_self() -> None:
     """E8 D4."""
     w = World(8, 12).runs(1000, 0, 0, P, "R").waking(2000, 0, P, 0, curr=P).wakeup(2100, 0, P, 0)

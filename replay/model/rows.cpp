@@ -93,9 +93,9 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
             Domain& dom = t.domains.emplace_back();
             dom.span = parse_cpulist(d->span) & t.online;
             dom.name = d->name;
-            dom.numa = d->name.starts_with("NUMA") || d->name.starts_with("NODE") || has_flag(d->flags, "SD_NUMA");
             if (d->imbalance_pct) dom.imbalance_pct = *d->imbalance_pct;
             if (!d->flags.empty()) {
+                dom.numa = has_flag(d->flags, "SD_NUMA");
                 dom.share_llc = has_flag(d->flags, "SD_SHARE_PKG_RESOURCES") || has_flag(d->flags, "SD_SHARE_LLC");
                 dom.wake_affine = has_flag(d->flags, "SD_WAKE_AFFINE");
                 dom.balance_wake = has_flag(d->flags, "SD_BALANCE_WAKE");
@@ -103,6 +103,7 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
                 dom.balance_exec = has_flag(d->flags, "SD_BALANCE_EXEC");
                 dom.prefer_sibling = has_flag(d->flags, "SD_PREFER_SIBLING");
             } else {
+                dom.numa = d->name.starts_with("NUMA");  // NODE, a whole node, is none
                 dom.prefer_sibling = !dom.numa;
                 dom.share_llc = d->name == "SMT" || d->name == "CLS" || d->name == "MC";
             }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "replay/model/rows.hpp"
 #include "tests/replay/policies_machine.hpp"
 
 namespace rewake::test {
@@ -178,6 +179,31 @@ TEST(Topology, CountsTheTasksThatMayStayOnTheirNode) {  // imb_numa_nr, policies
     EXPECT_EQ(allowance(16, 16), 2);
     EXPECT_EQ(allowance(128, 16), 8);
     EXPECT_EQ(allowance(4, 4), 1);
+}
+
+/// From the rows of a recording: two nodes of two LLCs of two CPUs.
+Topology of_rows(const std::string& flags, const std::string& numa_flags) {
+    std::vector<CpuRow> rows;
+    std::vector<DomainRow> domains;
+    for (uint16_t c = 0; c < 8; ++c) {
+        rows.push_back({.cpu = c, .node = static_cast<uint16_t>(c / 4)});
+        const std::string llc = std::to_string(c / 2 * 2) + "-" + std::to_string(c / 2 * 2 + 1);
+        domains.push_back({c, 0, "MC", llc, flags.empty() ? "" : flags + " SD_SHARE_LLC", 117});
+        domains.push_back({c, 1, "NODE", c < 4 ? "0-3" : "4-7", flags, 117});
+        domains.push_back({c, 2, "NUMA", "0-7", numa_flags, 117});
+    }
+    return topology_from_rows(rows, domains);
+}
+
+TEST(Topology, ANodeOfSeveralLlcsIsNoNumaLevel) {
+    for (const Topology& t : {of_rows("SD_BALANCE_FORK", "SD_BALANCE_FORK SD_NUMA"), of_rows("", "")}) {
+        ASSERT_EQ(t.stack[0].size(), 3u);
+        const Domain &node = t.domains[static_cast<size_t>(t.stack[0][1])], &numa = t.domains.back();
+        EXPECT_FALSE(node.numa);
+        EXPECT_TRUE(numa.numa);
+        EXPECT_FALSE(node.imb_numa_nr);
+        EXPECT_EQ(numa.imb_numa_nr, 2) << "one for each LLC of a node";
+    }
 }
 
 TEST(Topology, RefusesContradictions) {

@@ -152,6 +152,23 @@ def test_an_overutilised_machine_does_not_place_by_energy() -> None:
     assert replayed.ledgers[0][0]["cpu"] == 1
 
 
+@pytest.mark.parametrize("policy", ["linux-5.10", "linux-5.15", "linux-6.0", "linux-6.12"])
+def test_a_level_of_the_llcs_of_a_node_is_not_numa(policy: str) -> None:
+    """Two nodes of two LLCs; the other node is busy. A child of CPU 0 goes to the idle LLC and not to its parent's, for
+    NODE has no SD_NUMA and so no allowance for the local group."""
+    w = World(64, 100, llcs=4)
+    w.domains = [d for d in w.domains if d["name"] == "MC"]
+    for c in range(64):
+        w._domain(c, 1, "NODE", f"{c // 32 * 32}-{c // 32 * 32 + 31}", "SD_PREFER_SIBLING")
+        w._domain(c, 2, "NUMA", "0-63", "SD_NUMA")
+    w.runs(1000, 0, 0, 70, "R")
+    for c in range(32, 64):
+        w.runs(2000 + c, c, c, 39 + c, "R")
+    w.wakeup(100 * 10**6, 0, 69, 16, new=True, curr=70)
+    (row,) = w.decisions((6, 12)).replay(policy).ledgers[0]
+    assert row["cpu"] // 16 == 1
+
+
 def columns() -> list[str]:
     return [p["name"] for p in _engine.policies() if not p["reference"]]
 

@@ -406,7 +406,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
         w.curr_is_idle = machine_.is_idle_task(w.curr);
         w.curr_kthread = curr.kthread || w.curr_is_idle;
-        w.curr_one_cpu = table_.allowed(w.curr).n == 1;
+        w.curr_one_cpu = w.curr_is_idle || table_.allowed(w.curr).n == 1;  // an idle task is bound to its CPU
         w.curr_exiting = machine_.task(w.curr).exiting;
         w.hint = d.hint ? d.hint[row] : 0;
         w.p_idle_policy = table_.info(p).idle_policy();

@@ -40,6 +40,18 @@ def test_a_waker_that_exits_gives_no_synchronous_wakeup() -> None:
     assert ops[:3] == [(90_000, "exiting"), (10_000, "wake"), (10_000, "exit")]
 
 
+@pytest.mark.parametrize(("policy", "second"), [("linux-5.9", 0), ("linux-5.10", 0), ("linux-6.12", 2)])
+def test_an_idle_waker_counts_as_a_kthread_of_its_cpu(policy: str, second: int) -> None:
+    """Idle CPU 0 wakes two tasks that slept there: the second stacks on the first where X3 does not ask for task
+    context."""
+    w = World(4, 8).runs(0, 1, 1, 7)
+    w.waking(100_000, 0, 4, 0, 0, ctx="hardirq").wakeup(100_100, 0, 4, 0)
+    w.waking(100_500, 0, 5, 0, 0, ctx="hardirq").migrate(100_550, 0, 5, 0, 2, ctx="hardirq").wakeup(100_600, 0, 5, 2)
+    w.runs(103_000, 0, 0, 4).runs(104_000, 2, 2, 5).runs(110_000, 0, 4, 0).runs(111_000, 2, 5, 2)
+    (result,), _ = simulate(w, (0, 0, 120_000, 121_000), policy)
+    assert result["woken"]["cpu"].tolist() == [0, second] and result["broken"] == 0
+
+
 def two_wakeups(preempted: bool) -> World:
     """Task 2 wakes 3 and, 4 us of its work later, 4. In the recording 3 took the CPU in between, or after both."""
     w = World(1, 5).runs(0, 0, 0, 3).runs(0, 0, 3, 4).runs(1_000, 0, 4, 2)  # both have slept for long

@@ -103,6 +103,27 @@ def test_irq_aware_passes_over_a_heavy_cpu(busy_us: int, expected: int) -> None:
     assert replayed.ledgers[1][0]["inputs_assumed"] & (1 << INPUTS.index("irq_load"))
 
 
+@pytest.mark.parametrize(
+    ("policy", "ctx", "second"),
+    [
+        ("linux-5.9", "hardirq", (0, "X3")),
+        ("asym-prefer-prev", "hardirq", (0, "X3")),
+        ("linux-5.10", "hardirq", (0, "X3")),
+        ("linux-6.12", "hardirq", (2, "SCAN")),  # X3 asks for task context
+        ("linux-6.12", "task", (0, "X3")),
+    ],
+)
+def test_an_idle_task_is_a_kthread_of_one_cpu(policy: str, ctx: str, second: tuple[int, str]) -> None:
+    """Idle CPU 0 wakes two tasks that slept there. The second stacks on the first, for X3 takes the idle task for a
+    per-CPU kthread."""
+    w = World(4, 12)
+    w.runs(1000, 1, 1, 11, "R")
+    w.waking(10_000_000, 0, 8, 0, curr=0, ctx=ctx).wakeup(10_000_100, 0, 8, 0)
+    w.waking(10_001_000, 0, 9, 0, curr=0, ctx=ctx).migrate(10_001_050, 0, 9, 0, 2, ctx=ctx).wakeup(10_001_100, 0, 9, 2)
+    rows = w.decisions((5, 10)).replay(policy).ledgers[0]
+    assert [(row["cpu"], _engine.BRANCHES[row["branch"]]) for row in rows] == [(0, "X1"), second]
+
+
 def test_buckets_hold_one_percent() -> None:
     w = World(2, 12)
     latencies = [1, 2, 3, 99, 100, 101, 12345, 999_999, 1_000_000, 123_456_789]

@@ -66,7 +66,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
              .curr_is_idle = by_idle,
              // The rows of idle tasks are as a rule far away, and tell nothing.
              .curr_kthread = by_idle || waking.kthread,
-             .curr_one_cpu = !by_idle && waking.one_cpu,
+             .curr_one_cpu = by_idle || waking.one_cpu,
              .curr_exiting = !by_idle && by.exiting,
              .p_idle_policy = policy_of(id) == FairPolicy::idle,
              .hint = s.hint,

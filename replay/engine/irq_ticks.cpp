@@ -8,7 +8,7 @@
 namespace rewake {
 
 IrqTicks::IrqTicks(const Topology& topo, uint32_t hz)
-    : cpus_(static_cast<size_t>(topo.n_cpus)), hz_(hz), period_(1'000'000'000 / hz) {
+    : online_(topo.online), cpus_(static_cast<size_t>(topo.n_cpus)), hz_(hz), period_(1'000'000'000 / hz) {
     next_threshold_ = kWarmUp / period_;
     threshold_every_ = 5 * int64_t{hz} + 1;
 }
@@ -16,7 +16,17 @@ IrqTicks::IrqTicks(const Topology& topo, uint32_t hz)
 const IrqLoad& IrqTicks::estimate(const IrqSettings& settings) {
     for (const IrqEstimator& e : estimators_)
         if (e.settings() == settings) return e.load();
-    return estimators_.emplace_back(static_cast<int>(cpus_.size()), hz_, settings).load();
+    IrqEstimator& e = estimators_.emplace_back(static_cast<int>(cpus_.size()), hz_, settings);
+    for (size_t i = 0; i < cpus_.size(); ++i)
+        if (const Cpu c(static_cast<uint16_t>(i)); !online_.test(c)) e.online(c, false);
+    return e.load();
+}
+
+void IrqTicks::set_online(const CpuMask& online) {
+    for (size_t i = 0; i < cpus_.size(); ++i)
+        if (const Cpu c(static_cast<uint16_t>(i)); online.test(c) != online_.test(c))
+            for (IrqEstimator& e : estimators_) e.online(c, online.test(c));
+    online_ = online;
 }
 
 void IrqTicks::tick(Ns at) {
@@ -26,8 +36,9 @@ void IrqTicks::tick(Ns at) {
             c.spent += at - c.since;
             c.since = at;
         }
-        if (c.idle && at - c.idle_since > period_) continue;  // the tick is stopped
-        for (IrqEstimator& e : estimators_) e.tick(Cpu(static_cast<uint16_t>(i)), c.spent, c.entries);
+        const Cpu cpu(static_cast<uint16_t>(i));
+        if (!online_.test(cpu) || (c.idle && at - c.idle_since > period_)) continue;  // the tick is stopped
+        for (IrqEstimator& e : estimators_) e.tick(cpu, c.spent, c.entries);
         c.spent = 0;
         c.entries = 0;
     }

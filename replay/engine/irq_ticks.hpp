@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Drives seed 3's estimators over a recording (policies.md B3), one for each distinct setting: hardirq time of each CPU
 // between recorded entries and exits, nested ones counted once, handed over at ticks. Modelled: ticks come every 1/HZ on all CPUs at once, and not on a CPU that
-// has been idle for longer than one.
+// is offline or has been idle for longer than one.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ class IrqTicks {
     void irq(Cpu c, bool entry, Ns ts);
     /// All handlers that are under way end.
     void end_all(Ns ts);
+    /// Others go offline: their ticks end, and the threshold is not of them.
+    void set_online(const CpuMask& online);
     /// `c` enters or leaves idle.
     void idle(Cpu c, bool now_idle, Ns ts);
     /// Takes all ticks up to `ts`.
@@ -41,6 +43,7 @@ class IrqTicks {
         Ns idle_since = 0;
     };
     void tick(Ns at);
+    CpuMask online_;
     std::vector<CpuState> cpus_;
     std::deque<IrqEstimator> estimators_;  ///< of different settings
     uint32_t hz_;

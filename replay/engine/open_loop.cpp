@@ -341,6 +341,7 @@ void OpenLoop::take(const Shape& s) {
     if (s.rebuilds) *live_ = live_->without_domains();
     for (int i = 0; i < topo_.words; ++i) live_->online.w[i] &= ~out.w[i];
     machine_.set_online(s.off ? live_->online : base_.online);
+    irq_.set_online(s.off ? live_->online : base_.online);
     if (!s.rebuilds) return;
     machine_.rebuilt();
     for (Instance& in : instances_) in.policy->memory().hic.assign(in.policy->memory().hic.size(), 0);

@@ -51,10 +51,19 @@ Composition compose_seed(const Column& on, const PolicyParams& params, const Top
 
 }  // namespace
 
-IrqEstimator::IrqEstimator(int n_cpus, uint32_t hz, const IrqSettings& settings) : hz_(hz), settings_(settings) {
+IrqEstimator::IrqEstimator(int n_cpus, uint32_t hz, const IrqSettings& settings)
+    : n_online_(n_cpus), hz_(hz), settings_(settings) {
     load_.intrload.assign(static_cast<size_t>(n_cpus), 0);
     load_.threshold = settings.fixed.value_or(settings.initial);
     buckets_[0] = n_cpus;
+}
+
+void IrqEstimator::online(Cpu c, bool up) {
+    int32_t& load = load_.intrload[c.v];
+    if (up) load = 0;
+    int32_t& cpus = buckets_[static_cast<size_t>(load / 10)];
+    cpus = std::max(cpus + (up ? 1 : -1), 0);
+    n_online_ += up ? 1 : -1;
 }
 
 void IrqEstimator::tick(Cpu c, Ns hardirq, int entries) {
@@ -69,7 +78,7 @@ void IrqEstimator::tick(Cpu c, Ns hardirq, int entries) {
 
 void IrqEstimator::recompute() {
     if (settings_.fixed) return;
-    load_.threshold = threshold(buckets_, static_cast<int>(load_.intrload.size()), settings_.share);
+    load_.threshold = threshold(buckets_, n_online_, settings_.share);
 }
 
 int32_t IrqEstimator::threshold(const Buckets& buckets, int n_cpus, int share) {

@@ -16,6 +16,8 @@ class IrqEstimator {
     using Buckets = std::array<int32_t, kBuckets>;
     /// `hz`: ticks a second. All CPUs online and without load.
     IrqEstimator(int n_cpus, uint32_t hz, const IrqSettings& settings = {});
+    /// `c` goes online, without load, or offline.
+    void online(Cpu c, bool up);
     /// A scheduler tick of `c`: `hardirq` ns in `entries` interrupts after its last one.
     void tick(Cpu c, Ns hardirq, int entries = 0);
     /// What the kernel does whenever it computes the load average: every 5 s and one tick.
@@ -29,6 +31,7 @@ class IrqEstimator {
   private:
     IrqLoad load_;
     Buckets buckets_{};
+    int n_online_;
     uint32_t hz_;
     IrqSettings settings_;
 };

@@ -67,6 +67,37 @@ TEST_F(Ticks, EachSettingHasItsOwnEstimate) {
     EXPECT_EQ(fixed.threshold, 5);
 }
 
+TEST_F(Ticks, TheThresholdIsOfTheCpusThatAreOnline) {
+    Topology topo;  // CPUs 4 to 7 do not exist
+    topo.n_cpus = 8;
+    for (uint16_t c = 0; c < 4; ++c) topo.online.set(Cpu(c));
+    topo.finish();
+    IrqTicks t(topo, 250);
+    const IrqLoad& warm = t.estimate({.warm = true});
+    Ns now = 0;
+    auto tick = [&](int n, bool interrupts = true) {
+        for (; n > 0; --n, now += kTick) {
+            for (uint16_t c = 0; c < 4; ++c) t.idle(Cpu(c), false, now + 1);
+            if (!interrupts) continue;
+            t.irq(Cpu(2), true, now + kTick / 2), t.irq(Cpu(2), false, now + kTick / 2 + 1'000'000);
+        }
+        t.advance(now + 1);
+    };
+    tick(3);
+    EXPECT_EQ(warm.intrload[2], 23);
+    EXPECT_EQ(warm.threshold, 30) << "three clean ones of four are not more than 80 %";
+    CpuMask without = topo.online;
+    without.clear(Cpu(2));
+    t.set_online(without);
+    tick(3, false);
+    EXPECT_EQ(warm.threshold, 10);
+    EXPECT_EQ(warm.intrload[2], 23) << "it has no ticks";
+    t.set_online(topo.online);
+    EXPECT_EQ(warm.intrload[2], 0);
+    tick(3);
+    EXPECT_EQ(warm.threshold, 30);
+}
+
 TEST_F(Ticks, TheLastPossibleTimeEnds) {
     IrqTicks t(topo_, 1000);
     t.irq(Cpu(0), true, 1);

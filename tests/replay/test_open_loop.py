@@ -124,6 +124,23 @@ def test_an_idle_task_is_a_kthread_of_one_cpu(policy: str, ctx: str, second: tup
     assert [(row["cpu"], _engine.BRANCHES[row["branch"]]) for row in rows] == [(0, "X1"), second]
 
 
+@pytest.mark.parametrize("offline", [0, 4])
+def test_the_threshold_of_irq_aware_is_of_the_cpus_that_are_online(offline: int) -> None:
+    """CPU 2 of four spends a quarter of its time in interrupts: three clean CPUs are not more than 80 %, so the
+    threshold is above its load, and CPU 2 as good as any."""
+    w = World(4, 40)
+    w.cpus += [w.cpus[0] | {"cpu": c, "core": c, "llc": c, "online": False} for c in range(4, 4 + offline)]
+    for cpu in range(4):
+        w.runs(1000 + cpu, cpu, cpu, 20 + cpu, "R")
+    for ts in range(2_000_000, 490_000_000, 4_000_000):
+        w.add("irq", ts, 2, kind=0, vector=9, entry=True, curr_task=22)
+        w.add("irq", ts + 1_000_000, 2, kind=0, vector=9, entry=False, curr_task=22)
+    w.runs(494_000_000, 3, 23, 3).runs(495_000_000, 2, 22, 2)
+    w.waking(496_000_000, 0, 22, 2, curr=20).wakeup(496_000_200, 2, 22, 2)
+    replayed = w.decisions((4, 12)).replay("irq-aware", "irq-aware:threshold=10")
+    assert [rows[0]["cpu"] for rows in replayed.ledgers] == [2, 3]
+
+
 def test_buckets_hold_one_percent() -> None:
     w = World(2, 12)
     latencies = [1, 2, 3, 99, 100, 101, 12345, 999_999, 1_000_000, 123_456_789]

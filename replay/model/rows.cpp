@@ -78,7 +78,8 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
         t.smt[r.cpu] = cores[r.core.value_or(r.cpu)];
         if (r.cluster) t.cluster[r.cpu] = clusters[*r.cluster];
     }
-    // Equal spans at equal names are one domain; overlapping NUMA levels keep the CPUs whose domain they are.
+    // Equal spans at equal names and flags are one domain; overlapping NUMA levels keep the CPUs whose domain they are.
+    // A span may be the near level of one node and the far one of another.
     std::vector<const DomainRow*> sorted;
     for (const DomainRow& d : domains) {
         checked(d.cpu, "domain");
@@ -86,9 +87,9 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
     }
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](auto* a, auto* b) { return std::tie(a->level, a->cpu) < std::tie(b->level, b->cpu); });
-    std::map<std::pair<std::string, std::string>, size_t> known;
+    std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
     for (const DomainRow* d : sorted) {
-        auto [it, fresh] = known.try_emplace({d->name, d->span}, t.domains.size());
+        auto [it, fresh] = known.try_emplace({d->name, d->span, d->flags}, t.domains.size());
         if (fresh) {
             Domain& dom = t.domains.emplace_back();
             dom.span = parse_cpulist(d->span) & t.online;

@@ -138,7 +138,9 @@ void finish_stacks(Topology& t) {
         d.share_core = contains(t.smt[d.first.v], d.span);
         for (auto [first, child] : children) {
             d.evens_out |= child != Topology::kNone && t.domains[child].prefer_sibling;
-            d.groups.push_back(child == Topology::kNone ? only(first) : t.domains[child].span);
+            const CpuMask group = child == Topology::kNone ? only(first) : t.domains[child].span;
+            if (std::ranges::find(d.groups, group) != d.groups.end()) continue;  // a near and a far level of NUMA
+            d.groups.push_back(group);
             d.leaders.set(Cpu(first));
         }
         for_each(d.cpus, [&](Cpu c) {

@@ -169,6 +169,23 @@ def test_a_level_of_the_llcs_of_a_node_is_not_numa(policy: str) -> None:
     assert row["cpu"] // 16 == 1
 
 
+def test_one_span_may_be_the_near_level_of_one_node_and_the_far_one_of_another() -> None:
+    """Nodes 0 - 1 - 2 in a line, two CPUs each: all CPUs are near node 1, but for nodes 0 and 2 that level is too far
+    to pull over. So a wakee of node 2 that CPU 0 wakes stays there, on the idle CPU 5."""
+    w = World(6, 40, llcs=3)
+    w.domains = [d for d in w.domains if d["name"] == "MC"]
+    for c in range(6):
+        if c // 2 != 1:
+            w._domain(c, 1, "NUMA", "0-3" if c < 2 else "2-5", "SD_NUMA")
+            w.domains.append({"cpu": c, "level": 2, "name": "NUMA", "span": "0-5", "flags": "SD_NUMA"})
+        else:
+            w._domain(c, 1, "NUMA", "0-5", "SD_NUMA")
+    w.runs(1000, 0, 0, 20, "R").runs(1001, 4, 4, 24, "R").runs(1003, 5, 5, 5, "R")
+    w.waking(10_000_000, 0, 19, 4, curr=20).wakeup(10_000_200, 4, 19, 4, curr=20)
+    for policy in ("linux-5.4", "linux-6.12"):
+        assert w.decisions((6, 12)).replay(policy, sync=True).ledgers[0][0]["cpu"] == 5
+
+
 def columns() -> list[str]:
     return [p["name"] for p in _engine.policies() if not p["reference"]]
 

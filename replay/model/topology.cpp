@@ -102,7 +102,6 @@ void finish_nodes_and_capacity(Topology& t) {
         if (t.has_cluster[c] && !contains(t.cluster[c], only(c)))
             contradiction(cpu_name(c) + " is not in its own cluster");
     }
-    t.clusters_active = std::find(t.has_cluster.begin(), t.has_cluster.end(), true) != t.has_cluster.end();
 }
 
 void finish_stacks(Topology& t) {
@@ -166,6 +165,17 @@ void find_levels(Topology& t) {
     for (size_t c = 0; c < t.stack.size(); ++c) std::copy(t.stack[c].begin(), t.stack[c].end(), &t.levels[c * t.depth]);
     t.overlapping =
         std::any_of(t.domains.begin(), t.domains.end(), [](const Domain& d) { return !(d.cpus == d.span); });
+}
+
+/// From the clusters and LLCs of the CPUs that are online.
+void find_share_ids(Topology& t) {
+    t.clusters_active = false;
+    t.share_id = t.llc_id;
+    for (int c = 0; c < t.n_cpus; ++c)
+        if (t.has_cluster[c])
+            t.clusters_active = true, t.share_id[c] = lowest(t.cluster[c]).v;
+        else if (t.has_llc_domain[c])
+            t.share_id[c] = lowest(t.llc_span[t.llc[c].v]).v;
 }
 
 void find_llc_words(Topology& t) {
@@ -269,6 +279,7 @@ Topology Topology::without(const CpuMask& gone) const {
         t.has_llc_domain[c] = t.llc_level[c] != kNone;
     }
     find_levels(t);
+    find_share_ids(t);
     return t;
 }
 
@@ -279,6 +290,7 @@ Topology Topology::without_domains() const {
         t.llc_id[c] = static_cast<uint16_t>(c);
     }
     find_levels(t);
+    find_share_ids(t);
     return t;
 }
 
@@ -289,6 +301,7 @@ void Topology::finish() {
     finish_stacks(*this);
     find_levels(*this);
     finish_llcs(*this);
+    find_share_ids(*this);
     finish_numa(*this);
 }
 

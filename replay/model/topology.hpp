@@ -78,6 +78,7 @@ struct Topology {
 
     std::vector<Domain> domains;  ///< all distinct domains, children before parents
     std::vector<std::vector<int>> stack;  ///< per CPU: indices into `domains`, bottom-up
+    std::vector<uint16_t> share_id;  ///< per CPU: lowest CPU of its cluster, or of its LLC where it has none
     std::vector<int> asym_domain;  ///< per CPU: index of its lowest asym_full domain, or `kNone`
     std::vector<int> llc_level;  ///< per CPU: index into its stack of sd_llc(c), or `kNone`
     bool balance_wake = false;  ///< any domain has SD_BALANCE_WAKE
@@ -93,9 +94,9 @@ struct Topology {
 
     bool share_cache(Cpu a, Cpu b) const { return a == b || llc_id[a.v] == llc_id[b.v]; }
     int llc_size(Cpu c) const { return llc_weight[llc[c.v].v]; }
-    bool share_resources(Cpu a, Cpu b) const {  ///< 6.8+: same cluster where there is one, else same LLC
-        return has_cluster[a.v] ? cluster[a.v].test(b) : share_cache(a, b);
-    }
+    /// 6.8+: same cluster where there is one, else same LLC. A CPU without a cluster shares with the cluster that holds
+    /// the lowest CPU of its LLC.
+    bool share_resources(Cpu a, Cpu b) const { return a == b || share_id[a.v] == share_id[b.v]; }
     /// Lowest domain of `a` that holds `b`: index into `domains`, or kNone. Where no two domains overlap, it is in the stacks of
     /// both, which lie closer together than the domains.
     int common(Cpu a, Cpu b) const {

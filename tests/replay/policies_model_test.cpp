@@ -102,6 +102,29 @@ TEST(Topology, FindsTheAsymmetricDomain) {
     EXPECT_EQ(t.domains[static_cast<size_t>(t.asym_domain[0])].name, "PKG");
 }
 
+/// Cores {0, 1} and {2, 3}, and a cluster of four other CPUs.
+Topology hybrid() {
+    Topology t = machine(8);
+    t.smt = {cpus({0, 1}), cpus({0, 1}), cpus({2, 3}), cpus({2, 3}), cpus({4}), cpus({5}), cpus({6}), cpus({7})};
+    t.cluster.resize(8);
+    for (int c = 4; c < 8; ++c) t.cluster[static_cast<size_t>(c)] = cpus({4, 5, 6, 7});
+    t.finish();
+    return t;
+}
+
+TEST(Topology, ClustersOfSomeCpus) {
+    Topology t = hybrid();
+    EXPECT_TRUE(t.clusters_active);
+    EXPECT_FALSE(t.share_resources(cpu(0), cpu(4)));
+    EXPECT_FALSE(t.share_resources(cpu(4), cpu(0)));
+    EXPECT_TRUE(t.share_resources(cpu(0), cpu(3)));
+    EXPECT_TRUE(t.share_resources(cpu(4), cpu(7)));
+    for (int c = 0; c < 8; ++c) t.cluster[static_cast<size_t>(c)] = c < 4 ? cpus({0, 1, 2, 3}) : CpuMask{};
+    t.finish();
+    EXPECT_TRUE(t.share_resources(cpu(0), cpu(4)))
+        << "the cluster with the lowest CPU of the LLC has the id of the LLC";
+}
+
 TEST(Topology, UnknownMachineIsSingleCpus) {
     Topology t;
     t.n_cpus = 3;

@@ -66,8 +66,9 @@ TaskTable read_tasks(const nb::dict& t, const std::vector<std::string>& masks, c
     table.groups = read_groups(groups);
     for (const std::string& text : masks) {
         TaskTable::Allowed& a = table.masks.emplace_back();
-        a.mask = parse_cpulist(text) & topo.online;
-        a.n = a.mask.count();
+        a.mask = parse_cpulist(text);
+        a.n = a.mask.count();  // nr_cpus_allowed: offline CPUs count
+        a.mask = a.mask & topo.online;
     }
     if (masks.empty()) throw std::invalid_argument("tasks: masks[0] must be the online CPUs");
     size_t n = kAnyLength;

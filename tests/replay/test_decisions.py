@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from world import World, schedules
 
 from rewake.forms import ENUMS
+from rewake.replay import _engine
 
 P, Q, R, S = 8, 9, 10, 11
 
@@ -225,6 +226,24 @@ def test_pinned_and_observer() -> None:
     asleep(w, Q, 6, 1100)
     w.waking(20000, 0, P, 5, curr=R).wakeup(20100, 5, P, 5).waking(21000, 0, Q, 6, curr=R).wakeup(21100, 6, Q, 6)
     assert [r["class"] for r in w.decisions().rows()] == ["pinned", "observer"]
+
+
+@pytest.mark.parametrize(("mask", "expected"), [("5", "pinned"), ("5,7", "stayed"), ("5-6", "stayed")])
+def test_a_mask_counts_the_cpus_that_are_offline(mask: str, expected: str) -> None:
+    """CPU 7 is offline. Only a kthread bound to one CPU gets its wakee by X3."""
+    w = World(8, 12, masks=[mask])
+    w.cpus[7]["online"] = False
+    w.masks[0] = "0-6"
+    w.domains = [d | {"span": "0-6"} for d in w.domains if d["cpu"] < 7]
+    w.tasks["allowed"][P] = w.tasks["allowed"][Q] = 1
+    w.tasks["kthread"][Q] = True
+    asleep(w, P, 5)
+    w.runs(15000, 5, 5, Q, "R")
+    w.waking(20000, 5, R, 5, curr=Q).wakeup(20100, 5, R, 5).waking(21000, 5, P, 5, curr=Q).wakeup(21100, 5, P, 5)
+    decisions = w.decisions()
+    assert decisions.rows()[1]["class"] == expected
+    branch = _engine.BRANCHES[decisions.replay("linux-6.1").ledgers[0][0]["branch"]]
+    assert (branch == "X3") == (expected == "pinned")
 
 
 def test_unclosed_and_censored() -> None:

@@ -37,10 +37,10 @@ const CpuMask& MaskChanges::of(TaskId t, Ns now) {
 }
 
 void Simulation::allow(Task& t, uint32_t mask) {
-    const int n = table_.masks[mask].n;
+    const TaskTable::Allowed& a = table_.masks[mask];
     t.allowed = mask & 0xfffffff;
-    t.free = n >= table_.masks[0].n;
-    t.one_cpu = n == 1;
+    t.free = a.mask == table_.masks[0].mask;
+    t.one_cpu = a.n == 1;
 }
 
 /// A mask changes. Who waits or runs outside it is moved at once, as the stopper does (__set_cpus_allowed_ptr(), 6.1).

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "replay/policies/composed.hpp"
 #include "replay/policies/steps/capacity.hpp"
 #include "replay/policies/steps/wakee.hpp"
 #include "tests/replay/policies_machine.hpp"
@@ -64,6 +65,26 @@ TEST(Capacity, FitBoundary) {  // policies.md A10: on capacity 446, 356 fits and
     s.w.p_util = 357;
     EXPECT_EQ(util_fits_cpu(x, cpu(0)), 0);
     EXPECT_EQ(x.d.looked, kUtil | kCapacity);
+}
+
+TEST(Linux72, AMissedIdleCoreIsForgottenOnAsymmetricMachinesToo) {  // X5, cores {0, 4} to {3, 7}
+    Topology t = machine(8, true);
+    t.cap_orig = {512, 1024, 1024, 1024, 512, 1024, 1024, 1024};
+    t.finish();
+    auto policy = make_policy("linux-7.2", {}, t, 0);
+    auto& composed = dynamic_cast<Composed&>(*policy);
+    auto left = [&](std::initializer_list<int> idle, const CpuMask& allowed) {
+        Scene s(t, idle, 1, 1);
+        s.allow(allowed);
+        s.w.p_util = 300;
+        composed.state.hic[0] = 1;
+        const int cpu = composed.select_idle_sibling(s.v, s.w, test::cpu(1)).cpu.v;
+        return std::pair{cpu, static_cast<int>(composed.state.hic[0])};
+    };
+    EXPECT_EQ(left({2, 6}, t.online), (std::pair{2, 1})) << "a whole core";
+    EXPECT_EQ(left({2}, t.online), (std::pair{2, 0})) << "a thread";
+    EXPECT_EQ(left({}, t.online), (std::pair{1, 0})) << "nothing";
+    EXPECT_EQ(left({5}, cpus({0, 1, 2, 3})), (std::pair{1, 0})) << "nothing, beside a target whose sibling is idle";
 }
 
 TEST(Linux61, ReportsWhatItLookedAt) {

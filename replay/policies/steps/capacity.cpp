@@ -123,7 +123,7 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
     int best_rank = 0;
     int64_t best_cap = 0;
     Cpu best = x.target;
-    for_each_in_wrap(
+    const bool early = for_each_in_wrap(
         x.t.words, x.target.v, [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; },
         [&](Cpu c) {
             if (!cores && --left <= 0) return true;
@@ -144,8 +144,7 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
             }
             return false;
         });
-    if (cores && best_rank > -3 && !(util_fits_cpu(x, best, rules_.fit, rules_.margin) > 0 && core_idle(x, best)))
-        x.s.hic[llc] = 0;
+    if (cores && !early && best_rank > -3) x.s.hic[llc] = 0;
     WHY(x, "capacity scan of ", &span, " from ", x.target, cores ? ", idle cores first: CPU " : ": CPU ", best,
         best_cap || best_rank ? " ranks best" : " is the first that fits, or target");
     return x.decide(best, rules_.exit);

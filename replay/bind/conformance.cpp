@@ -68,6 +68,7 @@ Topology read_topology(const Fields& f) {
         }
     }
     t.finish();
+    t.asym = f.flag("asym");  // its domains may be all even: then those of another root domain are not
     return t;
 }
 

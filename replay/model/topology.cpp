@@ -83,19 +83,12 @@ void finish_cores(Topology& t) {
 
 void finish_nodes_and_capacity(Topology& t) {
     t.node_span.assign(*std::max_element(t.node.begin(), t.node.end()) + 1u, CpuMask{});
-    std::set<uint16_t> capacities;
     for_each(t.online, [&](Cpu c) {
         t.node_span[t.node[c.v]].set(c);
         if (t.cap_orig[c.v] == 0) contradiction(cpu_name(c.v) + " has capacity 0");
-        capacities.insert(t.cap_orig[c.v]);
     });
-    t.asym = capacities.size() > 1;
-    for (Domain& d : t.domains) {
+    for (const Domain& d : t.domains)
         if (!contains(t.online, d.span)) contradiction("domain " + d.name + " spans an offline CPU");
-        std::set<uint16_t> here;
-        for_each(d.span, [&](Cpu c) { here.insert(t.cap_orig[c.v]); });
-        d.asym_full = t.asym && here == capacities;
-    }
     t.has_cluster.assign(t.n_cpus, false);
     for (int c = 0; c < t.n_cpus; ++c) {
         t.has_cluster[c] = t.cluster[c].any();
@@ -115,7 +108,6 @@ void finish_stacks(Topology& t) {
     std::stable_sort(t.domains.begin(), t.domains.end(),
                      [](const Domain& a, const Domain& b) { return a.weight < b.weight; });
     t.stack.assign(t.n_cpus, {});
-    t.asym_domain.assign(t.n_cpus, Topology::kNone);
     t.llc_level.assign(t.n_cpus, Topology::kNone);
     t.balance_wake = false;
     t.all_affine = true;
@@ -151,7 +143,6 @@ void finish_stacks(Topology& t) {
                                   child.name);
             }
             if (d.share_llc) t.llc_level[c.v] = static_cast<int>(stack.size());
-            if (d.asym_full && t.asym_domain[c.v] == Topology::kNone) t.asym_domain[c.v] = i;
             stack.push_back(i);
         });
     }
@@ -165,6 +156,35 @@ void find_levels(Topology& t) {
     for (size_t c = 0; c < t.stack.size(); ++c) std::copy(t.stack[c].begin(), t.stack[c].end(), &t.levels[c * t.depth]);
     t.overlapping =
         std::any_of(t.domains.begin(), t.domains.end(), [](const Domain& d) { return !(d.cpus == d.span); });
+}
+
+/// From the stacks: which domains span different capacities, each against its root domain, the span of the highest one
+/// above it. Domains that are gone leave none (sched_asym_cpucapacity is counted with them).
+void find_asymmetry(Topology& t) {
+    auto capacities = [&t](const CpuMask& m) {
+        std::set<uint16_t> found;
+        for_each(m, [&](Cpu c) { found.insert(t.cap_orig[c.v]); });
+        return found;
+    };
+    const bool differ = capacities(t.online).size() > 1;
+    t.asym = differ && t.domains.empty();
+    t.asym_domain.assign(t.n_cpus, Topology::kNone);
+    t.most_cap.assign(t.n_cpus, 0);
+    for (Domain& d : t.domains) d.asym = d.asym_full = false;
+    if (!differ) return;
+    std::vector<std::set<uint16_t>> spanned;  // by domain
+    for (const Domain& d : t.domains) spanned.push_back(capacities(d.span));
+    for (int c = 0; c < t.n_cpus; ++c) {
+        if (t.stack[c].empty()) continue;
+        const std::set<uint16_t>& all = spanned[t.stack[c].back()];
+        t.most_cap[c] = *all.rbegin();
+        for (int i : t.stack[c]) {
+            Domain& d = t.domains[i];
+            t.asym |= d.asym = spanned[i].size() > 1;
+            d.asym_full = d.asym && spanned[i] == all;
+            if (d.asym_full && t.asym_domain[c] == Topology::kNone) t.asym_domain[c] = i;
+        }
+    }
 }
 
 /// From the clusters and LLCs of the CPUs that are online.
@@ -233,7 +253,7 @@ void finish_numa(Topology& t) {
 void leave_domains(Topology& t, int c) {
     t.stack[c].clear();
     t.has_llc_domain[c] = t.has_cluster[c] = false;
-    t.llc_level[c] = t.asym_domain[c] = Topology::kNone;
+    t.llc_level[c] = Topology::kNone;
 }
 
 }  // namespace
@@ -272,13 +292,13 @@ Topology Topology::without(const CpuMask& gone) const {
             const Domain& d = t.domains[i];
             if (d.weight <= (kept.empty() ? 1 : t.domains[kept.back()].weight)) continue;
             if (d.share_llc) t.llc_level[c] = static_cast<int>(kept.size());
-            if (d.asym_full && t.asym_domain[c] == kNone) t.asym_domain[c] = i;
             kept.push_back(i);
         }
         t.stack[c] = std::move(kept);
         t.has_llc_domain[c] = t.llc_level[c] != kNone;
     }
     find_levels(t);
+    find_asymmetry(t);
     find_share_ids(t);
     return t;
 }
@@ -290,6 +310,7 @@ Topology Topology::without_domains() const {
         t.llc_id[c] = static_cast<uint16_t>(c);
     }
     find_levels(t);
+    find_asymmetry(t);
     find_share_ids(t);
     return t;
 }
@@ -300,6 +321,7 @@ void Topology::finish() {
     finish_nodes_and_capacity(*this);
     finish_stacks(*this);
     find_levels(*this);
+    find_asymmetry(*this);
     finish_llcs(*this);
     find_share_ids(*this);
     finish_numa(*this);

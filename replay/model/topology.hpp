@@ -48,7 +48,8 @@ struct Domain {
     bool prefer_sibling = true;  ///< SD_PREFER_SIBLING: the level above spreads tasks over such groups
     bool evens_out = false;  ///< its groups are such (derived)
     bool share_core = false;  ///< all its CPUs are of one core (SD_SHARE_CPUCAPACITY; derived)
-    bool asym_full = false;  ///< spans every capacity of the system, which has several (derived)
+    bool asym = false;  ///< spans different capacities (SD_ASYM_CPUCAPACITY; derived)
+    bool asym_full = false;  ///< and every one of its root domain (SD_ASYM_CPUCAPACITY_FULL; derived)
     int weight = 0;          ///< CPUs in the span
     std::optional<int> imb_numa_nr;
 };
@@ -61,7 +62,7 @@ struct Topology {
     bool known = false;  ///< false: no topology came with the recording; every CPU is its own core, llc and node
     bool smt_active = false;
     bool clusters_active = false;  ///< any CPU has a cluster domain
-    bool asym = false;             ///< different capacities exist
+    bool asym = false;  ///< a domain spans different capacities; where none is known: different capacities exist
 
     std::vector<CpuMask> smt;  ///< per CPU: hardware siblings, itself included (not restricted to any domain)
     std::vector<uint16_t> core;  ///< per CPU: lowest sibling number
@@ -80,6 +81,7 @@ struct Topology {
     std::vector<std::vector<int>> stack;  ///< per CPU: indices into `domains`, bottom-up
     std::vector<uint16_t> share_id;  ///< per CPU: lowest CPU of its cluster, or of its LLC where it has none
     std::vector<int> asym_domain;  ///< per CPU: index of its lowest asym_full domain, or `kNone`
+    std::vector<uint16_t> most_cap;  ///< per CPU: largest capacity of its root domain; 0: none, or no two differ
     std::vector<int> llc_level;  ///< per CPU: index into its stack of sd_llc(c), or `kNone`
     bool balance_wake = false;  ///< any domain has SD_BALANCE_WAKE
     bool all_affine = true;  ///< every domain has SD_WAKE_AFFINE and SD_LOAD_BALANCE

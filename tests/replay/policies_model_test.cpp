@@ -102,6 +102,33 @@ TEST(Topology, FindsTheAsymmetricDomain) {
     EXPECT_EQ(t.domains[static_cast<size_t>(t.asym_domain[0])].name, "PKG");
 }
 
+TEST(Topology, CapacitiesDifferWithinARootDomain) {
+    Topology t;  // exclusive cpusets: nothing spans both MC levels
+    t.n_cpus = 8;
+    t.online = first_cpus(8);
+    t.has_llc_domain.assign(8, true);
+    t.llc_id = {0, 0, 0, 0, 0, 0, 6, 6};
+    for (const CpuMask& span : {first_cpus(6), cpus({6, 7})}) {
+        Domain& d = t.domains.emplace_back();
+        d.name = "MC", d.span = span, d.share_llc = true;
+    }
+    t.cap_orig = {446, 446, 446, 446, 760, 760, 1024, 1024};
+    t.finish();
+    EXPECT_TRUE(t.asym);
+    ASSERT_NE(t.asym_domain[0], Topology::kNone);
+    EXPECT_EQ(t.domains[static_cast<size_t>(t.asym_domain[0])].span, first_cpus(6));
+    EXPECT_EQ(t.asym_domain[6], Topology::kNone);
+    EXPECT_EQ(t.most_cap, (std::vector<uint16_t>{760, 760, 760, 760, 760, 760, 1024, 1024}));
+    const Topology little = t.without(cpus({4, 5}));
+    EXPECT_FALSE(little.asym);
+    EXPECT_EQ(little.asym_domain[0], Topology::kNone);
+    EXPECT_FALSE(t.without_domains().asym);
+    Topology even = t;
+    even.cap_orig = {446, 446, 446, 446, 446, 446, 1024, 1024};
+    even.finish();
+    EXPECT_FALSE(even.asym);
+}
+
 /// Cores {0, 1} and {2, 3}, and a cluster of four other CPUs.
 Topology hybrid() {
     Topology t = machine(8);

@@ -186,6 +186,31 @@ def test_one_span_may_be_the_near_level_of_one_node_and_the_far_one_of_another()
         assert w.decisions((6, 12)).replay(policy, sync=True).ledgers[0][0]["cpu"] == 5
 
 
+def islands(*capacity: int) -> World:
+    """Two LLCs and nothing above them, as exclusive cpusets leave it; 8 slept on CPU 0 with as much utilisation as that
+    has capacity, and is woken there from CPU 2, where 10 runs."""
+    w = World(8, 20, llcs=2)
+    w.domains = [d for d in w.domains if d["name"] == "MC"]
+    for cpu, c in zip(w.cpus, capacity, strict=True):
+        cpu["capacity"] = c
+    w.runs(1000, 0, 8, 8, "R").runs(1001, 2, 2, 10, "R").runs(900_000_000, 0, 8, 0)
+    w.waking(901_000_000, 2, 8, 0, curr=10).wakeup(901_000_200, 0, 8, 0, curr=10)
+    return w
+
+
+@pytest.mark.parametrize("policy", ["linux-5.9", "asym-prefer-prev", "linux-5.10", "linux-6.1", "linux-6.12"])
+@pytest.mark.parametrize(
+    ("capacity", "cpu"),
+    [
+        ((446, 446, 446, 760, 446, 446, 1024, 1024), 3),  # all capacities of its root domain: a scan for one that fits
+        ((446, 446, 446, 446, 1024, 1024, 1024, 1024), 0),  # no domain spans two of them: what is idle fits
+    ],
+)
+def test_capacities_differ_within_a_root_domain_or_not_at_all(policy: str, capacity: tuple[int, ...], cpu: int) -> None:
+    (row,) = islands(*capacity).decisions((6, 12)).replay(policy).ledgers[0]
+    assert row["cpu"] == cpu
+
+
 def columns() -> list[str]:
     return [p["name"] for p in _engine.policies() if not p["reference"]]
 

@@ -264,9 +264,7 @@ Topology Topology::without(const CpuMask& gone) const {
         for (int i = 0; i < words; ++i) m.w[i] &= ~gone.w[i];
     };
     leave(t.online);
-    const bool smt_was_active = smt_active;
     finish_cores(t);
-    t.smt_active = smt_was_active;  // the kernel's switch counts whole cores
     for (CpuMask& m : t.node_span) leave(m);
     for (CpuMask& m : t.llc_span) leave(m);
     for (CpuMask& m : t.cluster) leave(m);
@@ -287,7 +285,8 @@ Topology Topology::without(const CpuMask& gone) const {
             continue;
         }
         std::vector<int> kept;
-        t.llc_level[c] = t.asym_domain[c] = kNone;
+        t.has_cluster[c] = t.has_cluster[c] && !(t.cluster[c] == t.smt[c]);  // else its level goes, too
+        t.llc_level[c] = kNone;
         for (int i : t.stack[c]) {
             const Domain& d = t.domains[i];
             if (d.weight <= (kept.empty() ? 1 : t.domains[kept.back()].weight)) continue;

@@ -185,8 +185,7 @@ void add_gate(Steps& s, const Column& c, const Topology& t) {
     if (c.gate == WakeGate::allowed) return add<GateAllowed>(s);
     add<Gate>(s, c.exiting_no_sync, c.wide_factor);
     if (!t.asym || c.gate == WakeGate::wide) return;
-    add<WakeCap>(s, c.gate == WakeGate::wide_cap_avg ? WakeCap::Rule::util_avg : WakeCap::Rule::util_est, t,
-                 c.fit_margin);
+    add<WakeCap>(s, c.gate == WakeGate::wide_cap_avg ? WakeCap::Rule::util_avg : WakeCap::Rule::util_est, c.fit_margin);
 }
 
 bool reads_fit(const Column& c) {

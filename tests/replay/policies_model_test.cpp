@@ -152,6 +152,15 @@ TEST(Topology, ClustersOfSomeCpus) {
         << "the cluster with the lowest CPU of the LLC has the id of the LLC";
 }
 
+TEST(Topology, WhatGoesOfflineTakesSmtAndClustersAlong) {
+    const Topology t = hybrid(), half = t.without(cpus({0, 6, 7})), less = t.without(cpus({0, 2, 5, 6, 7}));
+    EXPECT_TRUE(half.smt_active && half.clusters_active);
+    EXPECT_FALSE(less.smt_active || less.clusters_active);
+    EXPECT_FALSE(less.has_cluster[4]);
+    EXPECT_TRUE(less.share_resources(cpu(1), cpu(4)));
+    EXPECT_FALSE(less.share_resources(cpu(0), cpu(4)));
+}
+
 TEST(Topology, UnknownMachineIsSingleCpus) {
     Topology t;
     t.n_cpus = 3;

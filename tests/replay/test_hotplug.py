@@ -95,3 +95,55 @@ def test_the_policies_have_the_machine_of_that_time(shape: hotplug.Shape | None,
     replayed = w.decisions().replay("linux-6.12", shapes=[shape] if shape else [])
     (row,) = replayed.ledgers[0]
     assert (row["cpu"], _engine.BRANCHES[row["branch"]]) == (cpu, branch)
+
+
+def gone(*cpus: int) -> list[hotplug.Shape]:
+    """They have been offline from the start."""
+    return [(0, [], list(cpus), True, True), (1, [], list(cpus), True, False)]
+
+
+def decided(w: World, shapes: list[hotplug.Shape], policy: str) -> tuple[int, str]:
+    row = w.decisions((6, 12)).replay(policy, shapes=shapes, sync=True).ledgers[0][-1]
+    return row["cpu"], _engine.BRANCHES[row["branch"]]
+
+
+@pytest.mark.parametrize("policy", ["linux-5.15", "linux-6.1", "linux-6.12"])
+def test_without_a_pair_of_siblings_there_is_no_smt(policy: str) -> None:
+    """The second threads of all cores are offline, and 5 of 8 CPUs busy: nr_idle_scan ends the search, which idle cores
+    would have let go on."""
+
+    def busy(smt: int) -> World:
+        w = World(8 * smt, 40, smt=smt)
+        for c in range(5):
+            w.runs(1000, c, c, 20 + c, "R")
+        for t in range(5 * MS, 2000 * MS, 5 * MS):
+            w.runs(t, 5, 5, 30, "R").runs(t + 20_000, 5, 30, 5)
+            w.waking(t + 4 * MS, 5, 30, 5, curr=5, ctx="hardirq").wakeup(t + 4 * MS + 100, 5, 30, 5, curr=5)
+        return w.waking(2000 * MS + 1000, 0, 19, 0, curr=20).wakeup(2000 * MS + 1200, 0, 19, 0, curr=20)
+
+    assert decided(busy(2), gone(*range(8, 16)), policy) == decided(busy(1), [], policy) == (0, "TARGET")
+
+
+def test_a_cluster_of_one_cpu_is_none() -> None:
+    """CPUs 0, 2, 4 and 6 are left of clusters of two. Prev 4 is in the LLC of CPU 0, and nothing lies between."""
+    w = World(8, 40)
+    for c in range(8):
+        w.cpus[c]["cluster"] = c // 2 * 2
+        w.domains[c]["level"] = 1
+        w._domain(c, 0, "CLS", f"{c // 2 * 2}-{c // 2 * 2 + 1}", "SD_CLUSTER SD_SHARE_PKG_RESOURCES")
+    w.runs(1000, 0, 0, 20, "R").runs(2000, 4, 4, 19, "R").runs(2 * MS, 4, 19, 4)
+    w.waking(200 * MS, 0, 19, 4, curr=20).wakeup(200 * MS + 200, 0, 19, 4, curr=20)
+    assert decided(w, [], "linux-6.12") == (1, "SCAN")
+    assert decided(w, gone(1, 3, 5, 7), "linux-6.12") == (4, "X2")
+
+
+@pytest.mark.parametrize("policy", ["linux-5.9", "linux-5.10", "linux-6.1", "linux-6.12"])
+def test_cpus_of_one_capacity_that_are_left_are_symmetric(policy: str) -> None:
+    """The big CPUs are offline: prev 2, idle, fits as any other, though the wakee could fill it."""
+    w = World(8, 40)
+    for c in w.cpus[:4]:
+        c["capacity"] = 446
+    w.runs(1000, 0, 0, 20, "R").runs(2000, 2, 2, 19, "R").runs(900 * MS, 2, 19, 2)
+    w.waking(901 * MS, 0, 19, 2, curr=20).wakeup(901 * MS + 200, 0, 19, 2, curr=20)
+    assert decided(w, [], policy)[0] == 4
+    assert decided(w, gone(4, 5, 6, 7), policy) == (2, "X2")

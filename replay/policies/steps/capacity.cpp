@@ -54,6 +54,7 @@ Fit::Fit(FitRule rule, int margin, bool whole_core)
       whole_core_(whole_core) {}
 
 bool Fit::passes(Ctx& x, Cpu c) const {
+    if (!x.t.asym) return true;  // the CPUs that differed are offline
     return util_fits_cpu(x, c, rule_, margin_) > 0 && (!whole_core_ || !x.t.smt_active || core_idle(x, c));
 }
 

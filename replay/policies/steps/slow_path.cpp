@@ -71,15 +71,7 @@ uint32_t path_inputs(const SlowRules& r) {
 SlowPath::SlowPath(const SlowRules& rules, const Topology& t)
     : Step(Stage::slow, path_text(rules), path_inputs(rules)),
       rules_(rules),
-      pct_(level_imbalance(t, rules.imbalance)) {
-    for (const Domain& d : t.domains) {
-        bool several = false;
-        for_each_cpu(
-            t.words, [&](int i) { return d.span.w[i]; },
-            [&](Cpu c) { return several = t.cap_orig[c.v] != t.cap_orig[d.first.v]; });
-        asym_.push_back(rules.partial_asym ? several : d.asym_full);
-    }
-}
+      pct_(level_imbalance(t, rules.imbalance)) {}
 
 bool SlowPath::run(Ctx& x) const {
     const Wakeup& w = x.w;
@@ -105,7 +97,7 @@ bool SlowPath::run(Ctx& x) const {
     while (level >= 0) {
         const int domain = x.t.stack[c.v][level];
         const Domain& d = x.t.domains[domain];
-        const CpuMask* g = has_flag(d, w.kind) ? idlest_group(x, d, pct_[domain], asym_[domain], c) : nullptr;
+        const CpuMask* g = has_flag(d, w.kind) ? idlest_group(x, d, pct_[domain], c) : nullptr;
         if (!g) {
             WHY(x, "slow path: ", std::string_view(d.name), " (", &d.span, "): the group of CPU ", c, " stays");
             --level;
@@ -128,13 +120,13 @@ bool SlowPath::run(Ctx& x) const {
     return x.decide(found, Branch::slow);
 }
 
-const CpuMask* SlowPath::idlest_group(Ctx& x, const Domain& d, int pct, bool asym, Cpu c) const {
+const CpuMask* SlowPath::idlest_group(Ctx& x, const Domain& d, int pct, Cpu c) const {
     switch (rules_.group) {
         case GroupRule::gl: return idlest_group_gl(x, d, pct, c);
         case GroupRule::gs: return idlest_group_gs(x, rules_, d, pct, c);
         case GroupRule::gt: break;
     }
-    return idlest_group_gt(x, rules_, d, pct, asym, c);
+    return idlest_group_gt(x, rules_, d, pct, rules_.partial_asym ? d.asym : d.asym_full, c);
 }
 
 std::optional<Cpu> SlowPath::idlest_cpu(Ctx& x, const CpuMask& group, Cpu c) const {

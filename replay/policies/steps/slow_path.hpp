@@ -75,10 +75,9 @@ class SlowPath : public Step {
     std::optional<Cpu> idlest_cpu(Ctx& x, const CpuMask& group, Cpu c) const;
 
   private:
-    const CpuMask* idlest_group(Ctx& x, const Domain& d, int pct, bool asym, Cpu c) const;
+    const CpuMask* idlest_group(Ctx& x, const Domain& d, int pct, Cpu c) const;
     SlowRules rules_;
     std::vector<int16_t> pct_;  ///< per domain: imbalance_pct
-    std::vector<uint8_t> asym_;  ///< per domain: SD_ASYM_CPUCAPACITY
 };
 
 /// The groups of GL, GS and GT. `group` of a result is nullptr to stay with the local group.

@@ -74,21 +74,14 @@ bool GateAllowed::run(Ctx& x) const {
     return false;
 }
 
-WakeCap::WakeCap(Rule rule, const Topology& t, int margin)
+WakeCap::WakeCap(Rule rule, int margin)
     : Step(Stage::gate,
            std::string("no want_affine when p does not fit the smaller of prev and waker CPU, by ") +
                (rule == Rule::util_avg ? "util_avg (asymmetric machines)"
                                        : "estimated utilisation (asymmetric machines)"),
            kUtil),
       rule_(rule),
-      margin_(margin) {
-    most_.assign(t.n_cpus, 0);
-    for (size_t c = 0; c < most_.size(); ++c)
-        if (!t.stack[c].empty())
-            for_each_cpu(
-                t.words, [&](int i) { return t.domains[t.stack[c].back()].span.w[i]; },
-                [&](Cpu o) { return most_[c] = std::max(most_[c], int32_t{t.cap_orig[o.v]}), false; });
-}
+      margin_(margin) {}
 
 bool WakeCap::run(Ctx& x) const {
     if (!x.want_affine) {
@@ -97,7 +90,7 @@ bool WakeCap::run(Ctx& x) const {
     }
     const Wakeup& w = x.w;
     const int32_t least = std::min(x.t.cap_orig[w.prev.v], x.t.cap_orig[w.waker.v]);
-    const int32_t most = most_[w.waker.v];
+    const int32_t most = x.t.most_cap[w.waker.v];
     if (most - least < most >> 3) {
         WHY(x, "wake_cap: capacity ", least, " is within an eighth of ", most, " -> not asked");
         return false;

@@ -56,13 +56,12 @@ class WakeCap : public Step {
         util_avg,  ///< 4.8 - 4.19
         util_est,  ///< 5.4: the larger of util_avg and estimate
     };
-    WakeCap(Rule rule, const Topology& t, int margin);
+    WakeCap(Rule rule, int margin);
     bool run(Ctx&) const override;
 
   private:
     Rule rule_;
     int margin_;
-    std::vector<int32_t> most_;  ///< per CPU: largest capacity of its root domain; 0 without domains
 };
 
 /// After the affine step (4.19 - 5.10): a wakeup that may be affine makes the waker's CPU the recent one of the *waker*.

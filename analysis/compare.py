@@ -43,10 +43,22 @@ class End:
     test: stats.Test
     base: float
     new: float
+    level: float
+    """The baseline's median as its logarithm has it: above 0, half an event or 1 ns being added."""
+
+    def change(self, log: float) -> float:
+        """What a log-ratio comes to from the baseline's median, in the metric's unit."""
+        return abs(self.level * math.expm1(log))
 
     def moved(self, least: float, floor_pct: float) -> bool:
-        """Whether the difference is worth a word."""
-        return abs(self.new - self.base) >= least and abs(math.expm1(self.test.effect)) * 100 >= floor_pct
+        """Whether the difference is worth a word. Medians may be the same though everything around them moved."""
+        size = max(abs(self.new - self.base), self.change(self.test.effect))
+        return size >= least and abs(percent(self.test.effect)) >= floor_pct
+
+    def within(self, least: float) -> bool:
+        """Whether no difference in the interval is worth a word, nor is the one of the medians."""
+        ends = (self.change(self.test.low), self.change(self.test.high), abs(self.new - self.base))
+        return max(ends) < least
 
 
 @dataclass(frozen=True)
@@ -307,7 +319,8 @@ def _end(measure: Measure, side: str, base: Sequence[Figures], new: Sequence[Fig
         a, b = [f for f, _ in both], [g for _, g in both]
         test = stats.paired([(measure.log(g, side) or 0.0) - (measure.log(f, side) or 0.0) for f, g in both])
     medians = [float(np.median([measure.value(f, side) or 0.0 for f in s])) if s else math.nan for s in (a, b)]
-    return End(side, test, *medians)
+    level = math.exp(float(np.median([measure.log(f, side) or 0.0 for f in a]))) if a else math.nan
+    return End(side, test, *medians, level)
 
 
 def judge(
@@ -367,7 +380,7 @@ def _verdict(f: Finding, floor_pct: float, design: str) -> tuple[str, str]:
         return "unclear", f"only the {one[0].side} end moved"
     low, high = f.interval_pct or (-math.inf, math.inf)
     small = max(floor_pct, 0.0)
-    close = all(abs(e.new - e.base) < f.measure.least for e in f.ends)
+    close = all(e.within(f.measure.least) for e in f.ends)
     if close or (low > -small and high < small):
         return "unchanged", f.why
     return "inconclusive", "the interval is wider than the floor"

@@ -168,6 +168,34 @@ def test_a_share_of_nothing_is_below_the_floor() -> None:
     assert found.verdict == "unchanged"
 
 
+def test_medians_that_meet_are_no_answer_where_the_interval_is_wide() -> None:
+    """16.5 us on both sides, and anything from half to twice of it possible."""
+    base = subjects([flat(v) for v in (10e3, 12e3, 16.5e3, 28e3, 30e3)])
+    new = subjects([flat(v) for v in (8e3, 13e3, 16.5e3, 25e3, 40e3)])
+    new = [replace(s, recording=f"other {s.recording}") for s in new]
+    found = only(c := compare(base, new, unpaired=True, gates=GATE))
+    low, high = found.interval_pct or (0, 0)
+    assert low < -30 < 30 < high
+    assert (found.verdict, found.why) == ("inconclusive", "the interval is wider than the floor")
+    assert found in c.inconclusive
+
+
+def test_a_wide_interval_of_next_to_nothing_is_unchanged() -> None:
+    """Latencies below 1 us may double: that is less than the least difference."""
+    base, new = (subjects([flat(300.0 + 40 * ((7 * i + k) % 10)) for i in range(10)]) for k in (0, 4))
+    found = only(compare(base, new))
+    low, high = found.interval_pct or (0, 0)
+    assert low < -2 < 2 < high and found.verdict == "unchanged"
+
+
+def test_a_change_of_all_but_the_median_is_a_change() -> None:
+    base = subjects([flat(v) for v in [10e3] * 4 + [100e3] * 5])
+    new = subjects([flat(v) for v in [12e3] * 4 + [100.5e3] + [120e3] * 4])
+    found = only(compare(base, new))
+    assert abs(found.ends[0].new - found.ends[0].base) < found.measure.least
+    assert found.verdict == "regression"
+
+
 def test_different_recordings_are_not_paired_by_chance() -> None:
     base, new = pairs(1, 6)
     other = [Subject(s.name, f"other {s.recording}", s.kernel, s.machine, s.figures, s.refused, s.skill) for s in new]

@@ -227,7 +227,7 @@ def compare(
                 assert blocks is not None
                 units, said = _blocks_for(measure, policy, blocks, cut)
             ends, why = ends_of(measure, policy, units, design == "unpaired")
-            if not (ends or said) and measure.name in asked:
+            if not (ends or why or said) and measure.name in asked:
                 why = f"no run has this figure, which takes {measure.samples:,} decisions"
             if ends or said or why:
                 tests.append((policy, measure, ends, why or said))
@@ -297,7 +297,9 @@ def ends_of(measure: Measure, policy: str, units: Sequence[Unit], unpaired: bool
             return (), ""
         if side == "hi" and (lost := sum(k and not b for k, b in zip(known, bounded, strict=True))):
             continue
-        found[side] = _end(measure, side, base, new, unpaired)
+        if (end := _end(measure, side, base, new, unpaired)) is None:
+            return (), ("no run on one of the sides" if unpaired else "no unit on both sides") + " has this figure"
+        found[side] = end
     if lost:
         return tuple(found.values()), f"hi is unbounded in {lost} of {sum(known)}"
     lo, hi = found["lo"], found["hi"]
@@ -305,11 +307,11 @@ def ends_of(measure: Measure, policy: str, units: Sequence[Unit], unpaired: bool
     return ((lo,) if same else (lo, hi)), ""
 
 
-def _end(measure: Measure, side: str, base: Sequence[Figures], new: Sequence[Figures], unpaired: bool) -> End:
+def _end(measure: Measure, side: str, base: Sequence[Figures], new: Sequence[Figures], unpaired: bool) -> End | None:
+    """None: there is nothing to compare."""
     if unpaired:
         a = [f for f in base if measure.value(f, side) is not None]
         b = [f for f in new if measure.value(f, side) is not None]
-        test = stats.unpaired([measure.log(f, side) or 0.0 for f in a], [measure.log(f, side) or 0.0 for f in b])
     else:
         both = [
             (f, g)
@@ -317,10 +319,12 @@ def _end(measure: Measure, side: str, base: Sequence[Figures], new: Sequence[Fig
             if measure.value(f, side) is not None and measure.value(g, side) is not None
         ]
         a, b = [f for f, _ in both], [g for _, g in both]
-        test = stats.paired([(measure.log(g, side) or 0.0) - (measure.log(f, side) or 0.0) for f, g in both])
-    medians = [float(np.median([measure.value(f, side) or 0.0 for f in s])) if s else math.nan for s in (a, b)]
-    level = math.exp(float(np.median([measure.log(f, side) or 0.0 for f in a]))) if a else math.nan
-    return End(side, test, *medians, level)
+    if not a or not b:
+        return None
+    logs = [[measure.log(f, side) or 0.0 for f in s] for s in (a, b)]
+    test = stats.unpaired(*logs) if unpaired else stats.paired([y - x for x, y in zip(*logs, strict=True)])
+    before, after = (float(np.median([measure.value(f, side) or 0.0 for f in s])) for s in (a, b))
+    return End(side, test, before, after, math.exp(float(np.median(logs[0]))))
 
 
 def judge(
@@ -359,10 +363,8 @@ def _verdict(f: Finding, floor_pct: float, design: str) -> tuple[str, str]:
     identical = all(e.test.p is None for e in f.ends) and not _open(f.why)
     if identical and design != "unpaired":
         # The same recording, decided the same way: that needs no statistics.
-        return ("same", "identical in every unit") if f.n else ("inconclusive", "no unit has this figure")
+        return "same", "identical in every unit"
     attainable = f.ends[0].test.attainable
-    if not f.n:
-        return "inconclusive", "no run on one of the sides has this figure"
     if attainable > stats.ALPHA:
         return "inconclusive", f"n = {f.n} is too small: no p below {attainable:.2g} is possible"
     if identical:

@@ -122,8 +122,13 @@ def test_a_gate_stands_whatever_metrics_are_shown() -> None:
 def test_one_side_without_the_figure() -> None:
     base, new = subjects([flat(1e6)] * 8), subjects([flat(None)] * 8)
     new = [replace(s, recording=f"other {s.recording}") for s in new]
-    found = only(compare(base, new, unpaired=True, metrics=["p99"]))
-    assert (found.verdict, found.why) == ("inconclusive", "no run on one of the sides has this figure")
+    for unpaired, why in ((True, "no run on one of the sides"), (False, "no unit on both sides")):
+        if not unpaired:
+            new = [replace(s, recording=b.recording) for s, b in zip(new, base, strict=True)]
+        c = compare(base, new, unpaired=unpaired, metrics=["p99"])
+        found = only(c)
+        assert (found.verdict, found.why) == ("inconclusive", f"{why} has this figure")
+        assert found.ends == () and "nan" not in compareout.table(c, everything=True)
 
 
 def test_units_that_are_the_same_give_no_power() -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The histories of a store: where each of them changed, and what became of it.
 
-Change points by otava (E-divisive, then a t-test; the extra `history`). Its p belongs to one place; the place was
-picked among n - 1, so p is multiplied by that (which is what 200 simulated histories without a change show: 5 % of them
-have a p below 0.001 at n = 60). Benjamini and Hochberg over all histories of the store; then the floor.
+Change points by otava (E-divisive, then a t-test; the extra `history`), which only proposes places, among runs whose
+slips are cut down. The weakest place goes until all that are left are significant. A p belongs to one place; the place
+was picked among n - 1, so p is multiplied by that (which is what 200 simulated histories without a change show: 5 % of
+them have a p below 0.001 at n = 60). Benjamini and Hochberg over all histories of the store; then the floor.
 
 A regression is *open* when the newest run brought it to light, *still failing* when it was there without that run,
 *fixed* when a later level is back within the floor of the level before it. A figure that is known as [lo, hi] changed
@@ -12,6 +13,7 @@ only where both ends did; a change of one of them is told as such and counts for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,8 +28,8 @@ from rewake.analysis import stats
 from rewake.analysis.measures import MEASURES, Measure
 
 METHOD = "E-divisive with a t-test (otava)"
-MAX_P = 0.001
-"""What a place must reach alone before the others are asked."""
+SEARCH_P = 0.05
+"""For otava, which drops what is above on the way: an episode's first end is weak until the other one is found."""
 MAX_Q = 0.01
 LEAST_POINTS = 8
 BAND = 2.0
@@ -35,6 +37,8 @@ BAND = 2.0
 
 LEAST_RUNS = 2
 """Runs on either side of a change: one alone may be a slip."""
+SLIP = 4.0
+"""A run is cut down to so many standard deviations from the median of itself and its neighbours."""
 
 OPEN, FAILING, FIXED, IMPROVED, ONE_END = "open", "still failing", "fixed", "improvement", "one end"
 STATES = (OPEN, FAILING, FIXED, IMPROVED, ONE_END)
@@ -139,7 +143,7 @@ class Trend:
     def plain(self) -> dict[str, Any]:
         return {
             "method": METHOD,
-            "max_p": MAX_P,
+            "search_p": SEARCH_P,
             "max_q": MAX_Q,
             "floor_pct": self.floor_pct,
             "histories": len(self.series),
@@ -258,31 +262,43 @@ def _places(s: Series) -> list[tuple[int, float]]:
     known = s.known
     if len(known) < LEAST_POINTS:
         return []
-    values = [float(s.points[i].value or 0.0) for i in known]
+    values = _clipped(s)
     if min(values) == max(values):
         return []
     analysis = stats.extra("otava.analysis", "history", "a history")
-    found, _ = analysis.compute_change_points(values, max_pvalue=MAX_P, min_magnitude=0.0)
-    places = sorted(int(c.index) for c in found if LEAST_RUNS <= c.index <= len(values) - LEAST_RUNS)
-    # Of the runs that are told, and not of those between places that go; otava's own p has n for n - 1, too.
-    edges = [0, *places, len(values)]
-    parts = [values[a:b] for a, b in pairwise(edges)]
-    return [
-        (known[at], min(1.0, stats.difference(before, after) * (len(values) - 1)))
-        for at, (before, after) in zip(places, pairwise(parts), strict=True)
-    ]
+    found, _ = analysis.compute_change_points(values, max_pvalue=SEARCH_P, min_magnitude=0.0)
+    places = sorted({int(c.index) for c in found if LEAST_RUNS <= c.index <= len(values) - LEAST_RUNS})
+    while places:
+        # Of the runs that are told, and not of those between places that go; otava's own p has n for n - 1, too.
+        parts = [values[a:b] for a, b in pairwise([0, *places, len(values)])]
+        ps = [min(1.0, stats.difference(a, b) * (len(values) - 1)) for a, b in pairwise(parts)]
+        weakest = max(range(len(places)), key=lambda k: ps[k])
+        if ps[weakest] <= MAX_Q:  # no q is below its p
+            return [(known[at], p) for at, p in zip(places, ps, strict=True)]
+        del places[weakest]
+    return []
+
+
+def _clipped(s: Series) -> list[float]:
+    """The known values, without slips: one run far from both its neighbours would hide every change near it."""
+    values = np.array([s.points[i].value for i in s.known], np.float64)
+    middle = np.pad(np.median(np.lib.stride_tricks.sliding_window_view(values, 3), axis=1), 1, mode="edge")
+    # From one run to the next, which a change of level hardly touches; of counts half of these steps may well be 0.
+    noise = float(np.quantile(np.abs(np.diff(values)), 0.75)) / (1.1503 * math.sqrt(2))
+    return [float(v) for v in np.clip(values, middle - SLIP * noise, middle + SLIP * noise)]
 
 
 def _changes(s: Series, places: dict[int, tuple[float, float]], floor_pct: float) -> list[Change]:
     """The places that matter: one below the floor is taken out, and its neighbours are measured again."""
     left = dict(places)
+    values = dict(zip(s.known, _clipped(s), strict=True)) if left else {}
     while left:
         edges = [0, *sorted(left), len(s.points)]
-        parts = [[s.points[i].value for i in range(a, b)] for a, b in pairwise(edges)]
-        means = [float(np.mean([v for v in part if v is not None])) for part in parts]
-        sizes = [sum(v is not None for v in part) for part in parts]
+        parts = [[values[i] for i in range(a, b) if i in values] for a, b in pairwise(edges)]
+        means = [float(np.mean(part)) for part in parts]
         found = [
-            Change(at, means[k], means[k + 1], sizes[k], sizes[k + 1], *left[at]) for k, at in enumerate(sorted(left))
+            Change(at, means[k], means[k + 1], len(parts[k]), len(parts[k + 1]), *left[at])
+            for k, at in enumerate(sorted(left))
         ]
         small = [c for c in found if not _matters(c, s.measure, floor_pct)]
         if not small:

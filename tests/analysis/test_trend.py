@@ -171,3 +171,24 @@ def test_one_run_is_no_level() -> None:
     assert states([100_000.0] * 20 + [150_000.0]) == []
     assert states([150_000.0] + [100_000.0] * 20) == []
     assert states([100_000.0] * 20 + [150_000.0] * 2) == [(20, trend.OPEN)]
+
+
+@pytest.mark.parametrize("slip", [1.1, 2.0, 10.0])
+def test_a_slip_hides_nothing(slip: float) -> None:
+    """One run far off, in the middle of the runs before or of those after."""
+    for seed in range(5):
+        before = noisy([(10, 1.0), (1, slip), (10, 1.0), (8, 1.2)], seed)
+        assert states(before) == [(21, trend.FAILING)]
+        assert states(noisy([(20, 1.0), (4, 1.2), (1, 1.2 * slip), (4, 1.2)], seed)) == [(20, trend.FAILING)]
+        (found,) = trend.watch([series(before)], 2.0).series
+        assert found.changes[0].effect_pct == pytest.approx(20.0, abs=2.0)
+        assert states(noisy([(10, 1.0), (1, slip), (10, 1.0)], seed)) == []
+
+
+@pytest.mark.parametrize("episode", [(8, 6, 6), (10, 5, 10)])
+def test_a_short_episode_is_found_with_both_its_ends(episode: tuple[int, int, int]) -> None:
+    before, bad, after = episode
+    for seed in range(5):
+        found = states(noisy([(before, 1.0), (bad, 1.2), (after, 1.0)], seed))
+        assert [state for _, state in found] == [trend.FIXED, trend.IMPROVED]
+        assert [at for at, _ in found] == pytest.approx([before, before + bad], abs=1)

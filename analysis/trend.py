@@ -267,13 +267,14 @@ def _places(s: Series) -> list[tuple[int, float]]:
         return []
     analysis = stats.extra("otava.analysis", "history", "a history")
     found, _ = analysis.compute_change_points(values, max_pvalue=SEARCH_P, min_magnitude=0.0)
-    places = sorted({int(c.index) for c in found if LEAST_RUNS <= c.index <= len(values) - LEAST_RUNS})
+    places = sorted({int(c.index) for c in found})
     while places:
         # Of the runs that are told, and not of those between places that go; otava's own p has n for n - 1, too.
         parts = [values[a:b] for a, b in pairwise([0, *places, len(values)])]
         ps = [min(1.0, stats.difference(a, b) * (len(values) - 1)) for a, b in pairwise(parts)]
-        weakest = max(range(len(places)), key=lambda k: ps[k])
-        if ps[weakest] <= MAX_Q:  # no q is below its p
+        short = [min(len(a), len(b)) < LEAST_RUNS for a, b in pairwise(parts)]
+        weakest = max(range(len(places)), key=lambda k: (short[k], ps[k]))
+        if not short[weakest] and ps[weakest] <= MAX_Q:  # no q is below its p
             return [(known[at], p) for at, p in zip(places, ps, strict=True)]
         del places[weakest]
     return []

@@ -171,6 +171,9 @@ def test_one_run_is_no_level() -> None:
     assert states([100_000.0] * 20 + [150_000.0]) == []
     assert states([150_000.0] + [100_000.0] * 20) == []
     assert states([100_000.0] * 20 + [150_000.0] * 2) == [(20, trend.OPEN)]
+    assert states([100_000.0] * 12 + [110_000.0] + [120_000.0] * 12) == [(13, trend.FAILING)]
+    (found,) = trend.watch([series(noisy([(20, 1.0), (1, 1.3), (8, 1.5)]))], 2.0).series
+    assert [min(c.n_before, c.n_after) for c in found.changes] == [9]
 
 
 @pytest.mark.parametrize("slip", [1.1, 2.0, 10.0])

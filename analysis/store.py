@@ -30,8 +30,9 @@ class Key:
     """Machine class; None: what the recording tells of it."""
 
 
-def moment(text: str) -> str:
-    """A date, a date and time (UTC where no zone is given) or @SECONDS since 1970, as the store writes it."""
+def moment(text: str, name: str = "--date") -> str:
+    """A date, a date and time (UTC where no zone is given) or @SECONDS since 1970, as the store writes it; `name`:
+    where it was given."""
     try:
         if match := re.fullmatch(r"@(\d{1,11})", text):
             found = datetime.fromtimestamp(int(match[1]), UTC)
@@ -39,8 +40,9 @@ def moment(text: str) -> str:
             found = datetime.fromisoformat(text)
             found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UsageError(f"--date {text}: 2026-11-20, 2026-11-20T03:00:00+01:00 or @SECONDS expected") from None
-    return found.strftime("%Y-%m-%dT%H:%M:%SZ")
+        raise UsageError(f"{name} {text}: 2026-11-20, 2026-11-20T03:00:00+01:00 or @SECONDS expected") from None
+    # Not strftime, whose %Y has no leading zeros here: moments are ordered as text.
+    return found.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def rows(

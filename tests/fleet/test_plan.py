@@ -76,7 +76,7 @@ def test_a_list_has_windows_and_labels(traces: Path) -> None:
 @pytest.mark.parametrize("line", ["a.dat colour=red", "a.dat workload=", "a.dat time=yesterday", "a.dat 'open"])
 def test_a_wrong_line_is_named(line: str, tmp_path: Path) -> None:
     (tmp_path / "x.list").write_text(f"b.dat\n{line}\n")
-    with pytest.raises(UsageError, match=r"x\.list:2|yesterday"):
+    with pytest.raises(UsageError, match=r"x\.list:2: "):
         plan.find([str(tmp_path / "x.list")])
 
 

@@ -17,6 +17,7 @@ import history
 import numpy as np
 import pytest
 
+from rewake.analysis.store import moment
 from rewake.errors import RewakeError, TraceError, UsageError
 from rewake.forms import Store, connect
 
@@ -183,6 +184,19 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         assert sorted(read(store)) == sorted(added) and not list(where.rglob("*.part"))
     finally:
         subprocess.run(["umount", where], check=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("2026-11-20", "2026-11-20T00:00:00Z"),
+        ("2026-11-20T03:00:00.9+01:00", "2026-11-20T02:00:00Z"),
+        ("@1000000000", "2001-09-09T01:46:40Z"),
+        ("0999-01-01", "0999-01-01T00:00:00Z"),
+    ],
+)
+def test_moments_are_ordered_as_text(given: str, kept: str) -> None:
+    assert moment(given) == kept
 
 
 def test_a_file_of_an_older_version_lacks_columns(tmp_path: Path) -> None:

@@ -185,6 +185,7 @@ def test_a_history_needs_a_date(runs: Path, tmp_path: Path, capsys: pytest.Captu
     asked = ("store", "add", runs / "a" / "0.run", "--store", tmp_path / "s")
     assert "--date is missing" in told(capsys, *asked, code=2)
     assert "--date soon" in told(capsys, *asked, "--date", "soon", code=2)
+    assert "--since soon: 2026-11-20" in told(capsys, "trend", "--store", tmp_path / "s", "--since", "soon", code=2)
     assert not (tmp_path / "s").exists()
     assert "no store there" in told(capsys, "trend", "--store", tmp_path / "s", code=2)
 

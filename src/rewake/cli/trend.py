@@ -31,7 +31,7 @@ def command(
     from rewake.analysis import store as keys
     from rewake.analysis import trendout
 
-    after = keys.moment(since) if since is not None else ""
+    after = keys.moment(since, "--since") if since is not None else ""
     found = _runs.watched(store, suites, policies, metrics, floor)
     _answers.show(
         format_,

@@ -129,15 +129,15 @@ def _listed(path: Path, found: Found) -> Iterator[Source]:
             key, equals, value = word.partition("=")
             if not equals or key not in LABELS or not value:
                 raise UsageError(f"{path}:{number}: {word}: {', '.join(f'{k}=...' for k in LABELS)} expected")
-            labels[key] = _moment(value) if key == "time" else value
+            labels[key] = _moment(value, f"{path}:{number}: time") if key == "time" else value
         for source in _expand(words[0], path.parent, found):
             yield replace(source, labels=labels)
 
 
-def _moment(text: str) -> str:
+def _moment(text: str, name: str) -> str:
     from rewake.analysis.store import moment
 
-    return moment(text)
+    return moment(text, name)
 
 
 def _windowed(name: str) -> tuple[str, tuple[int | None, int | None]]:

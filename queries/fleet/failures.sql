@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: Which tasks failed, and why?
 -- Definition: What the shard of a failed task says; the trace is the reason unless the kind is crash, timeout, memory
---   or bug.
+--   or bug. A name under which another content was done is said to be: nobody knows which of them is there now.
 -- Units: ns.
 -- Requires: shard
 -- Columns:
@@ -12,7 +12,21 @@
 --   seed: seed
 --   message: what failed
 --   task: hash of the task
-SELECT error, uri, from_ns, until_ns, seed, message, task
+SELECT
+    error,
+    uri,
+    from_ns,
+    until_ns,
+    seed,
+    if(
+        EXISTS (
+            SELECT 1 FROM fleet_task AS done
+            WHERE done.error IS NULL AND done.uri = fleet_task.uri AND done.content <> fleet_task.content
+        ),
+        message || ' (another trace of this name was done)',
+        message
+    ) AS message,
+    task
 FROM fleet_task
 WHERE error IS NOT NULL
 ORDER BY error, uri, from_ns NULLS FIRST, seed

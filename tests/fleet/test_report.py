@@ -155,6 +155,20 @@ def test_what_does_not_count_is_told(tmp_path: Path) -> None:
     assert built(store, min_skill=None).standing["counted"] == (10, 10)
 
 
+def test_a_failure_says_that_another_trace_of_its_name_was_done(tmp_path: Path) -> None:
+    """Overwritten by a good one, or a good one overwritten; not what failed in another window of the same trace."""
+    store = filled(tmp_path, 2)
+    head = {"study": "s", "asked": "replay", "mode": "open", "seed": 0, "tool": "1", "error": "trace"}
+    for i, (uri, content) in enumerate((("t0.dat", "broken"), ("t1.dat", "c1"), ("gone.dat", "x"))):
+        key = f"f{i:031x}"
+        store.put(key, [head | {"task": key, "uri": uri, "content": content, "message": f"{uri}: cut off"}])
+    found = built(store)
+    assert found.standing["failed"] == (3, 3)
+    assert [row["message"] for row in found.failures] == [
+        "gone.dat: cut off", "t0.dat: cut off (another trace of this name was done)", "t1.dat: cut off",
+    ]  # fmt: skip
+
+
 def test_windows_are_judged_together(tmp_path: Path) -> None:
     """Windows of 400 decisions: one is too few, three of a recording are enough, one under three seeds is not."""
     store = FleetStore(tmp_path)

@@ -325,26 +325,29 @@ def unswitched(source: Source, n_cpus: int) -> list[int]:
         if not silent:
             return []
     ran: dict[int, set[int]] = {cpu: set() for cpu in silent}
-    for k in range(source.n_parts):
-        for table in ("waking", "wakeup", "migrate", "irq", "softirq"):
-            columns = source.read_part(table, k, ("cpu", "curr_task"))
-            cpus, tasks = (with_null(columns[name])[0] for name in ("cpu", "curr_task"))
-            here = np.isin(cpus, list(silent))
-            for cpu, task in np.unique(np.stack([cpus[here], tasks[here]]), axis=1).T.tolist():
-                ran[cpu].add(task)
-    return sorted(cpu for cpu, tasks in ran.items() if len(tasks) > 1)
+    for cpus, tasks in _current(source, silent, ("waking", "wakeup", "migrate", "irq", "softirq")):
+        for cpu, task in np.unique(np.stack([cpus, tasks]), axis=1).T.tolist():
+            ran[cpu].add(task)
+    return sorted(cpu for cpu, found in ran.items() if len(found) > 1)
 
 
 def _interrupted(source: Source, silent: set[int]) -> dict[int, int]:
     """What runs on CPUs that never switch, by what woke others there or was interrupted: one task all the time."""
     found: dict[int, int] = {}
-    for k in range(source.n_parts):
-        for table in ("waking", "irq", "softirq"):
-            missing = silent - found.keys()
-            if not missing:
-                return found
-            columns = source.read_part(table, k, ("cpu", "curr_task"))
-            cpus, tasks = (with_null(columns[name])[0] for name in ("cpu", "curr_task"))
-            present, first = np.unique(cpus, return_index=True)
-            found |= {int(c): int(tasks[i]) for c, i in zip(present, first, strict=True) if int(c) in missing}
+    for cpus, tasks in _current(source, silent, ("waking", "irq", "softirq")):
+        present, first = np.unique(cpus, return_index=True)
+        for cpu, i in zip(present.tolist(), first, strict=True):
+            found.setdefault(cpu, int(tasks[i]))
+        if len(found) == len(silent):
+            break
     return found
+
+
+def _current(source: Source, cpus: set[int], tables: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """CPU and current task of the events on `cpus`, table by table of each part."""
+    for k in range(source.n_parts if cpus else 0):
+        for table in tables:
+            columns = source.read_part(table, k, ("cpu", "curr_task"))
+            at, tasks = (with_null(columns[name])[0] for name in ("cpu", "curr_task"))
+            here = np.isin(at, list(cpus))
+            yield at[here], tasks[here]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,7 @@ from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError
-
-if TYPE_CHECKING:
-    pass
+from rewake.replay.settings import WHOLE
 
 
 @click.command(short_help="Re-decide every wakeup under other policies.")
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 @_answers.assume_option
 @_answers.ignore_probes_option
 @click.option("-o", "--output", metavar="RUN", type=click.Path(path_type=Path), help="Where to; default: the cache.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For random policies.")
+@click.option("--seed", type=click.IntRange(*WHOLE["seed"]), default=0, show_default=True, help="For random policies.")
 @_answers.exposure_option
 @_answers.plugin_timeout_option
 @_answers.min_skill_option

@@ -79,7 +79,7 @@ from rewake.replay.settings import CHOICES, MOST_THREADS, RANGES, WHOLE, Setting
     help="WF_SYNC, which no event carries: auto infers it from the recording (default), 0 and 1 take it as clear or "
     "set wherever a task wakes another.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
+@click.option("--seed", type=click.IntRange(*WHOLE["seed"]), default=0, show_default=True, help="For what is drawn.")
 @click.option(
     "--threads",
     type=click.IntRange(1, MOST_THREADS),

@@ -13,7 +13,7 @@ from rewake.cli import _answers
 from rewake.cli._runs import recordings_in, require_distinct
 from rewake.cli._shared import force_option, format_option
 from rewake.errors import UsageError
-from rewake.replay.settings import Settings
+from rewake.replay.settings import WHOLE, Settings
 
 if TYPE_CHECKING:
     from rewake.forms import Recording
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--windows", default="1s", show_default=True, metavar="DURATION", help="As of simulate.")
 @_answers.balance_option()
 @_answers.move_cost_option()
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="For what is drawn.")
+@click.option("--seed", type=click.IntRange(*WHOLE["seed"]), default=0, show_default=True, help="For what is drawn.")
 @force_option
 @format_option("table", "json")
 def command(

@@ -42,6 +42,24 @@ def test_a_trace_alone_is_the_product(capsys: pytest.CaptureFixture[str]) -> Non
     assert told(capsys, "replay", DEMO) == text, "the same bytes from the cache"
 
 
+def test_what_to_type_next_sees_the_same_machine_past_the_same_veto(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trace without a snapshot beside it: the command to type next is refused or sees no LLCs without --topology."""
+    trace = tmp_path / "trace.dat"
+    trace.write_bytes(DEMO.read_bytes())
+    machine = "pack:1 l3:2 core:4 pu:2"
+    text = told(capsys, "replay", trace, "--policy", "linux-4.5", "--topology", machine)
+    assert f"next: rewake fidelity {trace} --topology '{machine}'\n" in text
+    assert f"      rewake simulate {trace} --topology '{machine}' --policy linux-4.5\n" in text
+    short = tmp_path / "short.rewake"
+    told(capsys, "slice", DEMO, "--window", "..30ms", "-o", short)
+    text = told(capsys, "replay", short, "--policy", "linux-4.5", "--force")
+    assert "quality REFUSED" in text
+    assert f"next: rewake fidelity {short} --force\n" in text
+    assert ".run --html report.html --force\n" in text
+
+
 def test_figures_of_the_reference_policies_are_what_they_must_be(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(told(capsys, "replay", DEMO, "--format", "json"))
     by_name = {p["policy"]: p for p in data["policies"]}

@@ -215,6 +215,12 @@ def emit_bytes(data: bytes) -> None:
         reader_left()
 
 
+def again(recording: Path, topology: str | None, forced: bool) -> str:
+    """REC as another command has to be given it to see what this one saw: on the same machine, past the same veto."""
+    given = "" if topology is None else f" --topology {shlex.quote(topology)}"
+    return path_shown(recording) + given + (" --force" if forced else "")
+
+
 def path_shown(path: Path) -> str:
     """A path as short as the user can type it, quoted for a shell: relative to here, or with ~."""
     try:

@@ -63,7 +63,8 @@ def command(
     wanted = runs.parse_policies(asked, plugin_timeout)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
-    assess(opened).enforce(force)
+    card = assess(opened)
+    card.enforce(force)
     known = runs.policies()
     auto: str | None = None
     refusal: str | None = None
@@ -89,9 +90,9 @@ def command(
         progress=_answers.progress("replay"),
     )
     report = runs.report_of(run, max_exposure, runs.display_name(recording))
-    shown, source = _answers.path_shown(run.path), _answers.path_shown(recording)
-    me = _answers.program()
-    steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html", f"{me} query {shown} --list"]
+    shown, source = _answers.path_shown(run.path), _answers.again(recording, topology, not card.ok)
+    me, past = _answers.program(), "" if card.ok else " --force"
+    steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html{past}", f"{me} query {shown} --list"]
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     over = [p.policy for p in report.over_exposed() if p.base.partition("@")[0] in known and not p.reference]

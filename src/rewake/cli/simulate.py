@@ -131,7 +131,8 @@ def command(
     wanted = runs.parse_policies(asked, plugin_timeout)
     rules = _answers.rules_of(hints)
     opened = open_recording(recording, topology)
-    assess(opened).enforce(force)
+    card = assess(opened)
+    card.enforce(force)
     auto, specs = runs.simulated_specs(opened, wanted)
     name = runs.display_name(recording)
     run = runs.make_simulation(
@@ -147,11 +148,11 @@ def command(
         progress=_answers.progress("simulate"),
     )
     found = runs.simulation_of(run, name)
-    shown, me = _answers.path_shown(run.path), _answers.program()
+    shown, me, past = _answers.path_shown(run.path), _answers.program(), "" if card.ok else " --force"
     steps = [
-        f"{me} report {shown} --html report.html",
+        f"{me} report {shown} --html report.html{past}",
         f"{me} query {shown} simulate/latency",
-        f"{me} replay {_answers.path_shown(recording)}",
+        f"{me} replay {_answers.again(recording, topology, not card.ok)}",
     ]
     _answers.print_simulation(found, opened, format_, steps)
     _answers.complain_of_plugins(run)

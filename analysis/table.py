@@ -179,6 +179,7 @@ def notes(r: Report) -> list[str]:
             f"cross LLC, idle missed LLC: {NOTHING} because the recording has no topology; import it again with "
             "--topology XML|TAR|DIR."
         )
+        out.append(_ALONE)
     if r.quality.outside:
         out.append(f"{r.quality.outside} (--topology). Figures of LLCs and nodes leave out what concerns them.")
     out.append(
@@ -197,6 +198,12 @@ def notes(r: Report) -> list[str]:
     for p in r.policies:
         out += [f"{terminal(p.policy, _NAME)}: {terminal(text, None)}." for text in p.problems]
     return out + _uncounted(r)
+
+
+_ALONE = (  # stands with figures that would otherwise pass for findings, such as skill 0.00
+    "No topology: every CPU is taken as its own core, LLC and node. Columns and seeds then search no CPU, and their "
+    "figures say nothing about this machine."
+)
 
 
 def _instances(policies: Sequence[str]) -> list[str]:
@@ -291,6 +298,7 @@ def fidelity(machine: Machine, quality: QualityCard, measured: fid.Fidelity) -> 
         f"staying on prev alone agrees {share(measured.prev_agreement)}; the kernel moved {count(measured.moved)}, the "
         f"policy {count(measured.policy_moved)}; LLC agreement {share(measured.llc_agreement)}"
     )
+    lines += wrap(_ALONE) if machine.llcs is None else []
     inputs = ", ".join(f"{name} {percent(x)}" for name, x in _by_share(measured.inputs_assumed_pct))
     lines += wrap(f"assumed (inferred or modelled) inputs, by decisions that look at them: {inputs or 'none'}")
     b = measured.branches
@@ -322,6 +330,7 @@ def identification(machine: Machine, quality: QualityCard, found: Identification
     lines += wrap(
         f"{found.verdict}, from {count(found.telling)} wakeups: {_VERDICTS[found.verdict]}: {_short(ranking.columns)}"
     )
+    lines += wrap(_ALONE) if machine.llcs is None else []
     lines += _identical(found)
     if found.settings:
         told = "; ".join(f"{f} {' or '.join(values)}" for f, values in found.settings.items())

@@ -176,6 +176,8 @@ def test_without_topology_the_report_says_why(tmp_path: Path, capsys: pytest.Cap
     text = told(capsys, "report", tmp_path / "flat.run")
     assert "LLCs unknown" in text
     assert "because the recording has no topology" in text
+    alone = "Columns and seeds then search no CPU"
+    assert alone in " ".join(text.split()), "no column moves a task here, which is no finding"
     row = next(line for line in text.splitlines() if line.startswith("would leave LLC of prev"))
     assert row.split()[-2:] == ["-", "-"]
     data = json.loads(told(capsys, "report", tmp_path / "flat.run", "--format", "json"))

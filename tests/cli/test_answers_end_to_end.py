@@ -60,6 +60,17 @@ def test_what_to_type_next_sees_the_same_machine_past_the_same_veto(
     assert ".run --html report.html --force\n" in text
 
 
+def test_without_topology_or_kernel_the_figures_are_not_taken_for_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.dat"
+    trace.write_bytes(DEMO.read_bytes())
+    for wanted in (("--as", "linux-6.1"), ("--identify",)):
+        text = " ".join(told(capsys, "fidelity", trace, *wanted).split())
+        assert "Columns and seeds then search no CPU" in text, wanted
+        assert "Columns and seeds then search" not in told(capsys, "fidelity", DEMO, *wanted)
+
+
 def test_figures_of_the_reference_policies_are_what_they_must_be(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(told(capsys, "replay", DEMO, "--format", "json"))
     by_name = {p["policy"]: p for p in data["policies"]}

@@ -236,8 +236,9 @@ def _by_share(inputs: Mapping[str, float]) -> list[tuple[str, float]]:
 def _sync(r: Report) -> list[str]:
     """What was assumed of WF_SYNC, in the words of --assume."""
     unseen = "WF_SYNC, nr_idle_scan and wakee_flips at the start are in no event:"
+    infers = "only the recorded kernel's own column" if r.auto is None else "--assume sync=auto"
     told = {
-        "0": "WF_SYNC is in no event: taken as clear; --assume sync=auto infers it per pair of waker and wakee.",
+        "0": f"WF_SYNC is in no event: taken as clear; {infers} infers it per pair of waker and wakee.",
         "1": "WF_SYNC is in no event: taken as set for every wakeup (--assume sync=1).",
         "auto": f"{unseen} inferred from wakeups in other stretches of time, never from the decision's own outcome "
         "(--assume sync=causal: from earlier ones; sync=0: nothing).",

@@ -107,6 +107,8 @@ def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture
         assert found["text"][what] == found["trace.dat"][what]
     bare = found["bare"]["policies"]
     assert all(row["cross_llc_prev"] is None for row in bare) and all(row["would_move"] is not None for row in bare)
+    shown = " ".join(told(capsys, "replay", text, "--policy", "prev").split())
+    assert "taken as clear; only the recorded kernel's own column infers it" in shown, "sync=auto is refused here"
     shown = told(capsys, "info", text)
     assert "report.txt  text, trace-cmd report\n" in shown and "not in the trace" in shown
 

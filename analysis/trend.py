@@ -2,7 +2,7 @@
 """The histories of a store: where each of them changed, and what became of it.
 
 Change points by otava (E-divisive, then a t-test; the extra `history`), which only proposes places, among runs whose
-slips are cut down. The weakest place goes until all that are left are significant. A p belongs to one place; the place
+slips are taken out. The weakest place goes until all that are left are significant. A p belongs to one place; the place
 was picked among n - 1, so p is multiplied by that (which is what 200 simulated histories without a change show: 5 % of
 them have a p below 0.001 at n = 60). Benjamini and Hochberg over all histories of the store; then the floor.
 
@@ -38,7 +38,7 @@ BAND = 2.0
 LEAST_RUNS = 2
 """Runs on either side of a change: one alone may be a slip."""
 SLIP = 4.0
-"""A run is cut down to so many standard deviations from the median of itself and its neighbours."""
+"""A run that many sigmas from the median of itself and its neighbours is a slip: it is taken for that median."""
 
 OPEN, FAILING, FIXED, IMPROVED, ONE_END = "open", "still failing", "fixed", "improvement", "one end"
 STATES = (OPEN, FAILING, FIXED, IMPROVED, ONE_END)
@@ -283,10 +283,16 @@ def _places(s: Series) -> list[tuple[int, float]]:
 def _clipped(s: Series) -> list[float]:
     """The known values, without slips: one run far from both its neighbours would hide every change near it."""
     values = np.array([s.points[i].value for i in s.known], np.float64)
-    middle = np.pad(np.median(np.lib.stride_tricks.sliding_window_view(values, 3), axis=1), 1, mode="edge")
     # From one run to the next, which a change of level hardly touches; of counts half of these steps may well be 0.
     noise = float(np.quantile(np.abs(np.diff(values)), 0.75)) / (1.1503 * math.sqrt(2))
-    return [float(v) for v in np.clip(values, middle - SLIP * noise, middle + SLIP * noise)]
+    while True:
+        middle = np.pad(np.median(np.lib.stride_tricks.sliding_window_view(values, 3), axis=1), 1, mode="edge")
+        off = np.abs(values - middle)
+        off[[0, -1]] = 0.0
+        worst = int(np.argmax(off))  # alone: beside a slip, the last run before a change would pass for one
+        if off[worst] <= SLIP * noise:
+            return [float(v) for v in values]
+        values[worst] = middle[worst]
 
 
 def _changes(s: Series, places: dict[int, tuple[float, float]], floor_pct: float) -> list[Change]:

@@ -188,6 +188,17 @@ def test_a_slip_hides_nothing(slip: float) -> None:
         assert states(noisy([(10, 1.0), (1, slip), (10, 1.0)], seed)) == []
 
 
+@pytest.mark.parametrize(("slip", "step"), [(1.3, 1.06), (2.0, 1.06), (0.7, 1.06), (1.3, 1.12)])
+def test_a_slip_near_a_change_does_not_move_it(slip: float, step: float) -> None:
+    """One run far off, two runs before the change or in the second after it, among runs of their level."""
+    for seed in range(8):
+        before = noisy([(38, 1.0), (1, slip), (1, 1.0), (20, step)], seed)
+        after = noisy([(40, 1.0), (1, step), (1, step * 0.7), (18, step)], seed)
+        for values in (before, after):
+            ((at, state),) = states(values)
+            assert abs(at - 40) <= 1 and state == trend.FAILING
+
+
 @pytest.mark.parametrize("episode", [(8, 6, 6), (10, 5, 10)])
 def test_a_short_episode_is_found_with_both_its_ends(episode: tuple[int, int, int]) -> None:
     before, bad, after = episode

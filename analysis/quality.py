@@ -250,5 +250,7 @@ def _notes(
         )
     if manifest.get("problems"):
         notes.append(f"{len(manifest['problems'])} kinds of damage in the trace, see rewake info")
+    if damage := (manifest.get("slice") or {}).get("damage"):
+        notes.append(f"{len(damage)} kinds of damage in the recording that this is a slice of, see rewake info")
     notes += [f"{c.meaning}: unknown" for c in checks if c.passed is None]
     return notes

@@ -40,6 +40,7 @@ def summarize(recording: Recording) -> dict[str, Any]:
         "core_scheduling": manifest["core_scheduling"],
         "preempt_rt": manifest["preempt_rt"],
         "problems": manifest["problems"],
+        "damage_of_whole": (manifest.get("slice") or {}).get("damage", []),
         "missing": manifest.get("missing", []),
         "notes": manifest["notes"],
     }

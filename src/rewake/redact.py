@@ -38,7 +38,7 @@ _CPU_NUMBER = re.compile(r"/\d+")
 _AS_IT_IS = (
     "tool", "first_ns", "last_ns", "span_ns", "events_total", "loss", "lost", "steps_back", "wakeup_failed", "notes",
     "hz", "guest", "steal_pct", "exit_latency_us", "energy_aware", "sched_ext", "core_scheduling", "preempt_rt",
-    "topology", "machine", "replay", "kernel", "slice", "first_decision", "running_at_start", "missing",
+    "topology", "machine", "replay", "kernel", "first_decision", "running_at_start", "missing",
     "outside", "contexts", "window", "silences", "recorded_cpus", "clock_offset_ns",
 )  # fmt: skip
 _WORDS = {
@@ -165,6 +165,7 @@ class Redactor:
             "events": events | ({"(others)": others} if others else {}),
             "skipped": {"(others)": passed} if passed else {},
             "problems": [_unplaced(p) for p in manifest.get("problems") or []],
+            **self._slice(manifest.get("slice")),
             "features": {k: v for k, v in (manifest.get("features") or {}).items() if re.fullmatch(r"[A-Z0-9_]+", k)},
             "sysctl": {
                 k: v for k, v in (manifest.get("sysctl") or {}).items()
@@ -172,6 +173,12 @@ class Redactor:
             },
             "capture": self._capture(manifest.get("capture")),
         }  # fmt: skip
+
+    def _slice(self, of: dict[str, Any] | None) -> dict[str, Any]:
+        if of is None:
+            return {}
+        damage = [_unplaced(p) for p in of.get("damage") or ()]
+        return {"slice": of | {"of": self.digest("id", str(of.get("of")), 64), "damage": damage}}
 
     def _uname(self, uname: str | None) -> str | None:
         """With another name of the host, and no words but those that tell of preemption."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rewake import streams
 from rewake.errors import UsageError
 from rewake.forms import ENUMS, EVENT_TABLES, MACHINE_TABLES, Columns, Recording, RecordingWriter
 from rewake.redact import Redactor
@@ -170,14 +171,16 @@ def _counted(recording: Recording, lo: int, hi: int, window: Window) -> dict[str
     running = {int(c): int(t) for c, t in recording.manifest.get("running_at_start") or ()}
     running |= {int(c): int(t) for c, t in before}
     old = recording.manifest
+    told = streams.within(old, first, last)
+    damage = [*((old.get("slice") or {}).get("damage") or ()), *told.pop("damage")]
     edges = [old.get("id"), "slice", str(lo), str(hi)]
     return {
         "id": hashlib.sha256("\0".join(map(str, edges)).encode()).hexdigest(),
-        "slice": {"of": old.get("id"), "window_ns": [*window], "events": [lo, hi - 1]},
+        "slice": {"of": old.get("id"), "window_ns": [*window], "events": [lo, hi - 1], "damage": damage},
         "first_ns": first, "last_ns": last, "span_ns": last - first, "events": events, "events_total": total,
         "skipped": {}, "wakeup_failed": None, "steps_back": back, "loss": loss, "lost": sum(c["lost"] for c in loss),
         "running_at_start": sorted(running.items()), "first_decision": decision or 0,
-        "replay": None,
+        "replay": None, **told,
     }  # fmt: skip
 
 

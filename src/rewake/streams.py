@@ -63,25 +63,31 @@ def silences(streams: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
     """What is wrong, in words, for the manifest. `streams`: as the decoder's finish() gives them."""
     seen = [s for s in streams if s["events"]]
-    if not seen:
-        return []
-    first, last = _ends(streams)
     found = [
         f"CPU {s['cpu']}: its own time steps back {s['steps_back']} times: pages misordered or overlapping"
         for s in seen
         if s["steps_back"]
     ]
-    for s in silences(streams):
+    return _few(found) + uneven(silences(streams), window(streams), *_ends(streams))
+
+
+def uneven(silent: Sequence[dict[str, Any]], whole: dict[str, Any] | None, first: int, last: int) -> list[str]:
+    """What is wrong at the ends of the streams, in words; as silences() and window() give them for events from `first`
+    to `last`."""
+    found = []
+    for s in silent:
         begin = s["edge"] == "begin"
-        silent, cut = (s["at_ns"] - first, f"{_seconds(s['at_ns'] - first)}..") if begin else (
+        if s["at_ns"] > last if begin else s["at_ns"] < first:
+            found.append(f"CPU {s['cpu']}: no records and a task was running: not recorded there, or another clock")
+            continue
+        length, cut = (s["at_ns"] - first, f"{_seconds(s['at_ns'] - first)}..") if begin else (
             last - s["at_ns"], f"..{_seconds(s['at_ns'] - first)}")  # fmt: skip
         found.append(
-            f"CPU {s['cpu']}: records {s['edge']} {_seconds(silent)} {'after' if begin else 'before'} the others'"
+            f"CPU {s['cpu']}: records {s['edge']} {_seconds(length)} {'after' if begin else 'before'} the others'"
             f" and a task was running: not recorded there, or another clock; rewake slice --window {cut}"
             " keeps what all have"
         )
-    found = found if len(found) <= 8 else [*found[:8], f"and {len(found) - 8} more of this kind"]
-    whole = window(streams)
+    found = _few(found)
     if whole is not None:
         lacking = (whole["begin_ns"] - first) + (last - whole["end_ns"])
         if whole["begin_ns"] > whole["end_ns"]:
@@ -92,6 +98,35 @@ def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
                 f" of {_seconds(last - first)} only: decisions before and after are not counted"
             )
     return found
+
+
+def within(manifest: dict[str, Any], first: int, last: int) -> dict[str, Any]:
+    """What the manifest of a slice with events from `first` to `last` says of its ends: `window`, `silences` and
+    `problems`. Where in the whole the other problems were is not known: they are `damage`."""
+    old, old_window = manifest.get("silences") or [], manifest.get("window")
+    told = uneven(old, old_window, manifest["first_ns"], manifest["last_ns"])
+    silent = [
+        s for s in old
+        if (min(s["at_ns"], last) - first if s["edge"] == "begin" else last - max(s["at_ns"], first))
+        > UNEVEN * (last - first)
+    ]  # fmt: skip
+    whole = None
+    if old_window is not None and (old_window["begin_ns"] > first or old_window["end_ns"] < last):
+        begin, end = max(old_window["begin_ns"], first), min(old_window["end_ns"], last)
+        whole = {
+            "begin_ns": begin, "end_ns": end,
+            "late": old_window["late"] if begin > first else [], "cut": old_window["cut"] if end < last else [],
+        }  # fmt: skip
+    return {
+        "window": whole,
+        "silences": silent,
+        "problems": uneven(silent, whole, first, last),
+        "damage": [p for p in manifest.get("problems") or () if p not in told],
+    }
+
+
+def _few(found: list[str]) -> list[str]:
+    return found if len(found) <= 8 else [*found[:8], f"and {len(found) - 8} more of this kind"]
 
 
 def _seconds(ns: int) -> str:

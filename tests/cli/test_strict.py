@@ -81,6 +81,19 @@ def test_records_that_end_early(tmp_path: Path, events: Columns, capsys: pytest.
     key.write_bytes(bytes(range(64)))
     told(capsys, "slice", path.with_suffix(".rewake"), "--redact", key, "-o", tmp_path / "redacted.rewake")
     assert Recording(tmp_path / "redacted.rewake").manifest["window"] == manifest["window"]
+    covered = edge - manifest["first_ns"]
+    inside = sliced(path, f"..{covered}ns", capsys)
+    assert (inside["window"], inside["problems"], inside["slice"]["damage"]) == (None, [], [])
+    across = sliced(path, f"{covered // 2}ns..", capsys)
+    assert across["window"] == manifest["window"] | {"begin_ns": across["first_ns"]} and len(across["problems"]) == 1
+    behind = sliced(path, f"{covered + 1_000_000}ns..", capsys)
+    assert behind["problems"] == ["there is no time that all CPUs' records cover: no decision is counted"]
+
+
+def sliced(path: Path, window: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    out = path.with_name("slice.rewake")
+    told(capsys, "slice", path.with_suffix(".rewake"), "--window", window, "-o", out)
+    return Recording(out).manifest
 
 
 def test_records_that_begin_late(tmp_path: Path, events: Columns, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +144,21 @@ def test_pages_in_another_order(tmp_path: Path, events: Columns, capsys: pytest.
     path.write_bytes(data[:-16384] + data[-12288:-8192] + data[-16384:-12288] + data[-8192:])
     manifest = check(path, "its own time steps back 1 times", capsys)
     assert manifest["steps_back"] >= 1
+    half = f"{manifest['span_ns'] // 2}ns"
+    part = sliced(path, f"..{half}", capsys)  # where it steps back is not known: of the whole, and counted as such
+    assert part["problems"] == [] and part["slice"]["damage"] == manifest["problems"]
+    shown = told(capsys, "info", path.with_name("slice.rewake"))
+    assert "in the recording that this is a slice of, here or elsewhere\n  " + manifest["problems"][0][:20] in shown
+    assert "of damage in the recording that this is a slice of" in told(
+        capsys, "check", path.with_name("slice.rewake"), "--force"
+    ).replace("\n", " ")
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(64)))
+    told(capsys, "slice", path.with_suffix(".rewake"), "--redact", key, "-o", tmp_path / "all.rewake")
+    only = ("--window", f"..{half}", "--redact", key)
+    told(capsys, "slice", path.with_suffix(".rewake"), *only, "-o", tmp_path / "r.rewake")
+    redacted = Recording(tmp_path / "r.rewake").manifest["slice"]
+    assert redacted["of"] == Recording(tmp_path / "all.rewake").manifest["id"] != manifest["id"]
 
 
 def test_a_page_twice(tmp_path: Path, events: Columns, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +212,11 @@ def test_decisions_during_a_silence_are_counted_and_told(
     assert manifest["silences"] == [{"cpu": 1, "edge": "end", "at_ns": manifest["silences"][0]["at_ns"]}]
     left_out, counted = classes(path)
     assert len(left_out) == 0
+    until = manifest["silences"][0]["at_ns"] - manifest["first_ns"]
+    part = sliced(path, f"..{until / 1e9:.3f}s", capsys)
+    assert part["silences"] == part["problems"] == part["slice"]["damage"] == []
+    (problem,) = sliced(path, f"{until + 1_000_000}ns..", capsys)["problems"]
+    assert problem == "CPU 1: no records and a task was running: not recorded there, or another clock"
     assert manifest["replay"]["silent"] == int((counted > manifest["silences"][0]["at_ns"]).sum()) > 100
     assert "decisions were made while CPU 1 had no records" in told(capsys, "check", path, "--force")
 

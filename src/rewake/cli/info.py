@@ -45,7 +45,11 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
     for title, counts in (("events", summary["events"]), ("decisions", summary["decisions"])):
         click.echo(f"\n{title}")
         print_rows([("", name, f"{n:,}") for name, n in counts.items() if n], right=(2,))
-    for title, notes in (("not in the trace", summary["missing"]), ("notes", summary["problems"] + summary["notes"])):
+    for title, notes in (
+        ("not in the trace", summary["missing"]),
+        ("notes", summary["problems"] + summary["notes"]),
+        ("in the recording that this is a slice of, here or elsewhere", summary["damage_of_whole"]),
+    ):
         if notes:
             click.echo(f"\n{title}")
             for note in notes:

@@ -13,7 +13,12 @@ from decode.reading import Record, name_bytes
 
 
 def _packets(
-    records: Sequence[Record], compact: bool, flags: bool, bundle: int, counters: dict[int, int] | None
+    records: Sequence[Record],
+    compact: bool,
+    flags: bool,
+    bundle: int,
+    counters: dict[int, int] | None,
+    sequence: int,
 ) -> list[bytes]:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (  # type: ignore[import-untyped]
         FtraceEvent,
@@ -34,7 +39,9 @@ def _packets(
         mine = [r for r in records if r.cpu == cpu]
         starts = [0, *(i for i in range(1, len(mine)) if mine[i].lost is not None or i % bundle == 0), len(mine)]
         for first, last in pairwise(starts):
-            packet = TracePacket(trusted_packet_sequence_id=7, previous_packet_dropped=int(first == 0 and cpu == 0))
+            packet = TracePacket(
+                trusted_packet_sequence_id=sequence, previous_packet_dropped=int(first == 0 and cpu == 0)
+            )
             b = packet.ftrace_events
             b.cpu = cpu
             b.lost_events = mine[first].lost is not None
@@ -82,7 +89,7 @@ def _packets(
             b.compact_sched.intern_table.extend(n.decode() for n in intern)
             out.append(packet)
     for phase, of in ((FtraceStats.START_OF_TRACE, {}), (FtraceStats.END_OF_TRACE, counters or {})):
-        packet = TracePacket(trusted_packet_sequence_id=7)
+        packet = TracePacket(trusted_packet_sequence_id=sequence)
         packet.ftrace_stats.phase = phase
         for cpu in sorted({r.cpu for r in records}):
             stats = packet.ftrace_stats.cpu_stats.add()
@@ -100,9 +107,10 @@ def write(
     deflate: bool = False,
     bundle: int = 1000,
     counters: dict[int, int] | None = None,
+    sequence: int = 7,
 ) -> None:
     """`flags`: full events carry common_flags. `bundle`: events in one. `counters`: events overwritten, by CPU."""
-    packets = _packets(records, compact, flags, bundle, counters)
+    packets = _packets(records, compact, flags, bundle, counters, sequence)
     if deflate:
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 

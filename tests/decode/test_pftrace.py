@@ -65,6 +65,21 @@ def test_full_events(tmp_path: Path, deflate: bool) -> None:
     assert (got.header["kernel"], got.header["clock"]) == ("6.1.0-test", "boot")
 
 
+def test_two_data_sources_are_refused(tmp_path: Path) -> None:
+    """Each writes what it asked for of the same buffers, under its own sequence: events would be read twice."""
+    path, again, some = tmp_path / "one", tmp_path / "again", records(ROWS)
+    perfetto_writer.write(path, some)
+    perfetto_writer.write(again, some, sequence=8)
+    with (tmp_path / "both").open("wb") as both:
+        both.write(path.read_bytes() + again.read_bytes())
+    with pytest.raises(TraceError, match=r"second ftrace data source.* record with one"):
+        read(tmp_path / "both")
+    perfetto_writer.write(again, [], sequence=8)  # asked for nothing that happened
+    with (tmp_path / "both").open("wb") as both:
+        both.write(path.read_bytes() + again.read_bytes())
+    assert read(tmp_path / "both").end["problems"] == []
+
+
 def compact_expected(some: list[Record]) -> tuple[list[Record], int]:
     """What compact events tell: who runs is known from the switch before; the first one, and wakings until there is
     some event of the CPU, are not rows. Also how many are not."""

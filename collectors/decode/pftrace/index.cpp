@@ -2,6 +2,7 @@
 #include "collectors/decode/pftrace/index.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "collectors/decode/pftrace/wire.hpp"
@@ -102,6 +103,7 @@ PftraceIndex::PftraceIndex(const File& file, Problems& problems) {
     std::vector<Counters> first;
     size_t bundles = 0;
     std::set<uint64_t> with_events;  // sequences of packets that had bundles
+    std::optional<uint64_t> source;  // the sequence that has events: each data source writes its own
     uint64_t gaps = 0;
     std::vector<uint64_t> gaps_before;  // by CPU, at its last bundle
     uint64_t at = 0;
@@ -197,9 +199,17 @@ PftraceIndex::PftraceIndex(const File& file, Problems& problems) {
                     fail(file.path(), at, "more than " + std::to_string(kMaxBundles) + " bundles of events");
                 }
                 uint32_t own = 0;
+                bool filled = false;
                 for (Wire all(events); all.next(f);) {
                     own = f.number == bundle::ftrace_clock && f.type == 0 ? static_cast<uint32_t>(f.value) : own;
+                    filled = filled || ((f.number == bundle::event || f.number == bundle::compact_sched) && f.n > 0);
                 }
+                if (filled && source.value_or(sequence) != sequence) {
+                    fail(file.path(), at,
+                         "events of a second ftrace data source, which may be those of the first once more; record "
+                         "with one data source linux.ftrace that has all events");
+                }
+                source = filled ? sequence : source;
                 if (bundles == 1) {
                     clock = own;
                 } else if (own != clock) {

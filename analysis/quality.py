@@ -13,7 +13,7 @@ from typing import Any
 
 from rewake.analysis.topology import cpu_list
 from rewake.errors import QualityVeto
-from rewake.forms import ENUMS, Recording
+from rewake.forms import ENUMS, NOT_RECORDED, Recording
 
 MAX_LOST_PCT = 1.0
 MAX_BLIND_PCT = 10.0
@@ -226,7 +226,8 @@ def _notes(
             "kernel unknown: wakeups that one from 5.8 or 6.12 on may have left where they were are not counted"
             " (maybe_on_cpu, maybe_delayed)"
         )
-    notes += [line for line in manifest.get("missing") or () if line.startswith("no sched_migrate_task")]
+    unmoved = NOT_RECORDED.format("sched_migrate_task")
+    notes += [line for line in manifest.get("missing") or () if line.startswith(unmoved)]
     kept = manifest.get("recorded_cpus")
     if kept is not None:
         notes.append(

@@ -15,7 +15,7 @@ import numpy as np
 from rewake import __version__, cache, streams, tasks
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
-from rewake.forms import EVENT_TABLES, SCHEMA_VERSION, Columns, Recording, RecordingWriter, empty
+from rewake.forms import EVENT_TABLES, NOT_RECORDED, SCHEMA_VERSION, Columns, Recording, RecordingWriter, empty
 from rewake.identify import identify
 from rewake.redact import Redactor
 
@@ -314,7 +314,7 @@ _WITHOUT = {
 
 
 def _absent(events: Mapping[str, int]) -> list[str]:
-    return [f"no {event}: {what}" for event, what in _WITHOUT.items() if not events.get(event)]
+    return [NOT_RECORDED.format(event) + what for event, what in _WITHOUT.items() if not events.get(event)]
 
 
 def _losses(marks: list[dict[str, Any]], capture: dict[str, Any]) -> list[dict[str, Any]]:

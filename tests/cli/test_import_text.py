@@ -124,6 +124,8 @@ def test_events_that_were_not_recorded_are_named(capsys: pytest.CaptureFixture[s
     found = recorded(capsys, text)
     assert [line.partition(":")[0] for line in found["missing"][:2]] == ["no sched_waking", "no sched_migrate_task"]
     assert found["contexts"] is False
+    notes = json.loads(told(capsys, "check", text, "--force", "--format", "json"))["notes"]
+    assert [line for line in found["missing"] if "migrate" in line] == [n for n in notes if "migrate" in n]
 
 
 # --- the same load, recorded by each tool

@@ -26,6 +26,7 @@ from rewake.forms.tables import FAIR_CLASSES as FAIR_CLASSES
 from rewake.forms.tables import FLEET_TABLES as FLEET_TABLES
 from rewake.forms.tables import INPUTS as INPUTS
 from rewake.forms.tables import MACHINE_TABLES as MACHINE_TABLES
+from rewake.forms.tables import NOT_RECORDED as NOT_RECORDED
 from rewake.forms.tables import OUTCOMES as OUTCOMES
 from rewake.forms.tables import RECORDING_TABLES as RECORDING_TABLES
 from rewake.forms.tables import RUN_TABLES as RUN_TABLES

@@ -17,6 +17,9 @@ SCHEMA_VERSION = 1
 BATCH_EVENTS = 1_000_000
 """Most events that decode hands on at once; one part file per batch and table."""
 
+NOT_RECORDED = "no {}: "
+"""With its name, what the line on an event of wakeups that was not recorded begins with, in a manifest's `missing`."""
+
 ENUMS: dict[str, tuple[str, ...]] = {
     # Interrupt context of the record, from common_flags (nmi wins over hardirq wins over softirq).
     "irq_ctx": ("task", "softirq", "hardirq", "nmi"),

@@ -241,6 +241,9 @@ def recorded_machine(
     machine.throttles_tasks = kernel >= (6, 18)
     machine.forks_weigh_full = (0, 0) < kernel < (6, 10)
     machine.estimates_ignore_waits = (0, 0) < kernel < (6, 8)
+    machine.groups_weigh_empty = (0, 0) < kernel < (6, 12)
+    if (0, 0) < kernel < (6, 7):
+        machine.groups_tell_every = 0
     machine.preempts_lazily = preempts_lazily(source.manifest, kernel)
     if not (source.manifest.get("features") or {}).get("TTWU_QUEUE", True):
         machine.wake_lists = _NO_LISTS

@@ -334,6 +334,14 @@ void bind_model(nb::module_& m) {
             [](Recorded& r, bool on) { r.tasks.forks_weigh_full = on; },
             "A new task's utilisation goes by its weight as 64-bit kernels keep it, times 1024 (4.8 - 6.9).")
         .def_prop_rw(
+            "groups_weigh_empty", [](const Recorded& r) { return r.tasks.group_rules.weigh_empty; },
+            [](Recorded& r, bool on) { r.tasks.group_rules.weigh_empty = on; },
+            "A group whose last task sleeps is weighed once more, by what it still averages (until 6.11).")
+        .def_prop_rw(
+            "groups_tell_every", [](const Recorded& r) { return r.tasks.group_rules.tell_every; },
+            [](Recorded& r, Ns every) { r.tasks.group_rules.tell_every = every; },
+            "ns between two times that a queue tells its group of its load (until 6.6: 0).")
+        .def_prop_rw(
             "estimates_ignore_waits", [](const Recorded& r) { return r.tasks.estimates_ignore_waits; },
             [](Recorded& r, bool on) { r.tasks.estimates_ignore_waits = on; },
             "util_est falls whether or not the task got the time that it wanted (until 6.7).")

@@ -11,11 +11,10 @@ namespace rewake {
 namespace {
 constexpr int64_t kLeastShares = 2;
 constexpr double kNothing = 1e-4;  // of an average: it does not come back
-constexpr Ns kTellEvery = 1'000'000;  // a queue tells its group of its load at most this often (6.7+)
 }  // namespace
 
-GroupQueues::GroupQueues(const std::vector<TaskGroup>& groups, int n_cpus)
-    : groups_(groups), n_cpus_(static_cast<size_t>(n_cpus)) {
+GroupQueues::GroupQueues(const std::vector<TaskGroup>& groups, int n_cpus, GroupRules rules)
+    : groups_(groups), rules_(rules), n_cpus_(static_cast<size_t>(n_cpus)) {
     if (!any()) return;
     cells_.resize(groups_.size() * n_cpus_);
     total_.resize(groups_.size());
@@ -80,15 +79,15 @@ void GroupQueues::accrue_chain(uint16_t g, const At& at) {
 void GroupQueues::tell(uint16_t g, Cell& x, Ns now) {
     if (!std::exchange(x.decayed, false) & !std::exchange(x.changed, false)) return;
     const int64_t delta = x.pelt.load_avg - x.told;
-    if (now - x.told_at < kTellEvery || std::abs(delta) <= x.told / 64) return;
+    if (now - x.told_at < rules_.tell_every || std::abs(delta) <= x.told / 64) return;
     total_[g] += delta;
     x.told = x.pelt.load_avg;
     x.told_at = now;
 }
 
-/// update_cfs_group: an entity without anything below keeps its weight.
+/// update_cfs_group
 void GroupQueues::weigh(Cell& x, uint16_t g, Above up) {
-    if (x.weight != 0) reweigh(x, g, up);
+    if (x.weight != 0 || rules_.weigh_empty) reweigh(x, g, up);
 }
 
 /// calc_group_shares and reweight_entity.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Group scheduling (CONFIG_FAIR_GROUP_SCHED, kernel/sched/fair.c of 6.8 - 7.2): each task group has a queue of its own on
+// Group scheduling (CONFIG_FAIR_GROUP_SCHED, kernel/sched/fair.c of 6.1 - 7.2): each task group has a queue of its own on
 // every CPU, and an entity that stands for that queue on the one above. What an entity weighs follows from the group's
 // share and from where the group's load is (calc_group_shares), so loads of CPUs and tasks depend on it. Modelled from the
 // same events as the root queues; a machine without groups has none of this.
@@ -20,6 +20,12 @@ struct TaskGroup {
     Ns quota = 0, period = 0;  ///< of its cpu.max; 0: it has none
 };
 
+/// What kernels do differently; the defaults are those of 6.12 and later.
+struct GroupRules {
+    bool weigh_empty = false;  ///< until 6.11 a group whose last task sleeps is weighed by what it still averages
+    Ns tell_every = 1'000'000;  ///< a queue tells its group of its load at most this often; until 6.6 nothing holds it
+};
+
 class GroupQueues {
   public:
     /// The run queue of the root group on a CPU, brought up to date by its owner before every call below.
@@ -35,7 +41,7 @@ class GroupQueues {
         Ns clock, now;
     };
 
-    GroupQueues(const std::vector<TaskGroup>& groups, int n_cpus);
+    GroupQueues(const std::vector<TaskGroup>& groups, int n_cpus, GroupRules rules = {});
     /// Whether there are any groups; without, nothing else is to be called.
     bool any() const { return groups_.size() > 1; }
 
@@ -172,6 +178,7 @@ class GroupQueues {
     void reweigh(Cell& x, uint16_t g, Above up);
 
     std::vector<TaskGroup> groups_;
+    GroupRules rules_;
     size_t n_cpus_;
     std::vector<Cell> cells_;
     std::vector<int64_t> total_;  // per group: load on all CPUs, as told

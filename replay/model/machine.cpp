@@ -16,7 +16,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     : topo_(topo),
       table_(tasks),
       cpus_(static_cast<size_t>(topo.n_cpus)),
-      groups_(tasks.groups, topo.n_cpus),
+      groups_(tasks.groups, topo.n_cpus, tasks.group_rules),
       balancer_(topo),
       scans_(topo.llc_span.size()) {
     const auto n = static_cast<size_t>(topo.n_cpus);

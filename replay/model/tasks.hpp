@@ -68,6 +68,7 @@ struct TaskTable {
     /// What a new task's utilisation is (post_init_entity_util_avg) goes by its weight with the 10 bits more that 64-bit
     /// kernels keep of it, without them in the load that divides it (4.8 - 6.9): nearly always the most that it may be.
     bool forks_weigh_full = false;
+    GroupRules group_rules;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 
     /// The nearest group at or above `group` with a limit; 0: none.

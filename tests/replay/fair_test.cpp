@@ -109,6 +109,15 @@ TEST(Cfs, ANewbornWaitsForASliceOfTheQueueWithItInIt) {
     EXPECT_EQ(q.behind(b, a), 12 * kMs) << "half of the latency: there are two";
 }
 
+TEST(Cfs, ANiceNewbornWaitsLongerForItsSliceIsAsLongAsItsWeightMakesIt) {
+    FairQueues q = cfs();
+    q.enqueue(c0, a, 110, How::wakeup, 0);  // nice 10
+    q.start(c0, a, 0);
+    q.fork(c0, a, b);
+    q.enqueue(c0, b, 110, How::fork, 0);
+    EXPECT_EQ(q.behind(b, a), 12 * kMs * 1024 / 110) << "half of the latency, in its own time (sched_vslice())";
+}
+
 TEST(Cfs, OfTasksThatMoveTogetherTheLastOneComesFirst) {
     for (const Ns between : {Ns{1'000}, Ns{20'000}}) {
         FairQueues q = cfs();
@@ -249,8 +258,18 @@ TEST(Cfs, WhoYieldsIsPassedOverUnlessItIsFarBehind) {
         const TaskId next = behind < kMs ? b : a;
         EXPECT_EQ(q.pick(c0), next);
         q.start(c0, next, behind);
-        EXPECT_EQ(q.pick(c0), a) << "once";
+        EXPECT_EQ(q.pick(c0), next) << "who yielded is passed over until it runs again";
     }
+    FairQueues q = cfs();
+    for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    q.start(c0, a, 0);
+    q.yield(a);
+    run(q, c0, b, 0, 5 * kMs);
+    EXPECT_EQ(q.pick(c0), a) << "or the other is further ahead than a wakeup could bear";
+    q.start(c0, a, 5 * kMs);
+    q.start(c0, b, 5 * kMs);
+    q.charge(c0, 6 * kMs);
+    EXPECT_EQ(q.pick(c0), a) << "it has run";
 }
 
 TEST(Eevdf, OfSeveralThatWaitAnotherMayHaveHadTheBetterClaim) {
@@ -269,6 +288,25 @@ TEST(Eevdf, ASliceThatIsOverMakesWay) {
     run(q, c0, a, 0, 3 * kMs);
     EXPECT_TRUE(q.tick(c0));
     EXPECT_EQ(q.pick(c0), b);
+}
+
+TEST(Eevdf, WhatWentOnAloneBeyondItsSliceGoesOnceItHasHadMoreThanItsPart) {
+    for (const auto& [minor, goes] : {std::pair{6, false}, {12, true}}) {
+        FairQueues q(2, 20, FairSettings::of(6, minor, 16, kMs));
+        q.enqueue(c0, a, 1024, How::wakeup, 0);
+        run(q, c0, a, 0, 3'200'000);  // its slice was over after 2.8 ms (3 ms in 6.6), and nobody was there
+        q.enqueue(c0, b, 1024, How::wakeup, 3'200'000);
+        EXPECT_FALSE(q.tick(c0)) << "neither is owed anything";
+        q.charge(c0, 4 * kMs);
+        EXPECT_EQ(q.tick(c0), goes) << "long before its next deadline";
+    }
+}
+
+TEST(Eevdf, WhatItsSliceProtectsIsNotToldToGo) {
+    FairQueues q = eevdf();
+    for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, a, 0, kMs);
+    EXPECT_FALSE(q.tick(c0)) << "not eligible, but within its slice";
 }
 
 /// a ran for the first ms beside b, and sleeps before its turn.

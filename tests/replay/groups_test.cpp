@@ -59,6 +59,41 @@ TEST(GroupQueues, ATaskThatMovesIsTakenOffBeforeItsGroupIsWeighed) {
     EXPECT_EQ(weight[0], 341);  // a third
 }
 
+/// A group on two CPUs, each with a root queue of its own.
+struct Two {
+    explicit Two(GroupRules rules) : groups({{}, {.parent = 0, .shares = 1024}}, 2, rules) {}
+    GroupQueues::At at(Cpu c, Ns now) { return {c, {root[c.v], weight[c.v], entities[c.v]}, now, now}; }
+    void add(Cpu c, int32_t load, Ns now) {
+        groups.attach(1, at(c, now), averages(load, load), 1024);
+        groups.enqueue(1, at(c, now), 1024);
+    }
+    GroupQueues groups;
+    QueuePelt root[2];
+    int64_t weight[2] = {0, 0};
+    int32_t entities[2] = {0, 0};
+};
+
+TEST(GroupQueues, AGroupWhoseLastTaskSleepsIsWeighedByWhatItAveragesUntil611) {
+    for (const bool weigh_empty : {false, true}) {
+        Two two({.weigh_empty = weigh_empty});
+        two.add(k1, 768, 10 * kMs), two.add(k0, 256, 10 * kMs);
+        EXPECT_EQ(two.groups.share(1, k0), 1024 * 1024 / (768 + 1024));  // by the weight of its task
+        two.groups.dequeue(1, two.at(k0, 10 * kMs), 1024);
+        EXPECT_EQ(two.groups.share(1, k0), weigh_empty ? 1024 * 256 / (768 + 256) : 1024 * 1024 / (768 + 1024));
+        EXPECT_EQ(two.weight[0], 0);
+    }
+}
+
+TEST(GroupQueues, UntilSixSixAQueueTellsItsGroupOfItsLoadWithoutDelay) {
+    for (const Ns every : {kMs, Ns{0}}) {
+        Two two({.tell_every = every});
+        two.add(k1, 1024, 10 * kMs), two.add(k0, 1024, 10 * kMs);
+        two.add(k0, 1024, 10 * kMs + kMs / 2);
+        two.groups.update(1, two.at(k1, 10 * kMs + kMs / 2), true);
+        EXPECT_EQ(two.weight[1], 1024 * 1024 / (every ? 2048 : 3072));
+    }
+}
+
 TEST(GroupQueues, WhoLeavesAndJoinsAgainIsNotInWhatItsQueueTellsForAMillisecond) {
     GroupQueues groups({{}, {.parent = 0, .shares = 1024}}, 2);
     QueuePelt root[2];

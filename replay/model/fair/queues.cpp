@@ -19,6 +19,8 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.moves_late = s.delays && !at_least(6, 14);
     s.forfeits = at_least(6, 12);
     s.tick = tick;
+    s.goes_unprotected = at_least(6, 12);
+    s.goes_though_eligible = at_least(6, 17);
     s.lag_by_tick = at_least(6, 18);
     s.lazy = at_least(7, 0);  // from there on kernels are preemptible, lazily
     s.looks_on = s.forks_wait = s.keeps_lag = at_least(7, 0);  // source of 7.2.13, not of 6.12.95
@@ -227,7 +229,7 @@ void FairQueues::fork(Rq c, TaskId parent, TaskId child) {
     t.cpu = c;
     t.ever = true;
     t.weight = p.weight;
-    const int64_t start = q.min_v + slice_of(q, t);
+    const int64_t start = q.min_v + scaled(slice_of(q, t), t.weight);
     t.v = (p.on && p.cpu == c ? std::max(p.v, start) : start) - q.min_v;
     t.fresh = true;  // its vruntime is relative
 }
@@ -380,6 +382,7 @@ void FairQueues::dequeue(TaskId id, bool sleeps) {
         q.weight -= t.weight;
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;
+    if (q.skip == id) q.skip = kNobody;
     if (q.running && q.curr == id) q.running = false;
     look(t.cpu);
     if (!sleeps && set_.kind == FairSettings::Kind::cfs) {  // of the queue with it
@@ -399,14 +402,22 @@ void FairQueues::charge(Rq c, Ns now) {
     t.exec_start = now;
     t.ran += ran;
     t.v += scaled(ran, t.weight);
-    if (set_.kind == FairSettings::Kind::eevdf && t.v >= t.deadline) {
-        t.deadline = t.v + scaled(set_.slice, t.weight);  // no longer the one that protects it
-        if (!q.due && q.queue.size() + q.late.size() > 1) tell(q);
+    const bool alone = q.queue.size() + q.late.size() == 1;
+    if (set_.kind == FairSettings::Kind::eevdf) {
+        const bool over = t.v >= t.deadline;
+        if (over) t.deadline = t.v + scaled(set_.slice, t.weight);  // no longer the one that protects it
+        if (!alone && !q.due && (over || loses_claim(q, t))) tell(q);
     }
-    if (q.queue.size() + q.late.size() == 1)  // as mostly
+    if (alone)  // as mostly
         q.min_v = std::max(q.min_v, t.v);
     else
         update_min(q);
+}
+
+/// What runs has others beside it and no slice left that protects it: it went on alone beyond its deadline, or its weight
+/// changed (did_preempt_short(); from 6.17 on the test is !protect_slice()).
+bool FairQueues::loses_claim(const Queue& q, const Task& t) const {
+    return set_.goes_unprotected && t.protect != t.deadline && (set_.goes_though_eligible || !eligible(q, t));
 }
 
 void FairQueues::ticked(Rq c, Ns now) {
@@ -422,7 +433,7 @@ void FairQueues::start(Rq c, TaskId id, Ns now) {
     if (!t.on || t.cpu != c) return;
     q.curr = id;
     q.running = true;
-    q.skip = kNobody;
+    if (q.skip == id) q.skip = kNobody;
     q.queue.to_back(id);
     look(c);
     if (q.next == id) q.next = kNobody;
@@ -556,6 +567,7 @@ bool FairQueues::over(Queue& q, Ns slice) {
     const bool ended = t.ran > ideal;
     if (ended && q.next == q.curr) q.next = kNobody;
     if (ended && q.last == q.curr) q.last = kNobody;
+    if (ended && q.skip == q.curr) q.skip = kNobody;
     if (!ended && (t.ran < set_.granularity || t.v - first.v <= ideal)) return false;
     tell(q);
     return true;

@@ -28,6 +28,8 @@ struct FairSettings {
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
     bool moves_late = false;  ///< 6.12, 6.13: balancing counts and moves them, too
     bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
+    bool goes_unprotected = false;  ///< 6.12+: what runs goes when it is neither protected nor eligible
+    bool goes_though_eligible = false;  ///< 6.17+: or only no longer protected
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
     bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
     bool lazy = false;  ///< 7.0+: what runs is told to go lazily, and schedule() reads the clock
@@ -200,7 +202,7 @@ class FairQueues {
         int64_t min_v = 0;
         int64_t weight = 0;
         TaskId curr{}, next{0xffffffff}, last{0xffffffff};
-        TaskId skip{0xffffffff};  ///< CFS: who yields, until somebody runs
+        TaskId skip{0xffffffff};  ///< CFS: who yields, until it runs again
         bool running = false;
         bool due = false;  ///< what runs has been told to go,
         bool skips = false;  ///< by a wakeup: schedule() will not read the clock
@@ -242,6 +244,7 @@ class FairQueues {
         return all.v >= (t.v - q.min_v) * all.weight;
     }
     bool eligible(const Queue& q, const Task& t) const { return eligible(q, sums(q), t); }
+    bool loses_claim(const Queue& q, const Task& t) const;
     static int64_t owed(const Queue& q, const Sums& all, const Task& t);
     TaskId earliest(Queue& q, bool keep);
     /// EEVDF: whether `woken`, which was just queued, is who runs next. `drop`: lets go of one that is delayed().

@@ -92,6 +92,7 @@ void FairTree::climb(Cpu c, TaskId id, int32_t weight, How how, Ns now) {
     Task& t = tasks_[id.v];
     if (t.on) descend(id, false);
     if (t.delayed && (t.cpu != own(id, c) || how != How::wakeup)) let_go(id);
+    if (!t.delayed) charge_all(c, now);  // at the weights until now, and before anybody is beside what runs
     FairQueues::enqueue(own(id, c), id, weight, how, now);
     link(group(id), c, now);
     if (!held(id)) trees_[c.v].ready.push_back(id);

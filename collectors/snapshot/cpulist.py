@@ -28,7 +28,8 @@ def parse_list(text: str) -> frozenset[int]:
 
 def parse_mask(text: str) -> frozenset[int]:
     """Hexadecimal mask, 32-bit words separated by commas, highest first. Raises ValueError."""
-    bits = int(text.strip().replace(",", ""), 16)
+    digits = text.strip().replace(",", "")
+    bits = int(digits, 16) if re.fullmatch(r"[0-9a-fA-F]+", digits) else -1
     if bits < 0 or bits.bit_length() > MAX_CPUS:
         raise ValueError(f"not a CPU mask: {text.strip()[:60]!r}")
     return frozenset(i for i, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")

@@ -20,6 +20,8 @@ DOMAINS = "sys/kernel/debug/sched/domains"
 SHARE_LLC = frozenset({"SD_SHARE_LLC", "SD_SHARE_PKG_RESOURCES"})
 """The flag's name since 6.9, and before."""
 RECLAIM_DISTANCE = 30
+_MAX_LEVELS = 64
+"""Far more than SMT, cluster, LLC, package and a level per distance of nodes."""
 _COMMON = ("SD_BALANCE_NEWIDLE", "SD_BALANCE_EXEC", "SD_BALANCE_FORK", "SD_WAKE_AFFINE")
 _NUMA = ("SD_SERIALIZE", "SD_OVERLAP", "SD_NUMA")
 _LINE = re.compile(r"domain\d+ ()([0-9a-fA-F,]+)(?: |$)")
@@ -74,7 +76,10 @@ def from_schedstat(files: Files) -> Stacks | None:
             cpu = int(match[1])
             stacks[cpu] = []
         elif cpu is not None and (match := domain_line.match(line)):
-            stacks[cpu].append(Domain(match[1], parse_mask(match[2])))
+            span = parse_mask(match[2])
+            if not span or len(stacks[cpu]) == _MAX_LEVELS:
+                raise ValueError(f"proc/schedstat: no kernel has {line[:60]!r}, CPU {cpu}")
+            stacks[cpu].append(Domain(match[1], span))
     return stacks if any(stacks.values()) else None
 
 
@@ -90,9 +95,10 @@ def add_names(files: Files, stacks: Stacks) -> bool:
         for i, domain in enumerate(stack):
             at = f"{where}/domain{i}"
             name, flags = files.line(f"{at}/name"), files.line(f"{at}/flags")
+            pct = files.number(f"{at}/imbalance_pct")
             complete &= name is not None and flags is not None
             stack[i] = replace(domain, name=name or domain.name, flags=tuple((flags or "").split()),
-                               imbalance_pct=files.number(f"{at}/imbalance_pct"))  # fmt: skip
+                               imbalance_pct=pct if pct is None or pct <= 0xFFFF else None)  # fmt: skip
     return complete
 
 

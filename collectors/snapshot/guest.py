@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rewake.collectors.snapshot.files import Files
 
 
@@ -32,6 +34,6 @@ def _steal_pct(before: str | None, after: str | None) -> float | None:
 def _times(stat: str | None) -> list[int] | None:
     """user nice system idle iowait irq softirq steal of all CPUs, in ticks; guest time is part of user."""
     words = (stat or "").partition("\n")[0].split()
-    if len(words) < 9 or words[0] != "cpu" or not all(w.isascii() and w.isdigit() for w in words[1:9]):
+    if len(words) < 9 or words[0] != "cpu" or not all(re.fullmatch(r"[0-9]{1,20}", w) for w in words[1:9]):
         return None
     return [int(w) for w in words[1:9]]

@@ -15,7 +15,7 @@ _COMM_BYTES = 15
 """Longest name that the scheduler's events carry (TASK_COMM_LEN without the terminator)."""
 _MAX_CGROUPS = 100_000
 
-_THREAD = re.compile(r"Name=(.*) Tgid=(\d+) Pid=(\d+) PPid=(\d+) (.*)")
+_THREAD = re.compile(r"Name=(.*) Tgid=(\d{1,9}) Pid=(\d{1,9}) PPid=(\d{1,9}) (.*)")
 _WORKER = re.compile(r"(kworker/(?!R-)[^-+]*)[-+]")
 
 
@@ -85,7 +85,7 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
         found.append(Cgroup(len(found), escape(path), parent, weight, quota, period, cpuset))
         lists = (files.text(f"{at}/{name}") for name in ("cgroup.threads", "tasks", "cgroup.procs"))
         listed = next((text for text in lists if text), "")
-        member.update((int(tid), found[-1].path) for tid in listed.split() if tid.isascii() and tid.isdigit())
+        member.update((int(tid), found[-1].path) for tid in listed.split() if re.fullmatch(r"[0-9]{1,9}", tid))
         pending.extend(
             (f"{path.rstrip('/')}/{name}", found[-1].cgroup_id) for name in files.children(at, directories=True)
         )
@@ -95,7 +95,8 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
 def _weight(files: Files, at: str) -> int | None:
     shares = files.number(f"{at}/cpu.shares")
     if shares is None:
-        return files.number(f"{at}/cpu.weight")
+        weight = files.number(f"{at}/cpu.weight")
+        return weight if weight is None or weight <= 10_000 else None
     return min(max(round(shares * 100 / 1024), 1), 10_000)
 
 
@@ -122,24 +123,27 @@ def read_threads(files: Files, cgroup_of: dict[int, str]) -> tuple[list[Thread],
             if not line.strip():
                 continue
             match = _THREAD.fullmatch(line.rstrip())
-            if match:
-                threads.append(_thread(match, when, cgroup_of))
+            if match and (thread := _thread(match, when, cgroup_of)):
+                threads.append(thread)
             else:
                 bad += 1
     return threads, bad
 
 
-def _thread(match: re.Match[str], when: str, cgroup_of: dict[int, str]) -> Thread:
+def _thread(match: re.Match[str], when: str, cgroup_of: dict[int, str]) -> Thread | None:
+    """None: with a policy or a nice value that no thread has."""
     tgid, tid, ppid = int(match[2]), int(match[3]), int(match[4])
     rest = dict(w.partition("=")[::2] for w in match[5].split())
 
     def number(key: str) -> int | None:
         return int(rest[key]) if re.fullmatch(r"-?\d{1,18}", rest.get(key, "")) else None
 
-    flags = number("flags")
+    flags, policy, nice = number("flags"), number("policy"), number("nice")
+    if (policy or 0) < 0 or not -20 <= (nice or 0) <= 19:
+        return None
     return Thread(
         tid=tid, tgid=tgid, ppid=ppid, comm=_comm(match[1], flags or 0), allowed=rest.get("Cpus_allowed_list") or None,
-        policy=number("policy"), nice=number("nice"), kthread=None if flags is None else bool(flags & PF_KTHREAD),
+        policy=policy, nice=nice, kthread=None if flags is None else bool(flags & PF_KTHREAD),
         cgroup=cgroup_of.get(tid, cgroup_of.get(tgid)), autogroup=_autogroup(rest.get("autogroup", "")), when=when,
     )  # fmt: skip
 
@@ -199,7 +203,7 @@ def read_clock_offset(files: Files, clock: str) -> int | None:
         return 0
     name = {"local": "sched_clk", "mono": "ktime"}[clock]
     text = files.text("sys/kernel/debug/sched/debug") or ""
-    found = [re.search(rf"^{n}\s*:\s*(\d+)\.(\d{{6}})$", text, re.MULTILINE) for n in ("cpu_clk", name)]
+    found = [re.search(rf"^{n}\s*:\s*(\d{{1,12}})\.(\d{{6}})$", text, re.MULTILINE) for n in ("cpu_clk", name)]
     times = [int(m[1] + m[2]) for m in found if m is not None]
     return times[0] - times[1] if len(times) == 2 else None
 

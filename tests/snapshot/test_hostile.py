@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rewake.collectors.snapshot import archive, load, tasks
+from rewake.collectors.snapshot.files import Files
 from rewake.errors import TraceError
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench" / "topology.tar.gz"
@@ -206,3 +207,66 @@ def tar_bytes(member: tarfile.TarInfo, data: bytes = b"0\n") -> bytes:
 )
 def test_periods_that_no_kernel_has_are_no_limit(text: str | None, limit: tuple[int | None, int | None]) -> None:
     assert tasks._cpu_max(text) == limit
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Tgid=4294967296 Pid=7 PPid=1 flags=0",
+        f"Tgid=7 Pid={'9' * 5000} PPid=1 flags=0",
+        "Tgid=7 Pid=7 PPid=1 flags=0 policy=-1",
+        "Tgid=7 Pid=7 PPid=1 flags=0 nice=99999",
+        "Tgid=7 Pid=7 PPid=1 flags=0 nice=-21",
+    ],
+)
+def test_threads_that_cannot_be_are_counted(tmp_path: Path, line: str) -> None:
+    """They ended the import: values that no column of task or task_attr can hold, numbers that int() refuses."""
+    (tmp_path / "threads").write_text(f"Name=a {line}\nName=b Tgid=8 Pid=8 PPid=1 flags=0 nice=19 policy=7\n")
+    threads, bad = tasks.read_threads(Files(tmp_path), {})
+    assert ([t.tid for t in threads], bad) == ([8], 1)
+
+
+def edited(to: Path, name: str, text: str) -> Path:
+    """The demo's snapshot with another text in one file."""
+    with tarfile.open(DEMO) as tar:
+        tar.extractall(to)
+    (to / name).parent.mkdir(parents=True, exist_ok=True)
+    (to / name).write_text(text)
+    return to
+
+
+@pytest.mark.parametrize("weight", ["10001", "9" * 18, "9" * 5000])
+def test_weights_that_no_cgroup_has_are_not_known(tmp_path: Path, weight: str) -> None:
+    for name, text in (("cpu.max", "max 100000"), ("a/cpu.weight", weight), ("a/cgroup.threads", f"7 {'9' * 5000}")):
+        file = tmp_path / tasks.CGROUP_ROOT / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    groups, member = tasks.read_cgroups(Files(tmp_path))
+    assert [g.weight for g in groups] == [None, None]
+    assert member == {7: "/a"}
+
+
+@pytest.mark.parametrize("pct", ["65536", "9" * 18])
+def test_an_imbalance_that_the_column_cannot_hold_is_not_known(tmp_path: Path, pct: str) -> None:
+    s = load(edited(tmp_path, "sys/kernel/debug/sched/domains/cpu0/domain0/imbalance_pct", pct))
+    _, null = s.domain["imbalance_pct"]
+    assert null.tolist() == [True] + [False] * (len(null) - 1)
+
+
+@pytest.mark.parametrize(
+    "domains", ["domain0 0 1 2\n", "domain0 , 1 2\n", "".join(f"domain{i} 3 1 2\n" for i in range(300))]
+)
+def test_domains_that_no_kernel_has(tmp_path: Path, domains: str) -> None:
+    snapshot = edited(tmp_path, "proc/schedstat", f"version 15\ntimestamp 1\ncpu0 0 0\n{domains}")
+    with pytest.raises(TraceError, match=r"no kernel has 'domain|not a CPU mask"):
+        load(snapshot)
+
+
+@pytest.mark.parametrize("number", ["9" * 13, "9" * 5000])
+def test_clocks_and_times_beyond_any_machine_are_not_known(tmp_path: Path, number: str) -> None:
+    where = edited(tmp_path, "sys/kernel/debug/sched/debug", f"cpu_clk : {number}.000000\nsched_clk : 1.000000\n")
+    for when in ("before", "after"):
+        (where / when / "proc").mkdir(parents=True, exist_ok=True)
+        (where / when / "proc/stat").write_text(f"cpu {number * 3} 1 1 1 1 1 1 1\n")
+    s = load(where)
+    assert (s.clock_offset.get("local"), s.steal_pct) == (None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewake.replay.recorded import Source, kernel_version
+from rewake.replay.recorded import Source, kernel_version, tunable
 
 _TUNABLES = {
     "latency_ns": "latency_ns", "min_granularity_ns": "min_granularity_ns",
@@ -19,9 +19,8 @@ def settings(source: Source) -> dict[str, Any]:
     has delayed dequeues and the feature is not known to be off, `delays`."""
     major, minor = kernel_version(source.manifest.get("kernel"))
     features = source.manifest.get("features") or {}
-    sysctl = source.manifest.get("sysctl") or {}
-    found = {ours: sysctl.get(f"debug.sched.{theirs}") for ours, theirs in _TUNABLES.items()}
-    return {name: int(value) for name, value in found.items() if value is not None and str(value).isdigit()} | {
+    found = {ours: tunable(source.manifest, theirs) for ours, theirs in _TUNABLES.items()}
+    return {name: value for name, value in found.items() if value is not None} | {
         "major": major,
         "minor": minor,
         "hrtick": bool(features.get("HRTICK", False)),

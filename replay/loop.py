@@ -25,6 +25,7 @@ from rewake.replay.recorded import (
     recorded_machine,
     running,
     tables,
+    tunable,
     with_null,
 )
 from rewake.replay.spec import PolicySpec
@@ -255,13 +256,13 @@ class Loop:
         seen_empty = wake_lists.seen_empty(recording)
         self._clearing = wake_lists.clearing(recording, n_cpus, agree=agree) if seen_empty else []
         self.running = running(recording, self.recorded.n_cpus)
-        cost = (recording.manifest.get("sysctl") or {}).get("debug.sched.migration_cost_ns")
+        cost = tunable(recording.manifest, "migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
         self.options = {
             "hz": hz,
             "tick_at": _tick_at(recording, hz),
             "clock_offset": int(recording.manifest.get("clock_offset_ns") or 0),
-            "migration_cost": int(cost) if cost is not None else 500_000,
+            "migration_cost": cost if cost is not None else 500_000,
             "inferred": _inferred(recording, self.recorded.topology_known),
             "exit_latency": _exit_latency(recording, self.recorded.n_cpus),
             "calls_seen": self.truth is not None,

@@ -258,6 +258,13 @@ def tells_queued(manifest: Mapping[str, Any]) -> bool:
     return "sched_wakeup" in (manifest.get("events") or {})
 
 
+def tunable(manifest: Mapping[str, Any], name: str) -> int | None:
+    """A number below /sys/kernel/debug/sched, all of them unsigned ints; None: not recorded, or not such a number."""
+    text = str((manifest.get("sysctl") or {}).get(f"debug.sched.{name}"))
+    value = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
+    return value if value is not None and value < 1 << 32 else None
+
+
 def preempts_lazily(manifest: Mapping[str, Any], kernel: tuple[int, int]) -> bool:
     """Whether preempt=lazy is in force: by the snapshot, else what kernels come with that have no weaker one (7.0)."""
     mode = (manifest.get("sysctl") or {}).get("debug.sched.preempt")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from rewake.replay import fair
-from rewake.replay.recorded import Source
+from rewake.replay.recorded import Source, tunable
 
 
 def settings(kernel: str | None, **manifest: Any) -> dict[str, Any]:
@@ -38,3 +38,13 @@ def test_tunables_are_those_of_the_snapshot() -> None:
     assert settings("6.12.1", sysctl=sysctl, features={"HRTICK": True}) == {
         "slice_ns": 2_800_000, "major": 6, "minor": 12, "hrtick": True, "delays": True,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["4294967296", "9" * 25, "9" * 5000, "-1", "\u0663", ""])
+def test_no_tunable_is_more_than_an_unsigned_int(value: str) -> None:
+    """The engine takes 64 bits, int() 4300 digits; migration_cost_ns was read without asking at all."""
+    manifest = {"sysctl": {"debug.sched.migration_cost_ns": value, "debug.sched.base_slice_ns": value}}
+    assert tunable(manifest, "migration_cost_ns") is None
+    assert "slice_ns" not in settings("6.12.1", **manifest)
+    assert tunable({"sysctl": {"debug.sched.migration_cost_ns": "4294967295"}}, "migration_cost_ns") == 2**32 - 1
+    assert tunable({}, "migration_cost_ns") is None

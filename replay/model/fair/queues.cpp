@@ -19,8 +19,7 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.moves_late = s.delays && !at_least(6, 14);
     s.forfeits = at_least(6, 12);
     s.tick = tick;
-    s.goes_unprotected = at_least(6, 12);
-    s.goes_though_eligible = at_least(6, 17);
+    s.goes_unprotected = at_least(6, 12) && !at_least(6, 17);  // source of 6.12.117; later ones ask something else
     s.lag_by_tick = at_least(6, 18);
     s.lazy = at_least(7, 0);  // from there on kernels are preemptible, lazily
     s.looks_on = s.forks_wait = s.keeps_lag = at_least(7, 0);  // source of 7.2.13, not of 6.12.95
@@ -415,9 +414,9 @@ void FairQueues::charge(Rq c, Ns now) {
 }
 
 /// What runs has others beside it and no slice left that protects it: it went on alone beyond its deadline, or its weight
-/// changed (did_preempt_short(); from 6.17 on the test is !protect_slice()).
+/// changed, and it has had its part (did_preempt_short()).
 bool FairQueues::loses_claim(const Queue& q, const Task& t) const {
-    return set_.goes_unprotected && t.protect != t.deadline && (set_.goes_though_eligible || !eligible(q, t));
+    return set_.goes_unprotected && t.protect != t.deadline && !eligible(q, t);
 }
 
 void FairQueues::ticked(Rq c, Ns now) {

@@ -28,8 +28,7 @@ struct FairSettings {
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
     bool moves_late = false;  ///< 6.12, 6.13: balancing counts and moves them, too
     bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
-    bool goes_unprotected = false;  ///< 6.12+: what runs goes when it is neither protected nor eligible
-    bool goes_though_eligible = false;  ///< 6.17+: or only no longer protected
+    bool goes_unprotected = false;  ///< 6.12 - 6.16: what runs goes when it is neither protected nor eligible
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
     bool late_clock = false;  ///< until 6.x: the clock is not read before one that never left its queue is placed anew
     bool lazy = false;  ///< 7.0+: what runs is told to go lazily, and schedule() reads the clock

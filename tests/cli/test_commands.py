@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from rewake import cache, cli, forms
@@ -139,6 +140,21 @@ def test_a_damaged_cache_entry_is_made_again(run: Run, script: Any, trace: Path)
     (path / "comm.parquet").unlink()
     assert run("info", trace)[0] == 0
     assert script.decoded == 2
+
+
+def test_damage_that_a_query_finds_is_no_bug(
+    run: Run, script: Any, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise duckdb.InvalidInputException('Failed to read file "a.rewake/switch/000000.parquet": ZSTD failure\nmore')
+
+    monkeypatch.setattr("rewake.analysis.summary.summarize", fails)
+    code, out, err = run("info", trace)
+    assert (code, out) == (1, "")
+    assert only_line(err) == (
+        'rewake: error: Failed to read file "a.rewake/switch/000000.parquet": ZSTD failure;'
+        " a Parquet file is damaged: make the recording or run again"
+    )
 
 
 def test_least_recently_used_goes_first(run: Run, script: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

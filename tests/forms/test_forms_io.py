@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -323,6 +324,38 @@ def test_a_damaged_recording_is_an_error_and_never_empty(tmp_path: Path) -> None
             recording.read("comm")
         assert "\n" not in str(caught.value)
         shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(4, 40), (20, 60), (40, 200)])
+def test_a_page_that_cannot_be_unpacked_is_damage_in_any_query(tmp_path: Path, begin: int, end: int) -> None:
+    """Opening the file sees its footer only. The command line took this for a bug of its own."""
+    path = tmp_path / "d.rewake"
+    small(path)
+    file = path / "switch" / "000000.parquet"
+    data = bytearray(file.read_bytes())
+    data[begin:end] = bytes(end - begin)
+    file.write_bytes(data)
+    con = forms.Recording(path).connect()
+    with pytest.raises(duckdb.Error) as caught:
+        con.execute("FROM switch").fetchall()
+    told = forms.unreadable(caught.value)
+    assert told is not None and "a Parquet file is damaged" in told and "\n" not in told
+    with pytest.raises(duckdb.Error) as mistaken:
+        con.execute("SELECT nothing FROM switch")
+    assert forms.unreadable(mistaken.value) is None
+    assert forms.unreadable(ValueError("'a.parquet'")) is None
+
+
+@pytest.mark.parametrize("value", ["NULL::USMALLINT", "'x'", "7::BIGINT"])
+def test_a_column_of_another_type_is_damage(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "d.rewake"
+    small(path)
+    file = path / "switch" / "000000.parquet"
+    copied = tmp_path / "copied"
+    duckdb.sql(f"COPY (SELECT * REPLACE ({value} AS cpu) FROM '{file}') TO '{copied}' (FORMAT parquet)")
+    copied.replace(file)
+    with pytest.raises(TraceError, match=r"000000\.parquet.: column cpu: .* where USMALLINT is declared; .*damaged"):
+        forms.Recording(path).read_part("switch", 0)
 
 
 def test_a_column_newer_than_the_recording_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

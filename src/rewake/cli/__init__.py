@@ -156,5 +156,8 @@ def _excused(error: Exception) -> int:
         case MemoryError():
             _complain("out of memory")
         case _:
-            _complain(f"{type(error).__name__}: {error} (a bug in rewake: rewake --debug shows where)")
+            from rewake.forms import unreadable
+
+            bug = f"{type(error).__name__}: {error} (a bug in rewake: rewake --debug shows where)"
+            _complain(unreadable(error) or bug)
     return EXIT_ERROR

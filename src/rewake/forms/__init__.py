@@ -12,6 +12,7 @@ from rewake.forms.parquet import connect as connect
 from rewake.forms.parquet import dtype_of as dtype_of
 from rewake.forms.parquet import empty as empty
 from rewake.forms.parquet import sparingly as sparingly
+from rewake.forms.parquet import unreadable as unreadable
 from rewake.forms.recording import Recording as Recording
 from rewake.forms.recording import RecordingWriter as RecordingWriter
 from rewake.forms.run import Run as Run

@@ -8,6 +8,7 @@ where absent.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -253,13 +254,30 @@ def fetch(con: duckdb.DuckDBPyConnection, wanted: Sequence[Column], source: str)
     columns: Columns = {}
     for column in wanted:
         values = found[column.name]
-        if isinstance(values, np.ma.MaskedArray):
-            null = np.ma.getmaskarray(values)
-            data = values.data
-            columns[column.name] = (data, null) if null.any() else data
-        else:
-            columns[column.name] = values
+        null = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        data = values.data if isinstance(values, np.ma.MaskedArray) else values
+        absent = null is not None and bool(null.any())
+        if data.dtype != dtype_of(column) or (absent and not column.nullable):
+            what = "NULL" if absent and not column.nullable else str(data.dtype)
+            where = source.partition("read_parquet")[2].strip("([])")[:200]
+            raise TraceError(
+                f"{where}: column {column.name}: {what} where {column.type} is declared;"
+                " the recording is damaged: import the trace again"
+            )
+        columns[column.name] = (data, null) if absent and null is not None else data
     return columns
+
+
+def unreadable(error: Exception) -> str | None:
+    """What a failed query says of a Parquet file that DuckDB cannot read; None for an error of another kind. Most
+    damage shows only when a page is unpacked, in whatever query comes first."""
+    import duckdb
+
+    # Not what says that a query is wrong, which may quote a file's name as well.
+    kinds = (duckdb.Error, duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
+    if type(error) not in kinds or not re.search(r"\.parquet['\"]|Parquet file|TProtocolException", str(error)):
+        return None
+    return f"{first_line(error)}; a Parquet file is damaged: make the recording or run again"
 
 
 def first_line(error: Exception) -> str:

@@ -234,7 +234,9 @@ class Machine {
         bool found = false, sure = false;  ///< see Balancer::Turn
     };
     std::optional<Balanced> balanced(Cpu c, size_t level) const;
-    /// Utilisation of the run queue of `c` (cpu_util_cfs()), as of its last update.
+    /// Time that tasks waited or ran on `c`, each counted (cpu_runnable()), and utilisation of its run queue (cpu_util_cfs()), both
+    /// as of its last update.
+    int32_t runnable(Cpu c) const { return cpus_[c.v].pelt.runnable_avg; }
     int32_t util(Cpu c) const { return std::max(cpus_[c.v].pelt.util_avg, cpus_[c.v].util_est); }
     const Topology& topo() const { return topo_; }
     const TaskTable& table() const { return table_; }

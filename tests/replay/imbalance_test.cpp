@@ -35,8 +35,11 @@ class BusyGroups : public testing::Test {
         if (loads.empty())
             for (int32_t n : nr) view_.load.push_back(1024 * n);
         view_.nr = std::move(nr);
-        const auto util = [this](Cpu c) { return view_.nr[c.v] > 0 ? int64_t{1000} : 0; };
-        return Imbalance(view_, level(name), cpu(0), has, late_, util).find();
+        const auto used = [this](Cpu c) {
+            const int64_t n = view_.nr[c.v];
+            return used_ ? *used_ : Used{n > 0 ? 1000 : 0, 1024 * n};
+        };
+        return Imbalance(view_, level(name), cpu(0), has, late_, used).find();
     }
     static void expect(const std::optional<Surplus>& found, Of of, int64_t amount, int of_cpu) {
         ASSERT_TRUE(found);
@@ -47,6 +50,7 @@ class BusyGroups : public testing::Test {
     Topology topo_;
     View view_;
     bool late_ = false;
+    std::optional<Used> used_;  ///< of each CPU; none: as much as its tasks can
 };
 
 TEST_F(BusyGroups, HalfOfTheTasksThatAGroupHasMore) {

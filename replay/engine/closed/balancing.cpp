@@ -35,8 +35,8 @@ bool Simulation::may_pull(TaskId id, Cpu to) const {
 }
 
 /// `c` has had nothing to run since then: the waiting task that it pulls, perhaps; kNone: none. Asked twice for one sleep, it
-/// looks on the same levels.
-TaskId Simulation::to_pull(Cpu c, Ns since) {
+/// looks on the same levels, the second time for good: `takes`.
+TaskId Simulation::to_pull(Cpu c, Ns since, bool takes) {
     const TaskId none(kNone);
     if (!balances() || !Movable(fair_, machine_).any(topo_.words) || machine_.expects(c)) return none;
     const int64_t avg_idle = machine_.view().avg_idle[c.v];
@@ -54,7 +54,8 @@ TaskId Simulation::to_pull(Cpu c, Ns since) {
         Pulling pulling(fair_, machine_, d, c, Has::none_now, failed);
         if (pulling.uneven())
             pulling.each(
-                now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, c); }, [&](TaskId id) { found = id; });
+                now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, c); }, [&](TaskId id) { found = id; },
+                [&](TaskId id) { takes ? fair_.passed_over(id) : void(); });
         if (!pulling.uneven() || found.v != kNone) failed = 0;
         if (found.v != kNone) return found;
     }
@@ -64,7 +65,7 @@ TaskId Simulation::to_pull(Cpu c, Ns since) {
 /// Who sleeps leaves its run queue when it would be picked there: then `c` looks again.
 void Simulation::new_idle(Cpu c, Ns since) {
     while (fair_.size(c) == 0) {
-        const TaskId id = to_pull(c, since++);
+        const TaskId id = to_pull(c, since++, true);
         if (id.v == kNone) return;
         relocate(id, c);
         if (counted()) ++out_.newidle_moves;
@@ -78,7 +79,8 @@ std::optional<size_t> Simulation::even_out(Cpu to, const Domain& level, Has has,
     if (!pulling.uneven()) return {};
     std::vector<TaskId> all;
     pulling.each(
-        now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, to); }, [&](TaskId id) { all.push_back(id); });
+        now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, to); }, [&](TaskId id) { all.push_back(id); },
+        [&](TaskId id) { fair_.passed_over(id); });
     for (TaskId id : all) relocate(id, to);
     if (counted()) out_.periodic_moves += static_cast<int64_t>(all.size());
     return all.size();

@@ -389,7 +389,7 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Has has, Ns now) {
                 const Machine::Task& x = machine_.task(t);
                 return (x.state == Machine::State::queued || x.delayed) && masks_.of(t, now).test(to);
             },
-            [&](TaskId) { found = true; });
+            [&](TaskId) { found = true; }, [](TaskId) {});
     return found;
 }
 

@@ -15,7 +15,26 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
             s.tasks += nr;
             return false;
         });
+    s.kind = kind(group, s);
     return s;
+}
+
+/// group_classify(): who has fewer tasks than CPUs has room. So has who has not, while its CPUs have hardly been used; and who has
+/// more is overloaded only if they have been.
+Imbalance::Kind Imbalance::kind(const CpuMask& group, const Sum& s) const {
+    if (s.tasks < s.cpus) return Kind::has_room;
+    int64_t capacity = 0, util = 0, runnable = 0;
+    for_each_cpu(
+        level_.words(), [&](int i) { return group.w[i]; },
+        [&](Cpu c) {
+            const Used used = used_(c);
+            capacity += view_.cap[c.v], util += used.util, runnable += used.runnable;
+            return false;
+        });
+    const int64_t pct = level_.imbalance_pct;
+    const bool crowded = capacity * pct < runnable * 100;
+    if (s.tasks > s.cpus && (crowded || capacity * 100 < util * pct)) return Kind::overloaded;
+    return !crowded && capacity * 100 > util * pct ? Kind::has_room : Kind::full;
 }
 
 Imbalance::Load Imbalance::load(const CpuMask& group) const {
@@ -47,23 +66,23 @@ std::optional<Surplus> Imbalance::find() const {
     for (const CpuMask& g : level_.groups) {
         if (&g == own) continue;
         const Sum s = sum(g);
-        if (s.tasks == 0 || (from && s.kind() < most.kind())) continue;
-        if (level_.asym_full && s.kind() != Kind::overloaded && slower(g)) continue;
+        if (s.tasks == 0 || (from && s.kind < most.kind)) continue;
+        if (level_.asym_full && s.kind != Kind::overloaded && slower(g)) continue;
         std::optional<int64_t> loaded;
-        if (from && s.kind() == most.kind()) {
-            if (s.kind() == Kind::full) continue;
-            if (s.kind() == Kind::has_room && (s.idle > most.idle || (s.idle == most.idle && s.tasks <= most.tasks)))
+        if (from && s.kind == most.kind) {
+            if (s.kind == Kind::full) continue;
+            if (s.kind == Kind::has_room && (s.idle > most.idle || (s.idle == most.idle && s.tasks <= most.tasks)))
                 continue;
-            if (s.kind() == Kind::overloaded) {
+            if (s.kind == Kind::overloaded) {
                 if (!load_of_most) load_of_most = load(*from).mean();
                 if (loaded = load(g).mean(); loaded <= load_of_most) continue;
             }
         }
         most = s, from = &g, load_of_most = loaded;
     }
-    if (!from || here.kind() > most.kind()) return {};
-    if (here.kind() != Kind::has_room) {
-        if (most.kind() == Kind::overloaded) return share(here, *own, *from);
+    if (!from || here.kind > most.kind) return {};
+    if (here.kind != Kind::has_room) {
+        if (most.kind == Kind::overloaded) return share(here, *own, *from);
         return {};
     }
     return fill(here, *own, most, *from);
@@ -78,7 +97,7 @@ std::optional<Surplus> Imbalance::share(const Sum& here, const CpuMask& own, con
         all.load += x.load, all.capacity += x.capacity;
     }
     if (our.mean() >= their.mean() || our.mean() >= all.mean()) return {};
-    if (here.kind() == Kind::overloaded && 100 * their.mean() <= level_.imbalance_pct * our.mean()) return {};
+    if (here.kind == Kind::overloaded && 100 * their.mean() <= level_.imbalance_pct * our.mean()) return {};
     const int64_t amount =
         std::min((their.mean() - all.mean()) * their.capacity, (all.mean() - our.mean()) * our.capacity);
     return amount >= 1024 ? std::optional(Surplus{&from, Surplus::Of::load, amount / 1024}) : std::nullopt;
@@ -87,7 +106,7 @@ std::optional<Surplus> Imbalance::share(const Sum& here, const CpuMask& own, con
 /// The own group has fewer tasks than CPUs.
 std::optional<Surplus> Imbalance::fill(const Sum& here, const CpuMask& own, const Sum& most,
                                        const CpuMask& from) const {
-    const bool overloaded = most.kind() == Kind::overloaded;
+    const bool overloaded = most.kind == Kind::overloaded;
     const bool spreads = level_.evens_out && most.tasks > here.tasks + 1;
     if (!spreads && !overloaded) {
         if (has_ == Has::tasks || most.tasks == 1) return {};
@@ -99,7 +118,7 @@ std::optional<Surplus> Imbalance::fill(const Sum& here, const CpuMask& own, cons
         for_each_cpu(
             level_.words(), [&](int i) { return own.w[i]; },
             [&](Cpu c) {
-                room -= util_(c);
+                room -= used_(c).util;
                 return false;
             });
         if (room > 0) return Surplus{&from, Of::util, room};

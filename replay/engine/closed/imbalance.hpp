@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // From which group of a domain a CPU takes tasks, and how much (find_busiest_group() and calculate_imbalance() of 6.1, as far as
-// they hang on how many tasks run and wait in the groups, and on what these load their CPUs with).
+// they hang on how many tasks run and wait in the groups, on what these load their CPUs with, and how much of them they use).
 #pragma once
 
 #include <algorithm>
@@ -24,12 +24,17 @@ struct Surplus {
     int64_t amount = 0;  ///< tasks, or load or utilisation of those that are taken
 };
 
+/// Averages of a CPU, as of its last update.
+struct Used {
+    int64_t util = 0, runnable = 0;
+};
+
 /// Seen by `to` on one level, at one moment.
 class Imbalance {
   public:
-    /// `with_late`: who sleeps and has not left its run queue counts (6.12, 6.13). `util`: of a CPU, as of its last update.
-    Imbalance(const View& v, const Domain& level, Cpu to, Has has, bool with_late, std::function<int64_t(Cpu)> util)
-        : view_(v), level_(level), to_(to), has_(has), late_(with_late), util_(std::move(util)) {}
+    /// `with_late`: who sleeps and has not left its run queue counts (6.12, 6.13).
+    Imbalance(const View& v, const Domain& level, Cpu to, Has has, bool with_late, std::function<Used(Cpu)> used)
+        : view_(v), level_(level), to_(to), has_(has), late_(with_late), used_(std::move(used)) {}
     /// Tasks on the run queue of `c`, as far as they count.
     int on(Cpu c) const { return late_ ? view_.nr[c.v] : view_.runnable(c); }
     /// Of the group that has most. A group without a CPU for another task takes load from one with more tasks than CPUs, if that
@@ -42,13 +47,14 @@ class Imbalance {
     enum class Kind : uint8_t { has_room, full, overloaded };
     struct Sum {
         int cpus = 0, idle = 0, tasks = 0;
-        Kind kind() const { return tasks < cpus ? Kind::has_room : tasks == cpus ? Kind::full : Kind::overloaded; }
+        Kind kind = Kind::has_room;
     };
     struct Load {
         int64_t load = 0, capacity = 0;
         int64_t mean() const { return load * 1024 / std::max<int64_t>(1, capacity); }
     };
     Sum sum(const CpuMask& group) const;
+    Kind kind(const CpuMask& group, const Sum& s) const;
     Load load(const CpuMask& group) const;
     bool slower(const CpuMask& group) const;
     std::optional<Surplus> fill(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
@@ -58,7 +64,7 @@ class Imbalance {
     Cpu to_;
     Has has_;
     bool late_;
-    std::function<int64_t(Cpu)> util_;
+    std::function<Used(Cpu)> used_;
 };
 
 }  // namespace rewake::closed

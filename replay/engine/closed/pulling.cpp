@@ -25,7 +25,7 @@ Pulling::Pulling(const FairTree& queues, const Machine& m, const Domain& level, 
       has_(has),
       failed_(failed),
       movable_(queues, m),
-      groups_(m.view(), level, to, has, movable_.with_late(), [&m](Cpu c) { return int64_t{m.util(c)}; }) {
+      groups_(m.view(), level, to, has, movable_.with_late(), [&m](Cpu c) { return Used{m.util(c), m.runnable(c)}; }) {
     const Words w = level.words();
     bool somebody = false;
     for (int i = w.from; i < w.to; ++i) somebody |= (level.span.w[i] & movable_.cpus(i)) != 0;

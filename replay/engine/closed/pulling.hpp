@@ -24,16 +24,19 @@ class Pulling {
     Pulling(const FairTree& queues, const Machine& m, const Domain& level, Cpu to, Has has, int failed);
     /// Whether another group has tasks that `to` should have.
     bool uneven() const { return from_.has_value(); }
-    /// f(task) of all that come, of those for which `may`(task) and which did not run a moment ago (task_hot()). uneven().
-    template <class May, class F>
-    void each(Ns now, Ns migration_cost, May may, F f) {
+    /// f(task) of all that come, of those for which `may`(task) and which did not run a moment ago (task_hot()); passed(task) of
+    /// those that were looked at and stay. uneven().
+    template <class May, class F, class Passed>
+    void each(Ns now, Ns migration_cost, May may, F f, Passed passed) {
         const bool any = failed_ > tries() || m_.topo().smt[to_.v].test(*from_);
-        int looked = 0, left = groups_.on(*from_);
+        int looked = 0, left = m_.view().nr[from_->v];
         const int all = std::min(kAtOnce, left);
         movable_.any_on(*from_, [&](TaskId id) {
             if (left <= 1 && has_ != Has::tasks) return true;
             if (++looked > all) return true;
-            if (!(any || !queues_.hot(id, now, migration_cost)) || !may(id) || !fits(id)) return false;
+            const bool comes =
+                movable_.takes(id) && (any || !queues_.hot(id, now, migration_cost)) && may(id) && fits(id);
+            if (!comes) return passed(id), false;
             --left;
             f(id);
             return has_ == Has::none_now || surplus_->amount <= 0;

@@ -324,7 +324,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
     if (raced && t.race_late) t.race_at = now_;
     t.race_stays = raced && !t.race_late && stays(t.race_waker, c);
     // Who was woken already is as good as there: nobody is pulled.
-    if (!raced && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_).v != kNone) {
+    if (!raced && prev_state == kSleeps && opt_.pull > 0 && fair_.size(c) == 0 && to_pull(c, now_, false).v != kNone) {
         cpus_[c.v].leaving = t.leaving = true;
         cpus_[c.v].plan = 0;
         cpus_[c.v].resched = -1;

@@ -449,7 +449,7 @@ class Simulation {
     std::optional<size_t> even_out(Cpu to, const Domain& level, Has has, int failed);
     bool reached(std::vector<Ns>& ticks, Ns jiffy) const;
     void rebalance(Cpu c);
-    TaskId to_pull(Cpu c, Ns since);
+    TaskId to_pull(Cpu c, Ns since, bool takes);
     bool held(const Task& t, Cpu to) const;
     void new_idle(Cpu c, Ns since);
     void periodic();

@@ -259,6 +259,7 @@ void FairQueues::carry(Rq c, TaskId id, Ns now) {
     set_aside(c, t.cpu, now);
     place_eevdf(to, t, How::moved);
     to.late.push_back(id);
+    touch(t);
     to.weight += t.weight;
     put_back(c, id, std::exchange(t.cpu, c), now);
 }
@@ -316,6 +317,7 @@ void FairQueues::enqueue(Rq c, TaskId id, int32_t weight, How how, Ns now) {
     }
     if (t.cpu != c) t.exec_start = kLongAgo;
     q.queue.push_back(id);
+    if (!stayed) touch(t);
     t.ever = true, t.fresh = false;
     t.born = how == How::fork;
     t.on = true;
@@ -354,6 +356,7 @@ void FairQueues::put_back(Rq c, TaskId moved, Rq from, Ns now) {
         Task& t = tasks_[id.v];
         if (set_.kind == FairSettings::Kind::eevdf) place_eevdf(q, t, How::moved);
         (t.delayed ? q.late : q.queue).push_back(id);
+        touch(t);
         q.weight += t.weight;
     }
     q.together.insert(q.together.begin(), moved);
@@ -399,7 +402,7 @@ void FairQueues::charge(Rq c, Ns now) {
     const Ns ran = now - t.exec_start;
     if (ran <= 0) return;
     t.exec_start = now;
-    t.ran += ran;
+    t.ran = static_cast<uint32_t>(std::min<Ns>(t.ran + ran, std::numeric_limits<uint32_t>::max()));
     t.v += scaled(ran, t.weight);
     const bool alone = q.queue.size() + q.late.size() == 1;
     if (set_.kind == FairSettings::Kind::eevdf) {
@@ -434,6 +437,7 @@ void FairQueues::start(Rq c, TaskId id, Ns now) {
     q.running = true;
     if (q.skip == id) q.skip = kNobody;
     q.queue.to_back(id);
+    touch(t);
     look(c);
     if (q.next == id) q.next = kNobody;
     if (q.last == id) q.last = kNobody;

@@ -75,6 +75,13 @@ class FairQueues {
     Cpu cpu(TaskId t) const { return Cpu(static_cast<uint16_t>(tasks_[t.v].cpu.v)); }
     size_t size(Rq c) const { return cpus_[c.v].queue.size(); }
     const TaskList& queue(Rq c) const { return cpus_[c.v].queue; }  ///< who ran or came last at the end, curr included
+    /// Balancing looks at `a` before `b`: it came to its queue, got the CPU or was passed_over() longer ago (rq->cfs_tasks). Who
+    /// is delayed() and woken keeps its place.
+    bool before(TaskId a, TaskId b) const {
+        return static_cast<int32_t>(tasks_[a.v].touched - tasks_[b.v].touched) < 0;
+    }
+    /// Balancing looked at `t` and left it: next time it looks at all others of its CPU first (detach_tasks()).
+    void passed_over(TaskId t) { touch(tasks_[t.v]); }
     /// CPUs on whose queue somebody waits.
     const CpuMask& crowded() const { return crowded_; }
 
@@ -189,7 +196,8 @@ class FairQueues {
         int64_t protect = 0;
         int64_t lead = 0;
         Ns exec_start = kLongAgo;
-        Ns ran = 0;  ///< since it got the CPU
+        uint32_t ran = 0;  ///< ns since it got the CPU, up to the largest number
+        uint32_t touched = 0;  ///< orders before(), modulo 2^32
         Rq cpu;
         int32_t weight : 25 = 1024;
         bool on : 1 = false, delayed : 1 = false, ever : 1 = false, relative : 1 = false, fresh : 1 = false,
@@ -214,6 +222,7 @@ class FairQueues {
     };
     static_assert(sizeof(Queue) == 192);
     static constexpr TaskId kNobody{0xffffffff};
+    void touch(Task& t) { t.touched = ++touches_; }
     void set_aside(Rq c, Rq from, Ns now);
     void put_back(Rq c, TaskId t, Rq from, Ns now);
     void bound(TaskId first, TaskId second, int64_t by);
@@ -268,6 +277,7 @@ class FairQueues {
     }
 
     FairSettings set_;
+    uint32_t touches_ = 0;
     std::vector<TaskId>* gone_ = nullptr;
     std::vector<Queue> cpus_;
     CpuMask crowded_;

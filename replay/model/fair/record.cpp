@@ -93,7 +93,8 @@ void FairRecord::on_migrate(const MigrateColumns& m, size_t i) {
     const TaskId p(m.task[i]);
     const Cpu c(m.dest_cpu[i]);
     sent(c, m.ts[i]);
-    const bool newidle = m.cause && m.cause[i] == static_cast<uint8_t>(Cause::newidle);
+    const Cause cause = m.cause ? static_cast<Cause>(m.cause[i]) : Cause::unknown;
+    const bool newidle = cause == Cause::newidle;
     const std::optional<TaskId> curr = machine_.curr(c);
     both([&](FairTree& q) {
         if (q.cpu(p) == c || !(q.queued(p) || q.delayed(p))) return;
@@ -102,6 +103,7 @@ void FairRecord::on_migrate(const MigrateColumns& m, size_t i) {
             q.dequeue(*curr, true);
         }
         if (newidle && q.size(c) == 0) q.drain(c);
+        if (newidle || cause == Cause::periodic) q.taken(p);
         if (q.delayed(p)) return q.carry(c, p, m.ts[i]);
         q.charge(q.cpu(p), m.ts[i]);
         q.leave(p);

@@ -175,6 +175,15 @@ void FairTree::release(uint16_t g, Cpu c, Ns now, std::vector<TaskId>* turned) {
     crowd(c);
 }
 
+void FairTree::taken(TaskId id) {
+    TaskList first;
+    any_by_age(cpu(id), set_.delays, [&](TaskId t) {
+        if (t != id) first.push_back(t);
+        return t == id;
+    });
+    for (TaskId t : first) passed_over(t);
+}
+
 void FairTree::charge_all(Cpu c, Ns now) {
     for (uint16_t g = trees_[c.v].ran;; g = parent(g)) {
         FairQueues::charge(rq(g, c), now);

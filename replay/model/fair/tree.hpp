@@ -48,6 +48,20 @@ class FairTree : public FairQueues {
             if (some(rq(static_cast<uint16_t>(g), c))) return true;
         return false;
     }
+    /// f(task) of queue(), and `late` of those that are delayed(), too, in the order of before(), until it is true.
+    template <class F>
+    bool any_by_age(Cpu c, bool late, F f) const {
+        const auto older = [this](TaskId a, TaskId b) { return before(a, b); };
+        const TaskList& here = queue(c);
+        if (!late && std::ranges::is_sorted(here, older)) return std::ranges::any_of(here, f);  // as mostly
+        TaskList all;
+        const auto add = [&](TaskId t) { all.insert(std::ranges::upper_bound(all, t, older), t); };
+        std::ranges::for_each(here, add);
+        if (late) any_late(c, [&](TaskId t) { return add(t), false; });
+        return std::ranges::any_of(all, f);
+    }
+    /// Balancing takes `t` from where it is: whom it looked at before, it has passed over.
+    void taken(TaskId t);
     /// `t` is queued or has just left its queue in a group that is throttled there, or below one.
     bool held(TaskId t) const { return any_ && stops_[tasks_[t.v].cpu.v] > 0; }
     /// It would be, on `c`.

@@ -342,7 +342,7 @@ int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
     const int64_t root = s.h_load_jiffy == jiffy() ? s.h_load : s.pelt.load_avg;
     const int64_t share = t.group ? groups_.h_load(t.group, c, jiffy(), root, s.pelt.load_avg) : root;
     Pelt own = t.pelt;
-    if (t.counted) own.accrue(queue(t, c).at, t.weight, t.state == State::running);
+    if (t.counted && t.state == State::running) own.accrue(queue(t, c).at, t.weight, true);  // others are not updated
     return static_cast<int64_t>(own.load_avg * static_cast<double>(share) /
                                 (static_cast<double>(queue(t, c).load_avg) + 1));
 }

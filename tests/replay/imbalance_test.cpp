@@ -34,12 +34,14 @@ class BusyGroups : public testing::Test {
         view_.load = loads;
         if (loads.empty())
             for (int32_t n : nr) view_.load.push_back(1024 * n);
+        view_.idle = {};
+        for (int c = 0; c < 8; ++c) view_.idle.assign(cpu(c), nr[c] == 0);
         view_.nr = std::move(nr);
         const auto used = [this](Cpu c) {
             const int64_t n = view_.nr[c.v];
             return used_ ? *used_ : Used{n > 0 ? 1000 : 0, 1024 * n};
         };
-        return Imbalance(view_, level(name), cpu(0), has, late_, used).find();
+        return Imbalance(view_, level(name), cpu(0), has, rules_, used).find();
     }
     static void expect(const std::optional<Surplus>& found, Of of, int64_t amount, int of_cpu) {
         ASSERT_TRUE(found);
@@ -49,7 +51,7 @@ class BusyGroups : public testing::Test {
     }
     Topology topo_;
     View view_;
-    bool late_ = false;
+    FairSettings rules_ = FairSettings::of(6, 1, 8, 4'000'000);
     std::optional<Used> used_;  ///< of each CPU; none: as much as its tasks can
 };
 
@@ -72,7 +74,9 @@ TEST_F(BusyGroups, OfAnotherLlcWithMoreTasksThanCpusWhatThereIsRoomFor) {
 }
 
 TEST_F(BusyGroups, WhereBothAreFullLoadUpToTheMean) {
+    used_ = Used{900, 900};
     expect(find("PKG", {0, 3, 1, 0, 5, 1, 1, 1}), Of::load, 2 * 1024, 4);
+    used_.reset();
     expect(find("PKG", {2, 1, 1, 1, 5, 1, 1, 1}, Has::tasks), Of::load, 1536, 4);
     EXPECT_FALSE(find("PKG", {3, 1, 1, 1, 4, 1, 1, 1}, Has::tasks)) << "a sixth more of 117 % that are none";
     EXPECT_FALSE(find("PKG", {0, 3, 2, 1, 3, 1, 1, 1})) << "its own has as many";
@@ -94,11 +98,48 @@ TEST_F(BusyGroups, WhereNumbersAreNotEvenedOutFromOneWithTwoIdleCpusLess) {
     EXPECT_FALSE(find("PKG", {0, 0, 0, 0, 1, 0, 0, 0})) << "nobody waits there";
 }
 
-TEST_F(BusyGroups, DelayedTasksCountOnlyWithLate) {
+TEST_F(BusyGroups, WhereCpusWereHardlyUsedThereIsRoomWhoeverWaits) {
+    const std::vector<int32_t> more{0, 1, 1, 1, 3, 1, 1, 1}, full{1, 1, 1, 1, 4, 1, 1, 1};
+    used_ = Used{100, 100};
+    expect(find("PKG", more), Of::tasks, 1, 4);
+    expect(find("PKG", full, Has::tasks), Of::tasks, 1, 4);
+    expect(find("PKG", {1, 1, 1, 1, 6, 1, 1, 1}, Has::tasks), Of::tasks, 2, 4);
+    for (const Used& much : {Used{900, 900}, Used{100, 1300}}) {  // of 1024 / 1.17 and 1024 * 1.17
+        used_ = much;
+        expect(find("PKG", more), Of::util, 4 * 1024 - 4 * much.util, 4);
+        expect(find("PKG", full, Has::tasks, {0, 0, 0, 0, 8192, 0, 0, 0}), Of::load, 4096, 4);
+    }
+    used_ = Used{900, 900};
+    EXPECT_FALSE(find("PKG", {0, 1, 1, 1, 1, 1, 1, 1}, Has::tasks)) << "full is not overloaded";
+}
+
+TEST_F(BusyGroups, WhoSleepsOnARunQueueCountsAndIsMovedOrNot) {
     view_.delayed[4] = 1;
-    EXPECT_FALSE(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1})) << "four to three";
-    late_ = true;
-    expect(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1}), Of::util, 4 * 1024 - 3 * 1000, 4);
+    for (int minor : {12, 14}) {
+        rules_ = FairSettings::of(6, minor, 8, 4'000'000);
+        expect(find("PKG", {0, 1, 1, 1, 2, 1, 1, 1}), Of::util, 4 * 1024 - 3 * 1000, 4);
+    }
+}
+
+TEST_F(BusyGroups, WhereAllSleepThereIsNobodyToTake) {
+    view_.delayed[4] = view_.delayed[5] = 1;
+    for (int minor : {12, 14}) {
+        rules_ = FairSettings::of(6, minor, 8, 4'000'000);
+        EXPECT_EQ(find("PKG", {0, 0, 0, 0, 1, 1, 0, 0}).has_value(), minor == 12);
+    }
+}
+
+TEST_F(BusyGroups, FromSixSixOnOnlyIdleCpusEvenOutAndByCores) {
+    rules_ = FairSettings::of(6, 6, 8, 4'000'000);
+    EXPECT_FALSE(find("PKG", {1, 0, 0, 0, 1, 1, 1, 1}, Has::tasks));
+    expect(find("PKG", {1, 0, 0, 0, 1, 1, 1, 1}), Of::tasks, 1, 4);
+    topo_.smt.clear();
+    for (int c = 0; c < 8; ++c) topo_.smt.push_back(c < 4 ? test::cpus({c & ~1, c | 1}) : test::cpus({c}));
+    topo_.finish();
+    EXPECT_FALSE(find("PKG", {0, 0, 0, 0, 1, 0, 0, 0}));
+    expect(find("PKG", {0, 0, 0, 0, 1, 1, 0, 0}), Of::tasks, 1, 4);
+    expect(find("PKG", {1, 0, 0, 0, 1, 1, 1, 1}), Of::tasks, 1, 4);
+    EXPECT_FALSE(find("PKG", {0, 1, 1, 0, 1, 1, 1, 1}));
 }
 
 TEST_F(BusyGroups, OfSeveralTheOneThatHasMost) {

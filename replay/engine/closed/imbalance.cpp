@@ -9,10 +9,11 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
         level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
             const bool goes = c == to_ && has_ == Has::none_now;  // idle_cpu() is not true of it yet
-            const int nr = goes ? 0 : on(c);
             ++s.cpus;
-            s.idle += nr == 0 && !goes;
-            s.tasks += nr;
+            if (goes) return false;
+            s.idle += view_.idle.test(c);
+            s.tasks += view_.nr[c.v];
+            s.movable += on(c);
             return false;
         });
     s.kind = kind(group, s);
@@ -66,7 +67,7 @@ std::optional<Surplus> Imbalance::find() const {
     for (const CpuMask& g : level_.groups) {
         if (&g == own) continue;
         const Sum s = sum(g);
-        if (s.tasks == 0 || (from && s.kind < most.kind)) continue;
+        if (s.movable == 0 || (from && s.kind < most.kind)) continue;
         if (level_.asym_full && s.kind != Kind::overloaded && slower(g)) continue;
         std::optional<int64_t> loaded;
         if (from && s.kind == most.kind) {
@@ -103,13 +104,38 @@ std::optional<Surplus> Imbalance::share(const Sum& here, const CpuMask& own, con
     return amount >= 1024 ? std::optional(Surplus{&from, Surplus::Of::load, amount / 1024}) : std::nullopt;
 }
 
-/// The own group has fewer tasks than CPUs.
+/// Cores with a CPU in `group`.
+int Imbalance::cores(const CpuMask& group) const {
+    int n = 0;
+    for_each_cpu(
+        level_.words(), [&](int i) { return group.w[i]; },
+        [&](Cpu c) {
+            n += std::ranges::none_of(view_.topo->siblings(c),
+                                      [&](uint16_t s) { return s < c.v && group.test(Cpu(s)); });
+            return false;
+        });
+    return n;
+}
+
+/// How many tasks `from` has more; from 6.6 on for as many cores, and none for who has tasks itself (sibling_imbalance()).
+int Imbalance::more(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const {
+    const int more = std::max(0, most.tasks - here.tasks);
+    if (!rules_.counts_cores) return more;
+    if (has_ == Has::tasks) return 0;
+    const int ours = cores(own), theirs = cores(from);
+    if (ours == theirs) return more;
+    const int both = ours + theirs, even = std::max(0, ours * most.tasks - theirs * here.tasks);
+    const int rounded = (2 * even + both) / both;
+    return rounded <= 1 && here.tasks == 0 && most.tasks > 1 ? 2 : rounded;
+}
+
+/// The own group has room for more tasks.
 std::optional<Surplus> Imbalance::fill(const Sum& here, const CpuMask& own, const Sum& most,
                                        const CpuMask& from) const {
     const bool overloaded = most.kind == Kind::overloaded;
-    const bool spreads = level_.evens_out && most.tasks > here.tasks + 1;
+    const bool spreads = level_.evens_out && more(here, own, most, from) > 1;
     if (!spreads && !overloaded) {
-        if (has_ == Has::tasks || most.tasks == 1) return {};
+        if (has_ == Has::tasks || most.movable == 1) return {};
         if (most.cpus > 1 && here.idle <= most.idle + 1) return {};
     }
     using Of = Surplus::Of;
@@ -125,7 +151,7 @@ std::optional<Surplus> Imbalance::fill(const Sum& here, const CpuMask& own, cons
         return has_ == Has::tasks ? std::nullopt : std::optional(Surplus{&from, Of::tasks, 1});
     }
     const bool by_tasks = most.cpus == 1 || level_.evens_out;
-    int amount = by_tasks ? most.tasks - here.tasks : here.idle - most.idle;
+    int amount = by_tasks ? more(here, own, most, from) : here.idle - most.idle;
     // A few tasks more on a node that has hardly any are left there (adjust_numa_imbalance()).
     if (level_.numa && here.tasks + 1 <= level_.imb_numa_nr.value_or(0) && amount <= 2) amount = 0;
     return amount > 1 ? std::optional(Surplus{&from, Of::tasks, amount / 2}) : std::nullopt;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "replay/model/fair/queues.hpp"
 #include "replay/model/view.hpp"
 
 namespace rewake::closed {
@@ -32,11 +33,12 @@ struct Used {
 /// Seen by `to` on one level, at one moment.
 class Imbalance {
   public:
-    /// `with_late`: who sleeps and has not left its run queue counts (6.12, 6.13).
-    Imbalance(const View& v, const Domain& level, Cpu to, Has has, bool with_late, std::function<Used(Cpu)> used)
-        : view_(v), level_(level), to_(to), has_(has), late_(with_late), used_(std::move(used)) {}
-    /// Tasks on the run queue of `c`, as far as they count.
-    int on(Cpu c) const { return late_ ? view_.nr[c.v] : view_.runnable(c); }
+    Imbalance(const View& v, const Domain& level, Cpu to, Has has, const FairSettings& rules,
+              std::function<Used(Cpu)> used)
+        : view_(v), level_(level), to_(to), has_(has), rules_(rules), used_(std::move(used)) {}
+    /// Tasks on the run queue of `c` that may be moved from there: those that sleep and have not left it where balancing moves
+    /// these (h_nr_running; h_nr_runnable of 6.14+).
+    int on(Cpu c) const { return rules_.moves_late ? view_.nr[c.v] : view_.runnable(c); }
     /// Of the group that has most. A group without a CPU for another task takes load from one with more tasks than CPUs, if that
     /// is more loaded by imbalance_pct, until one of them is as loaded as the mean. One with such a CPU takes half of what it has
     /// tasks less where the level evens out their numbers, or idle CPUs more where it does not, and in both cases two; of one
@@ -46,7 +48,9 @@ class Imbalance {
   private:
     enum class Kind : uint8_t { has_room, full, overloaded };
     struct Sum {
-        int cpus = 0, idle = 0, tasks = 0;
+        int cpus = 0, idle = 0;
+        int tasks = 0;  ///< on the run queues, whoever sleeps there included (sum_nr_running),
+        int movable = 0;  ///< and as on() counts them (sum_h_nr_running)
         Kind kind = Kind::has_room;
     };
     struct Load {
@@ -57,13 +61,15 @@ class Imbalance {
     Kind kind(const CpuMask& group, const Sum& s) const;
     Load load(const CpuMask& group) const;
     bool slower(const CpuMask& group) const;
+    int cores(const CpuMask& group) const;
+    int more(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
     std::optional<Surplus> fill(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
     std::optional<Surplus> share(const Sum& here, const CpuMask& own, const CpuMask& from) const;
     const View& view_;
     const Domain& level_;
     Cpu to_;
     Has has_;
-    bool late_;
+    const FairSettings& rules_;
     std::function<Used(Cpu)> used_;
 };
 

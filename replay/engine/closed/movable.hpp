@@ -14,9 +14,7 @@ namespace rewake::closed {
 class Movable {
   public:
     Movable(const FairTree& queues, const Machine& machine)
-        : queues_(queues), late_(machine.late()), moves_late_(queues.moves_late()) {}
-    /// Sleepers count, and are moved.
-    bool with_late() const { return moves_late_; }
+        : queues_(queues), late_(machine.late()), moves_late_(queues.settings().moves_late) {}
     /// CPUs where there is anybody; a word of a mask.
     uint64_t cpus(int word) const { return queues_.crowded().w[word] | (moves_late_ ? late_.w[word] : 0); }
     bool any(int words) const { return queues_.crowded().any(words) || (moves_late_ && late_.any(words)); }

@@ -25,7 +25,7 @@ Pulling::Pulling(const FairTree& queues, const Machine& m, const Domain& level, 
       has_(has),
       failed_(failed),
       movable_(queues, m),
-      groups_(m.view(), level, to, has, movable_.with_late(), [&m](Cpu c) { return Used{m.util(c), m.runnable(c)}; }) {
+      groups_(m.view(), level, to, has, queues.settings(), [&m](Cpu c) { return Used{m.util(c), m.runnable(c)}; }) {
     const Words w = level.words();
     bool somebody = false;
     for (int i = w.from; i < w.to; ++i) somebody |= (level.span.w[i] & movable_.cpus(i)) != 0;
@@ -46,7 +46,8 @@ std::optional<Cpu> Pulling::fullest() const {
             const int nr = groups_.on(c);
             if (nr == 0 || (surplus_->of == Of::util && nr == 1)) return false;
             const bool by_load = surplus_->of == Of::load;
-            const int64_t much = by_load ? v.load[c.v] : surplus_->of == Of::util ? m_.util(c) : nr;
+            const int64_t util = queues_.settings().boosts ? std::max(m_.util(c), m_.runnable(c)) : m_.util(c);
+            const int64_t much = by_load ? v.load[c.v] : surplus_->of == Of::util ? util : nr;
             if (by_load && nr == 1 && much > surplus_->amount) return false;
             const int64_t capacity = by_load ? v.cap[c.v] : 1;
             if (much * capacity_of_most > most * capacity) most = much, capacity_of_most = capacity, from = c;
@@ -64,8 +65,7 @@ bool Pulling::fits(TaskId id) {
         if (surplus_->of == Surplus::Of::load) {
             much = std::max<int64_t>(1, m_.task_load(*t, *from_, m_.load_kind()));
         } else {
-            const Machine::TaskUtil u = m_.task_util(*t, *from_);
-            much = std::max(u.util, u.util_est);
+            much = std::max(t->pelt.util_avg, t->util_est);  // as of when it came or ran
         }
         if ((much >> std::min(failed_, 31)) > surplus_->amount) return false;
     }

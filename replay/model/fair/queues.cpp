@@ -17,6 +17,8 @@ FairSettings FairSettings::of(int major, int minor, int cpus, Ns tick) {
     s.slice = (at_least(6, 12) ? 700'000 : 750'000) * k;
     s.delays = at_least(6, 12);
     s.moves_late = s.delays && !at_least(6, 14);
+    s.counts_cores = at_least(6, 6);
+    s.boosts = at_least(6, 5);
     s.forfeits = at_least(6, 12);
     s.tick = tick;
     s.goes_unprotected = at_least(6, 12) && !at_least(6, 17);  // source of 6.12.117; later ones ask something else

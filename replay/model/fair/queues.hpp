@@ -26,7 +26,9 @@ struct FairSettings {
     Ns slice = 750'000;  ///< EEVDF
     Ns tick = 4'000'000, tick_at = 0;  ///< period, and when one was
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
-    bool moves_late = false;  ///< 6.12, 6.13: balancing counts and moves them, too
+    bool moves_late = false;  ///< 6.12, 6.13: balancing moves them, too
+    bool counts_cores = false;  ///< 6.6+: balancing evens out tasks per core, and busy CPUs do not
+    bool boosts = false;  ///< 6.5+: balancing takes what waits on a CPU for utilisation, when it looks for the fullest one
     bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
     bool goes_unprotected = false;  ///< 6.12 - 6.16: what runs goes when it is neither protected nor eligible
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices
@@ -110,8 +112,7 @@ class FairQueues {
     TaskId pick(Rq c);
     /// `t`, which runs and has been charged, lets others run (yield_task_fair()).
     void yield(TaskId t);
-    /// Balancing counts and moves who is delayed().
-    bool moves_late() const { return set_.moves_late; }
+    const FairSettings& settings() const { return set_; }
     /// Nobody runs next on `c`.
     void drain(Rq c);
     /// `woken`, just queued on `c`, takes the CPU from what runs there; false, too, where that has to go already.

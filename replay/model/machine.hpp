@@ -234,10 +234,13 @@ class Machine {
         bool found = false, sure = false;  ///< see Balancer::Turn
     };
     std::optional<Balanced> balanced(Cpu c, size_t level) const;
-    /// Time that tasks waited or ran on `c`, each counted (cpu_runnable()), and utilisation of its run queue (cpu_util_cfs()), both
-    /// as of its last update.
-    int32_t runnable(Cpu c) const { return cpus_[c.v].pelt.runnable_avg; }
-    int32_t util(Cpu c) const { return std::max(cpus_[c.v].pelt.util_avg, cpus_[c.v].util_est); }
+    /// Averages of a CPU as balancing reads them, as of its last update.
+    struct Used {
+        int64_t util = 0,
+                runnable = 0;  ///< cpu_util_cfs(); time that tasks waited or ran, each counted (cpu_runnable())
+    };
+    /// Where a recording is too short to guess what was before it, that was what was since.
+    Used used(Cpu c) const;
     const Topology& topo() const { return topo_; }
     const TaskTable& table() const { return table_; }
     /// Kernel priority last seen of a task (120 before its first event).

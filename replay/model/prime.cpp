@@ -224,4 +224,17 @@ void Machine::prime(const Batch& b, const EventOrder& order,
         for (uint16_t l = 0; l < scans_.size(); ++l) write_idle_scan(Llc(l));
 }
 
+Machine::Used Machine::used(Cpu c) const {
+    const QueuePelt& p = cpus_[c.v].pelt;
+    Used u{p.util_avg, p.runnable_avg};
+    if (const Ns age = p.at - began_; !guessed_ && age > 0) {
+        const double known = 1 - pelt_decay(age);
+        u = {static_cast<int64_t>(p.util / known), static_cast<int64_t>(p.runnable / known)};
+    } else if (!guessed_) {
+        u = {view_.nr[c.v] > 0 ? 1024 : 0, int64_t{1024} * view_.nr[c.v]};
+    }
+    u.util = std::min<int64_t>(std::max<int64_t>(u.util, cpus_[c.v].util_est), topo_.cap_orig[c.v]);
+    return u;
+}
+
 }  // namespace rewake

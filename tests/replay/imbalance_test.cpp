@@ -39,7 +39,7 @@ class BusyGroups : public testing::Test {
         view_.nr = std::move(nr);
         const auto used = [this](Cpu c) {
             const int64_t n = view_.nr[c.v];
-            return used_ ? *used_ : Used{n > 0 ? 1000 : 0, 1024 * n};
+            return used_ ? *used_ : Machine::Used{n > 0 ? 1000 : 0, 1024 * n};
         };
         return Imbalance(view_, level(name), cpu(0), has, rules_, used).find();
     }
@@ -52,7 +52,7 @@ class BusyGroups : public testing::Test {
     Topology topo_;
     View view_;
     FairSettings rules_ = FairSettings::of(6, 1, 8, 4'000'000);
-    std::optional<Used> used_;  ///< of each CPU; none: as much as its tasks can
+    std::optional<Machine::Used> used_;  ///< of each CPU; none: as much as its tasks can
 };
 
 TEST_F(BusyGroups, HalfOfTheTasksThatAGroupHasMore) {
@@ -74,7 +74,7 @@ TEST_F(BusyGroups, OfAnotherLlcWithMoreTasksThanCpusWhatThereIsRoomFor) {
 }
 
 TEST_F(BusyGroups, WhereBothAreFullLoadUpToTheMean) {
-    used_ = Used{900, 900};
+    used_ = Machine::Used{900, 900};
     expect(find("PKG", {0, 3, 1, 0, 5, 1, 1, 1}), Of::load, 2 * 1024, 4);
     used_.reset();
     expect(find("PKG", {2, 1, 1, 1, 5, 1, 1, 1}, Has::tasks), Of::load, 1536, 4);
@@ -100,16 +100,17 @@ TEST_F(BusyGroups, WhereNumbersAreNotEvenedOutFromOneWithTwoIdleCpusLess) {
 
 TEST_F(BusyGroups, WhereCpusWereHardlyUsedThereIsRoomWhoeverWaits) {
     const std::vector<int32_t> more{0, 1, 1, 1, 3, 1, 1, 1}, full{1, 1, 1, 1, 4, 1, 1, 1};
-    used_ = Used{100, 100};
+    used_ = Machine::Used{100, 100};
     expect(find("PKG", more), Of::tasks, 1, 4);
     expect(find("PKG", full, Has::tasks), Of::tasks, 1, 4);
     expect(find("PKG", {1, 1, 1, 1, 6, 1, 1, 1}, Has::tasks), Of::tasks, 2, 4);
-    for (const Used& much : {Used{900, 900}, Used{100, 1300}}) {  // of 1024 / 1.17 and 1024 * 1.17
+    for (const Machine::Used& much :
+         {Machine::Used{900, 900}, Machine::Used{100, 1300}}) {  // of 1024 / 1.17 and 1024 * 1.17
         used_ = much;
         expect(find("PKG", more), Of::util, 4 * 1024 - 4 * much.util, 4);
         expect(find("PKG", full, Has::tasks, {0, 0, 0, 0, 8192, 0, 0, 0}), Of::load, 4096, 4);
     }
-    used_ = Used{900, 900};
+    used_ = Machine::Used{900, 900};
     EXPECT_FALSE(find("PKG", {0, 1, 1, 1, 1, 1, 1, 1}, Has::tasks)) << "full is not overloaded";
 }
 

@@ -28,7 +28,7 @@ Imbalance::Kind Imbalance::kind(const CpuMask& group, const Sum& s) const {
     for_each_cpu(
         level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
-            const Used used = used_(c);
+            const Machine::Used used = used_(c);
             capacity += view_.cap[c.v], util += used.util, runnable += used.runnable;
             return false;
         });

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "replay/model/fair/queues.hpp"
+#include "replay/model/machine.hpp"
 #include "replay/model/view.hpp"
 
 namespace rewake::closed {
@@ -25,16 +26,11 @@ struct Surplus {
     int64_t amount = 0;  ///< tasks, or load or utilisation of those that are taken
 };
 
-/// Averages of a CPU, as of its last update.
-struct Used {
-    int64_t util = 0, runnable = 0;
-};
-
 /// Seen by `to` on one level, at one moment.
 class Imbalance {
   public:
     Imbalance(const View& v, const Domain& level, Cpu to, Has has, const FairSettings& rules,
-              std::function<Used(Cpu)> used)
+              std::function<Machine::Used(Cpu)> used)
         : view_(v), level_(level), to_(to), has_(has), rules_(rules), used_(std::move(used)) {}
     /// Tasks on the run queue of `c` that may be moved from there: those that sleep and have not left it where balancing moves
     /// these (h_nr_running; h_nr_runnable of 6.14+).
@@ -70,7 +66,7 @@ class Imbalance {
     Cpu to_;
     Has has_;
     const FairSettings& rules_;
-    std::function<Used(Cpu)> used_;
+    std::function<Machine::Used(Cpu)> used_;
 };
 
 }  // namespace rewake::closed

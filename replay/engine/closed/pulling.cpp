@@ -25,7 +25,7 @@ Pulling::Pulling(const FairTree& queues, const Machine& m, const Domain& level, 
       has_(has),
       failed_(failed),
       movable_(queues, m),
-      groups_(m.view(), level, to, has, queues.settings(), [&m](Cpu c) { return Used{m.util(c), m.runnable(c)}; }) {
+      groups_(m.view(), level, to, has, queues.settings(), [&m](Cpu c) { return m.used(c); }) {
     const Words w = level.words();
     bool somebody = false;
     for (int i = w.from; i < w.to; ++i) somebody |= (level.span.w[i] & movable_.cpus(i)) != 0;
@@ -46,7 +46,9 @@ std::optional<Cpu> Pulling::fullest() const {
             const int nr = groups_.on(c);
             if (nr == 0 || (surplus_->of == Of::util && nr == 1)) return false;
             const bool by_load = surplus_->of == Of::load;
-            const int64_t util = queues_.settings().boosts ? std::max(m_.util(c), m_.runnable(c)) : m_.util(c);
+            const Machine::Used used = m_.used(c);
+            const int64_t boost = queues_.settings().boosts ? used.runnable : 0;
+            const int64_t util = std::max(used.util, std::min<int64_t>(boost, m_.topo().cap_orig[c.v]));
             const int64_t much = by_load ? v.load[c.v] : surplus_->of == Of::util ? util : nr;
             if (by_load && nr == 1 && much > surplus_->amount) return false;
             const int64_t capacity = by_load ? v.cap[c.v] : 1;

@@ -16,7 +16,6 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
             s.movable += on(c);
             return false;
         });
-    s.kind = kind(group, s);
     return s;
 }
 
@@ -60,14 +59,15 @@ bool Imbalance::slower(const CpuMask& group) const {
 std::optional<Surplus> Imbalance::find() const {
     const CpuMask* own = level_.group(to_);
     if (!own) return {};
-    const Sum here = sum(*own);
     Sum most;
     std::optional<int64_t> load_of_most;
     const CpuMask* from = nullptr;
     for (const CpuMask& g : level_.groups) {
         if (&g == own) continue;
-        const Sum s = sum(g);
-        if (s.movable == 0 || (from && s.kind < most.kind)) continue;
+        Sum s = sum(g);
+        if (s.movable == 0) continue;
+        s.kind = kind(g, s);
+        if (from && s.kind < most.kind) continue;
         if (level_.asym_full && s.kind != Kind::overloaded && slower(g)) continue;
         std::optional<int64_t> loaded;
         if (from && s.kind == most.kind) {
@@ -81,7 +81,10 @@ std::optional<Surplus> Imbalance::find() const {
         }
         most = s, from = &g, load_of_most = loaded;
     }
-    if (!from || here.kind > most.kind) return {};
+    if (!from) return {};
+    Sum here = sum(*own);
+    here.kind = kind(*own, here);
+    if (here.kind > most.kind) return {};
     if (here.kind != Kind::has_room) {
         if (most.kind == Kind::overloaded) return share(here, *own, *from);
         return {};

@@ -192,6 +192,43 @@ TEST_P(Trees, BalancingTakesASleeperThatCompetesToTheQueueOfItsGroup) {
     EXPECT_TRUE(tree_->occupied(1, c1)) << "by who sleeps and competes";
 }
 
+TEST_P(Trees, BalancingLooksFirstAtWhoCameOrRanOrWasLookedAtLongestAgo) {
+    for (const std::vector<uint16_t>& group_of : {std::vector<uint16_t>{0, 0, 0}, {0, 1, 1}}) {
+        build({{}, {.parent = 0}}, group_of);
+        const auto order = [this] {
+            std::vector<uint32_t> all;
+            tree_->any_by_age(c0, true, [&](TaskId t) { return all.push_back(t.v), false; });
+            return all;
+        };
+        for (TaskId t : {a, b, c}) wakes(t, 0);
+        EXPECT_EQ(order(), (std::vector{a.v, b.v, c.v}));
+        tree_->start(c0, a, 0);
+        EXPECT_EQ(order(), (std::vector{b.v, c.v, a.v}));
+        tree_->passed_over(b);
+        EXPECT_EQ(order(), (std::vector{c.v, a.v, b.v}));
+        tree_->taken(b);
+        EXPECT_EQ(order(), (std::vector{b.v, c.v, a.v})) << "whom it takes, it met after these";
+        tree_->stop(c0, kMs);
+        tree_->start(c0, c, kMs);
+        EXPECT_EQ(order(), (std::vector{b.v, a.v, c.v}));
+    }
+}
+
+TEST_P(Trees, WhoIsWokenInItsDelayedSleepKeepsItsPlaceInThatOrder) {
+    if (GetParam() < 12) GTEST_SKIP() << "nobody competes in its sleep";
+    build({{}}, {0, 0, 0});
+    wakes(a, 0), wakes(b, 0);
+    tree_->start(c0, a, 0);
+    tree_->stop(c0, kMs);
+    tree_->dequeue(a, true);
+    ASSERT_TRUE(tree_->delayed(a));
+    tree_->start(c0, b, kMs);
+    EXPECT_TRUE(tree_->before(a, b));
+    wakes(a, kMs);
+    EXPECT_TRUE(tree_->before(a, b));
+    EXPECT_TRUE(tree_->queue(c0) == (std::vector{b, a})) << "of equal claims it has the later one";
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Trees, testing::Values(1, 6, 12, 18));
 
 }  // namespace

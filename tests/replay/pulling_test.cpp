@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Whom a CPU takes of those that wait on another one.
+#include "replay/engine/closed/pulling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "tests/replay/policies_machine.hpp"
+
+namespace rewake::closed {
+namespace {
+
+using test::cpu;
+constexpr Ns kMs = 1'000'000, kCost = 500'000;
+constexpr TaskId a(4), b(5), c(6), d(7);
+using How = FairQueues::How;
+
+/// Two CPUs; a, b, c and d come to CPU 0 in this order, and a runs.
+class Waiting : public testing::TestWithParam<int> {  // minor version of a 6.x kernel
+  protected:
+    Waiting() : topo_(test::machine(2)) {
+        topo_.finish();
+        table_.masks.push_back({topo_.online, 2});
+        table_.tasks.resize(8);
+        machine_.emplace(topo_, table_);
+        queues_.emplace(2, table_, FairSettings::of(6, GetParam(), 16, kMs), *machine_);
+        for (TaskId t : {a, b, c, d}) {
+            machine_->on_wakeup(t, 120, cpu(0), 0);
+            queues_->enqueue(cpu(0), t, 1024, How::wakeup, 0);
+        }
+        queues_->start(cpu(0), a, 0);
+    }
+    /// CPU 1 takes one at `now`; those of `not_these` may not come. Whom it passes over it looks at last the next time.
+    std::vector<TaskId> takes(Ns now, std::vector<TaskId> not_these) {
+        std::vector<TaskId> found;
+        Pulling pulling(*queues_, *machine_, topo_.domains[0], cpu(1), Has::none_now, 0);
+        EXPECT_TRUE(pulling.uneven());
+        pulling.each(
+            now, kCost, [&](TaskId t) { return std::ranges::find(not_these, t) == not_these.end(); },
+            [&](TaskId t) { found.push_back(t); }, [&](TaskId t) { queues_->passed_over(t); });
+        return found;
+    }
+    Topology topo_;
+    TaskTable table_;
+    std::optional<Machine> machine_;
+    std::optional<FairTree> queues_;
+};
+
+TEST_P(Waiting, TheOldestThatMayComeAndWhomItPassesOverIsTheNewest) {
+    EXPECT_EQ(takes(kMs, {a, b}), (std::vector{c}));
+    EXPECT_EQ(takes(kMs, {a}), (std::vector{c})) << "b was looked at before, and c is still there";
+    EXPECT_EQ(takes(kMs, {a, c}), (std::vector{d}));
+    EXPECT_EQ(takes(kMs, {a}), (std::vector{d}));
+    EXPECT_EQ(takes(kMs, {a, d}), (std::vector{b}));
+}
+
+TEST_P(Waiting, WhoRanJustNowStays) {
+    queues_->stop(cpu(0), kMs);
+    queues_->start(cpu(0), b, kMs);
+    queues_->stop(cpu(0), kMs + 1'000);
+    queues_->start(cpu(0), c, kMs + 1'000);
+    EXPECT_EQ(takes(kMs + 2'000, {c, d}), (std::vector<TaskId>{})) << "a and b are hot";
+    EXPECT_EQ(takes(kMs + 2 * kCost, {c, d}), (std::vector{a}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Waiting, testing::Values(1, 6, 12, 18));
+
+}  // namespace
+}  // namespace rewake::closed

@@ -28,7 +28,7 @@ class BusyGroups : public testing::Test {
     const Domain& level(const char* name) const {
         return *std::ranges::find_if(topo_.domains, [&](const Domain& d) { return d.name == name; });
     }
-    /// Each task loads its CPU with 1024, or with `loads`. CPU 0 looks.
+    /// Each task loads its CPU with 1024, or with `loads`. CPU `by_` looks.
     std::optional<Surplus> find(const char* name, std::vector<int32_t> nr, Has has = Has::none,
                                 std::vector<int64_t> loads = {}) {
         view_.load = loads;
@@ -41,7 +41,7 @@ class BusyGroups : public testing::Test {
             const int64_t n = view_.nr[c.v];
             return used_ ? *used_ : Machine::Used{n > 0 ? 1000 : 0, 1024 * n};
         };
-        return Imbalance(view_, level(name), cpu(0), has, rules_, used).find();
+        return Imbalance(view_, level(name), by_, has, rules_, used).find();
     }
     static void expect(const std::optional<Surplus>& found, Of of, int64_t amount, int of_cpu) {
         ASSERT_TRUE(found);
@@ -51,6 +51,7 @@ class BusyGroups : public testing::Test {
     }
     Topology topo_;
     View view_;
+    Cpu by_ = cpu(0);
     FairSettings rules_ = FairSettings::of(6, 1, 8, 4'000'000);
     std::optional<Machine::Used> used_;  ///< of each CPU; none: as much as its tasks can
 };
@@ -141,6 +142,18 @@ TEST_F(BusyGroups, FromSixSixOnOnlyIdleCpusEvenOutAndByCores) {
     expect(find("PKG", {0, 0, 0, 0, 1, 1, 0, 0}), Of::tasks, 1, 4);
     expect(find("PKG", {1, 0, 0, 0, 1, 1, 1, 1}), Of::tasks, 1, 4);
     EXPECT_FALSE(find("PKG", {0, 1, 1, 0, 1, 1, 1, 1}));
+}
+
+TEST_F(BusyGroups, OfEqualOnesTheFirstAfterItsOwn) {
+    for (const int nr : {2, 3}) {
+        expect(find("MC", {0, nr, nr, nr, 0, 0, 0, 0}), Of::tasks, nr / 2, 1);
+        by_ = cpu(1);
+        expect(find("MC", {nr, 0, nr, nr, 0, 0, 0, 0}), Of::tasks, nr / 2, 2);
+        by_ = cpu(2);
+        expect(find("MC", {nr, 1, 0, 1, 0, 0, 0, 0}), Of::tasks, nr / 2, 0);
+        expect(find("MC", {nr, nr, 0, 1, 0, 0, 0, 0}), Of::tasks, nr / 2, 0);
+        by_ = cpu(0);
+    }
 }
 
 TEST_F(BusyGroups, OfSeveralTheOneThatHasMost) {

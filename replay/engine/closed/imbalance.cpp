@@ -62,8 +62,9 @@ std::optional<Surplus> Imbalance::find() const {
     Sum most;
     std::optional<int64_t> load_of_most;
     const CpuMask* from = nullptr;
-    for (const CpuMask& g : level_.groups) {
-        if (&g == own) continue;
+    const auto first = static_cast<size_t>(own - level_.groups.data()), n = level_.groups.size();
+    for (size_t i = first + 1; i < first + n; ++i) {  // a ring that begins with its own: of equal ones the first stays
+        const CpuMask& g = level_.groups[i < n ? i : i - n];
         Sum s = sum(g);
         if (s.movable == 0) continue;
         s.kind = kind(g, s);

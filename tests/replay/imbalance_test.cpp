@@ -88,6 +88,12 @@ TEST_F(BusyGroups, WhereBothAreFullLoadUpToTheMean) {
     expect(find("MC", {1, 9, 1, 1, 0, 0, 0, 0}, Has::tasks), Of::load, 2 * 1024, 1);
 }
 
+TEST_F(BusyGroups, UpToTheMeanFromOneBelowItToo) {
+    expect(find("MC", {1, 2, 1, 1, 0, 0, 0, 0}, Has::tasks, {1000, 2000, 9000, 4000, 0, 0, 0, 0}), Of::load, 3000, 1);
+    EXPECT_FALSE(find("MC", {1, 2, 1, 1, 0, 0, 0, 0}, Has::tasks, {2000, 2000, 9000, 4000, 0, 0, 0, 0}));
+    EXPECT_FALSE(find("MC", {1, 2, 1, 1, 0, 0, 0, 0}, Has::tasks, {1000, 2000, 500, 500, 0, 0, 0, 0})) << "is the mean";
+}
+
 TEST_F(BusyGroups, WhereNumbersAreNotEvenedOutFromOneWithTwoIdleCpusLess) {
     for (Domain& d : topo_.domains) d.prefer_sibling = false;
     topo_.finish();

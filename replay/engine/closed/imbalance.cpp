@@ -103,8 +103,9 @@ std::optional<Surplus> Imbalance::share(const Sum& here, const CpuMask& own, con
     }
     if (our.mean() >= their.mean() || our.mean() >= all.mean()) return {};
     if (here.kind == Kind::overloaded && 100 * their.mean() <= level_.imbalance_pct * our.mean()) return {};
-    const int64_t amount =
-        std::min((their.mean() - all.mean()) * their.capacity, (all.mean() - our.mean()) * our.capacity);
+    int64_t amount = (all.mean() - our.mean()) * our.capacity;
+    // Below the mean, too, if a group with tasks of more weight has no more of them than CPUs: differences have no sign.
+    if (their.mean() >= all.mean()) amount = std::min(amount, (their.mean() - all.mean()) * their.capacity);
     return amount >= 1024 ? std::optional(Surplus{&from, Surplus::Of::load, amount / 1024}) : std::nullopt;
 }
 

@@ -10,7 +10,7 @@ void Machine::delay(Task& t) {
     accrue(t, t.state == State::running);
     t.delayed = true;
     view_.delayed[t.cpu.v] += 1;
-    cpus_[t.cpu.v].fair -= 1;
+    view_.fair[t.cpu.v] -= 1;
     estimate(t, false);
     refresh(t.cpu);
 }

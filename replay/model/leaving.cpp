@@ -46,7 +46,7 @@ void Machine::move_running(TaskId p, Cpu c) {
     view_.nr[t.cpu.v] -= 1, view_.nr[c.v] += 1;
     from.idle_h -= t.sidle, to.idle_h += t.sidle;
     if (t.weight) {
-        from.fair -= 1, to.fair += 1;
+        view_.fair[t.cpu.v] -= 1, view_.fair[c.v] += 1;
         from.util_est -= t.util_est, to.util_est += t.util_est;
         if (t.group) {
             groups_.dequeue(t.group, at(t.cpu), t.weight, &t.pelt);

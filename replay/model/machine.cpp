@@ -24,6 +24,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     online_ = topo.online;
     view_.nr.assign(n, 0);
     view_.cfs_nr.assign(n, 0);
+    view_.fair.assign(n, 0);
     view_.delayed.assign(n, 0);
     view_.load.assign(n, 0);
     for (LoadKind kind : {LoadKind::weight, LoadKind::runnable}) load(kind).assign(n, 0);
@@ -96,7 +97,7 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
         publish(c);
     }
     cpus_[c.v].idle_h += t.sidle;
-    cpus_[c.v].fair += fair;
+    view_.fair[c.v] += fair;
     refresh(c);
 }
 
@@ -114,7 +115,7 @@ bool Machine::uncount_unseen(Task& t, bool moves) {
     if (t.weight) {
         accrue(c);
         accrue(t, t.state == State::running);
-        if (std::exchange(t.delayed, false)) view_.delayed[c.v] -= 1, cpus_[c.v].fair += 1;
+        if (std::exchange(t.delayed, false)) view_.delayed[c.v] -= 1, view_.fair[c.v] += 1;
         if (t.group) {
             groups_.dequeue(t.group, at(c), t.weight, moves ? &t.pelt : nullptr);
             if (t.state != State::throttled) groups_.emptied(t.group, c);
@@ -127,7 +128,7 @@ bool Machine::uncount_unseen(Task& t, bool moves) {
         publish(c);
     }
     cpus_[c.v].idle_h -= t.sidle;
-    cpus_[c.v].fair -= t.weight != 0;
+    view_.fair[c.v] -= t.weight != 0;
     return true;
 }
 
@@ -188,7 +189,7 @@ void Machine::accrue_now(Cpu c) {
     CpuState& s = cpus_[c.v];
     s.updated = now_;
     if (!s.leaving.empty()) take_off(s);
-    s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), s.fair, s.runs_fair);
+    s.pelt.accrue(pelt_clock(c), static_cast<double>(load(LoadKind::weight)[c.v]), view_.fair[c.v], s.runs_fair);
     publish(c);
 }
 

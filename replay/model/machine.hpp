@@ -360,7 +360,6 @@ class Machine {
         bool runs_fair = false;  ///< curr is a fair task
         int32_t pending = 0;  ///< wakeups in its wake list, as others see it
         bool hides = false;  ///< they are off that list and not queued yet: nobody sees them
-        int32_t fair = 0;  ///< queued fair tasks, whatever their groups
         QueuePelt pelt;  ///< as of its last change, on this CPU's PELT clock
         std::vector<Leaving> leaving;
         Ns updated = 0;  ///< last update of `pelt`

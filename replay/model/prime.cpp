@@ -231,7 +231,7 @@ Machine::Used Machine::used(Cpu c) const {
         const double known = 1 - pelt_decay(age);
         u = {static_cast<int64_t>(p.util / known), static_cast<int64_t>(p.runnable / known)};
     } else if (!guessed_) {
-        u = {view_.nr[c.v] > 0 ? 1024 : 0, int64_t{1024} * view_.nr[c.v]};
+        u = {view_.fair[c.v] > 0 ? 1024 : 0, int64_t{1024} * view_.fair[c.v]};
     }
     u.util = std::min<int64_t>(std::max<int64_t>(u.util, cpus_[c.v].util_est), topo_.cap_orig[c.v]);
     return u;

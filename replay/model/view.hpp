@@ -67,6 +67,7 @@ struct View {
 
     // Per CPU, length topo->n_cpus.
     std::vector<int32_t> nr;        ///< nr_running, all classes, curr included, idle task not
+    std::vector<int32_t> fair;      ///< of those the fair tasks, whatever their groups, delayed dequeues left out
     std::vector<int32_t> cfs_nr;    ///< entities on the root cfs queue
     std::vector<int32_t> delayed;   ///< delayed-dequeue tasks counted in nr (6.12+)
     std::vector<int64_t> load;      ///< L(c) of policies.md A5 in the deciding policy's LoadKind, NICE_0 = 1024

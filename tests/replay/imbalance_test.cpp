@@ -23,6 +23,7 @@ class BusyGroups : public testing::Test {
         topo_.finish();
         view_.topo = &topo_;
         view_.delayed.assign(8, 0);
+        view_.fair.assign(8, 0);
         view_.cap.assign(8, 1024);
     }
     const Domain& level(const char* name) const {
@@ -37,6 +38,7 @@ class BusyGroups : public testing::Test {
         view_.idle = {};
         for (int c = 0; c < 8; ++c) view_.idle.assign(cpu(c), nr[c] == 0);
         view_.nr = std::move(nr);
+        for (size_t c = 0; c < 8; ++c) view_.fair[c] = view_.nr[c] - view_.delayed[c] - others_[c];
         const auto used = [this](Cpu c) {
             const int64_t n = view_.nr[c.v];
             return used_ ? *used_ : Machine::Used{n > 0 ? 1000 : 0, 1024 * n};
@@ -51,6 +53,7 @@ class BusyGroups : public testing::Test {
     }
     Topology topo_;
     View view_;
+    std::vector<int32_t> others_ = std::vector<int32_t>(8);  ///< tasks of other classes
     Cpu by_ = cpu(0);
     FairSettings rules_ = FairSettings::of(6, 1, 8, 4'000'000);
     std::optional<Machine::Used> used_;  ///< of each CPU; none: as much as its tasks can
@@ -135,6 +138,18 @@ TEST_F(BusyGroups, WhereAllSleepThereIsNobodyToTake) {
         rules_ = FairSettings::of(6, minor, 8, 4'000'000);
         EXPECT_EQ(find("PKG", {0, 0, 0, 0, 1, 1, 0, 0}).has_value(), minor == 12);
     }
+}
+
+TEST_F(BusyGroups, TasksOfOtherClassesCountAndAreNotMoved) {
+    others_ = {0, 0, 0, 0, 1, 1, 0, 0};
+    EXPECT_FALSE(find("PKG", {0, 0, 0, 0, 1, 1, 0, 0})) << "nobody to take";
+    expect(find("PKG", {0, 0, 0, 0, 2, 1, 0, 0}), Of::tasks, 1, 4);
+    for (Domain& d : topo_.domains) d.prefer_sibling = false;
+    topo_.finish();
+    EXPECT_FALSE(find("PKG", {0, 0, 0, 0, 2, 1, 0, 0})) << "the only fair one runs or will";
+    others_ = {};
+    others_.resize(8);
+    expect(find("PKG", {0, 0, 0, 0, 2, 1, 0, 0}), Of::tasks, 1, 4);
 }
 
 TEST_F(BusyGroups, FromSixSixOnOnlyIdleCpusEvenOutAndByCores) {

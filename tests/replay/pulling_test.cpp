@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/replay/policies_machine.hpp"
@@ -64,6 +65,22 @@ TEST_P(Waiting, WhoRanJustNowStays) {
     queues_->start(cpu(0), c, kMs + 1'000);
     EXPECT_EQ(takes(kMs + 2'000, {c, d}), (std::vector<TaskId>{})) << "a and b are hot";
     EXPECT_EQ(takes(kMs + 2 * kCost, {c, d}), (std::vector{a}));
+}
+
+TEST_P(Waiting, FromWhereMostFairTasksAre) {
+    constexpr TaskId of_rt(3);
+    Topology topo = test::machine(4, false, 2);
+    topo.finish();
+    Machine machine(topo, table_);
+    FairTree queues(4, table_, FairSettings::of(6, GetParam(), 16, kMs), machine);
+    machine.on_wakeup(of_rt, 50, cpu(2), 0);
+    for (const auto& [t, on] : {std::pair{a, 2}, {b, 3}, {c, 3}}) {
+        machine.on_wakeup(t, 120, cpu(on), 0);
+        queues.enqueue(cpu(on), t, 1024, How::wakeup, 0);
+    }
+    Pulling pulling(queues, machine, topo.domains.back(), cpu(0), Has::none_now, 0);
+    ASSERT_TRUE(pulling.uneven());
+    pulling.each(kMs, kCost, [](TaskId) { return true; }, [](TaskId t) { EXPECT_EQ(t, b); }, [](TaskId) {});
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Waiting, testing::Values(1, 6, 12, 18));

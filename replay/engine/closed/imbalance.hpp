@@ -32,9 +32,9 @@ class Imbalance {
     Imbalance(const View& v, const Domain& level, Cpu to, Has has, const FairSettings& rules,
               std::function<Machine::Used(Cpu)> used)
         : view_(v), level_(level), to_(to), has_(has), rules_(rules), used_(std::move(used)) {}
-    /// Tasks on the run queue of `c` that may be moved from there: those that sleep and have not left it where balancing moves
-    /// these (h_nr_running; h_nr_runnable of 6.14+).
-    int on(Cpu c) const { return rules_.moves_late ? view_.nr[c.v] : view_.runnable(c); }
+    /// Fair tasks on the run queue of `c`, those that sleep and have not left it where balancing moves these (h_nr_running;
+    /// h_nr_runnable of 6.14+).
+    int on(Cpu c) const { return view_.fair[c.v] + (rules_.moves_late ? view_.delayed[c.v] : 0); }
     /// Of the group that has most. A group without a CPU for another task takes load from one with more tasks than CPUs, if that
     /// is more loaded by imbalance_pct, until one of them is as loaded as the mean. One with such a CPU takes half of what it has
     /// tasks less where the level evens out their numbers, or idle CPUs more where it does not, and in both cases two; of one
@@ -45,7 +45,7 @@ class Imbalance {
     enum class Kind : uint8_t { has_room, full, overloaded };
     struct Sum {
         int cpus = 0, idle = 0;
-        int tasks = 0;  ///< on the run queues, whoever sleeps there included (sum_nr_running),
+        int tasks = 0;  ///< on the run queues, of all classes, whoever sleeps there included (sum_nr_running),
         int movable = 0;  ///< and as on() counts them (sum_h_nr_running)
         Kind kind = Kind::has_room;
     };

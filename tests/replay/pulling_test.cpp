@@ -67,6 +67,22 @@ TEST_P(Waiting, WhoRanJustNowStays) {
     EXPECT_EQ(takes(kMs + 2 * kCost, {c, d}), (std::vector{a}));
 }
 
+TEST_P(Waiting, WhoRunsAloneOnACpuOfNoLessCapacityIsLeftThere) {
+    for (const auto& [capacity, looks] : {std::pair{1024, true}, {540, true}, {539, false}, {400, false}}) {
+        Topology topo = test::machine(4, false, 2);
+        topo.cap_orig = {static_cast<uint16_t>(capacity), 1024, 512, 512};
+        topo.finish();
+        Machine machine(topo, table_);
+        FairTree queues(4, table_, FairSettings::of(6, GetParam(), 16, kMs), machine);
+        for (const auto& [t, on] : {std::pair{a, 2}, {b, 3}}) {
+            machine.on_wakeup(t, 120, cpu(on), 0);
+            queues.enqueue(cpu(on), t, 1024, How::wakeup, 0);
+        }
+        Pulling pulling(queues, machine, topo.domains.back(), cpu(0), Has::none, 0);
+        EXPECT_EQ(pulling.uneven(), looks) << capacity;
+    }
+}
+
 TEST_P(Waiting, FromWhereMostFairTasksAre) {
     constexpr TaskId of_rt(3);
     Topology topo = test::machine(4, false, 2);

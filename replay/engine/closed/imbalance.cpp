@@ -49,11 +49,11 @@ Imbalance::Load Imbalance::load(const CpuMask& group) const {
     return s;
 }
 
-/// `to` has less capacity than the least of `group`, by more than a twentieth (capacity_greater()).
+/// `to` has less capacity than the least of `group`.
 bool Imbalance::slower(const CpuMask& group) const {
     const auto& cap = view_.cap;
     return !for_each_cpu(
-        level_.words(), [&](int i) { return group.w[i]; }, [&](Cpu c) { return cap[c.v] * 1024 <= cap[to_.v] * 1078; });
+        level_.words(), [&](int i) { return group.w[i]; }, [&](Cpu c) { return !greater(cap[c.v], cap[to_.v]); });
 }
 
 std::optional<Surplus> Imbalance::find() const {
@@ -69,7 +69,7 @@ std::optional<Surplus> Imbalance::find() const {
         if (s.movable == 0) continue;
         s.kind = kind(g, s);
         if (from && s.kind < most.kind) continue;
-        if (level_.asym_full && s.kind != Kind::overloaded && slower(g)) continue;
+        if (level_.asym && s.kind != Kind::overloaded && slower(g)) continue;
         std::optional<int64_t> loaded;
         if (from && s.kind == most.kind) {
             if (s.kind == Kind::full) continue;

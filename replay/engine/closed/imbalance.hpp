@@ -26,6 +26,9 @@ struct Surplus {
     int64_t amount = 0;  ///< tasks, or load or utilisation of those that are taken
 };
 
+/// By more than a twentieth (capacity_greater()).
+inline bool greater(int64_t capacity, int64_t than) { return capacity * 1024 > than * 1078; }
+
 /// Seen by `to` on one level, at one moment.
 class Imbalance {
   public:

@@ -45,6 +45,7 @@ std::optional<Cpu> Pulling::fullest() const {
         [&](Cpu c) {
             const int nr = groups_.on(c);
             if (nr == 0 || (surplus_->of == Of::util && nr == 1)) return false;
+            if (nr == 1 && level_.asym && !greater(v.cap[to_.v], v.cap[c.v])) return false;
             const bool by_load = surplus_->of == Of::load;
             const Machine::Used used = m_.used(c);
             const int64_t boost = queues_.settings().boosts ? used.runnable : 0;

@@ -177,6 +177,37 @@ TEST_F(BusyGroups, OfEqualOnesTheFirstAfterItsOwn) {
     }
 }
 
+TEST_F(BusyGroups, OfFullOnesTheFirstAndFromSixFiveOnTheLast) {
+    topo_ = test::machine(8, false, 2);
+    topo_.finish();
+    used_ = Machine::Used{900, 900};
+    for (const auto& [minor, from] : {std::pair{1, 2}, {4, 2}, {5, 6}, {6, 6}}) {
+        rules_ = FairSettings::of(6, minor, 8, 4'000'000);
+        expect(find("PKG", {0, 0, 1, 1, 1, 1, 1, 1}), Of::tasks, 1, from);
+    }
+    topo_ = test::machine(8, true);  // of cores still the first
+    topo_.finish();
+    expect(find("MC", {0, 1, 1, 1, 0, 1, 1, 1}), Of::tasks, 1, 1);
+}
+
+TEST_F(BusyGroups, FromSixSixOnAnIdleCpuTakesOneOfTwoThatShareACore) {
+    topo_ = test::machine(8, true);
+    topo_.finish();
+    used_ = Machine::Used{100, 100};
+    expect(find("MC", {0, 3, 0, 0, 0, 1, 0, 0}), Of::tasks, 2, 1);
+    rules_ = FairSettings::of(6, 6, 8, 4'000'000);
+    expect(find("MC", {0, 3, 0, 0, 0, 1, 0, 0}), Of::tasks, 1, 1);
+    expect(find("MC", {0, 1, 2, 0, 0, 0, 0, 0}), Of::tasks, 1, 2);
+    EXPECT_FALSE(find("MC", {1, 3, 0, 0, 0, 1, 0, 0}, Has::tasks));
+    for (Domain& d : topo_.domains) d.prefer_sibling = false;
+    for (const int16_t c : {0, 4}) topo_.smt[static_cast<size_t>(c)] = test::cpus({c});
+    std::erase_if(topo_.domains, [](const Domain& d) { return d.name == "SMT" && d.span.test(cpu(0)); });
+    topo_.finish();
+    expect(find("MC", {0, 1, 0, 0, 1, 1, 0, 0}), Of::tasks, 1, 1);
+    rules_ = FairSettings::of(6, 1, 8, 4'000'000);
+    EXPECT_FALSE(find("MC", {0, 1, 0, 0, 1, 1, 0, 0})) << "one idle CPU more";
+}
+
 TEST_F(BusyGroups, OfSeveralTheOneThatHasMost) {
     expect(find("MC", {0, 2, 3, 2, 0, 0, 0, 0}, Has::none, {0, 9, 8, 7, 0, 0, 0, 0}), Of::tasks, 1,
            1);  // the most load

@@ -20,9 +20,11 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
 }
 
 /// group_classify(): who has fewer tasks than CPUs has room. So has who has not, while its CPUs have hardly been used; and who has
-/// more is overloaded only if they have been.
+/// more is overloaded only if they have been. From 6.6 on an idle CPU that is not of that core relieves one with two tasks.
 Imbalance::Kind Imbalance::kind(const CpuMask& group, const Sum& s) const {
-    if (s.tasks < s.cpus) return Kind::has_room;
+    const bool shares =
+        rules_.counts_cores && has_ != Has::tasks && s.movable > 1 && !group.test(to_) && is_core(group);
+    if (s.tasks < s.cpus) return shares ? Kind::shares_core : Kind::has_room;
     int64_t capacity = 0, util = 0, runnable = 0;
     for_each_cpu(
         level_.words(), [&](int i) { return group.w[i]; },
@@ -34,6 +36,7 @@ Imbalance::Kind Imbalance::kind(const CpuMask& group, const Sum& s) const {
     const int64_t pct = level_.imbalance_pct;
     const bool crowded = capacity * pct < runnable * 100;
     if (s.tasks > s.cpus && (crowded || capacity * 100 < util * pct)) return Kind::overloaded;
+    if (shares) return Kind::shares_core;
     return !crowded && capacity * 100 > util * pct ? Kind::has_room : Kind::full;
 }
 
@@ -69,15 +72,14 @@ std::optional<Surplus> Imbalance::find() const {
         if (s.movable == 0) continue;
         s.kind = kind(g, s);
         if (from && s.kind < most.kind) continue;
-        if (level_.asym && s.kind != Kind::overloaded && slower(g)) continue;
+        if (level_.asym && s.kind <= Kind::full && slower(g)) continue;
         std::optional<int64_t> loaded;
         if (from && s.kind == most.kind) {
-            if (s.kind == Kind::full) continue;
-            if (s.kind == Kind::has_room && (s.idle > most.idle || (s.idle == most.idle && s.tasks <= most.tasks)))
-                continue;
             if (s.kind == Kind::overloaded) {
                 if (!load_of_most) load_of_most = load(*from).mean();
                 if (loaded = load(g).mean(); loaded <= load_of_most) continue;
+            } else if (!busier(s, *from, most)) {
+                continue;
             }
         }
         most = s, from = &g, load_of_most = loaded;
@@ -86,11 +88,27 @@ std::optional<Surplus> Imbalance::find() const {
     Sum here = sum(*own);
     here.kind = kind(*own, here);
     if (here.kind > most.kind) return {};
+    if (most.kind == Kind::shares_core) return part(here, *own, most, *from);
     if (here.kind != Kind::has_room) {
         if (most.kind == Kind::overloaded) return share(here, *own, *from);
         return {};
     }
     return fill(here, *own, most, *from);
+}
+
+/// Of one kind, which is not overloaded (update_sd_pick_busiest()).
+bool Imbalance::busier(const Sum& s, const CpuMask& than, const Sum& most) const {
+    const bool even = s.kind == Kind::full || (s.kind == Kind::shares_core && s.idle == 0 && most.idle == 0);
+    if (even) return rules_.boosts && !is_core(than);
+    return s.idle < most.idle || (s.idle == most.idle && s.tasks > most.tasks);
+}
+
+/// Two tasks share a core: one of them comes (group_smt_balance).
+std::optional<Surplus> Imbalance::part(const Sum& here, const CpuMask& own, const Sum& most,
+                                       const CpuMask& from) const {
+    const bool spreads = here.kind == Kind::has_room && level_.evens_out && more(here, own, most, from) > 1;
+    if (!spreads && is_core(own) && here.idle <= most.idle + 1) return {};
+    return Surplus{&from, Surplus::Of::tasks, 1};
 }
 
 /// Both have at least as many tasks as CPUs, the other one more.
@@ -107,6 +125,19 @@ std::optional<Surplus> Imbalance::share(const Sum& here, const CpuMask& own, con
     // Below the mean, too, if a group with tasks of more weight has no more of them than CPUs: differences have no sign.
     if (their.mean() >= all.mean()) amount = std::min(amount, (their.mean() - all.mean()) * their.capacity);
     return amount >= 1024 ? std::optional(Surplus{&from, Surplus::Of::load, amount / 1024}) : std::nullopt;
+}
+
+/// `group` is hardware siblings (SD_SHARE_CPUCAPACITY).
+bool Imbalance::is_core(const CpuMask& group) const {
+    std::span<const uint16_t> siblings;
+    int cpus = 0;
+    const bool others = for_each_cpu(
+        level_.words(), [&](int i) { return group.w[i]; },
+        [&](Cpu c) {
+            if (++cpus == 1) siblings = view_.topo->siblings(c);
+            return std::ranges::find(siblings, c.v) == siblings.end();
+        });
+    return !others && cpus > 1;
 }
 
 /// Cores with a CPU in `group`.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "replay/model/fair/queues.hpp"
@@ -45,7 +46,7 @@ class Imbalance {
     std::optional<Surplus> find() const;
 
   private:
-    enum class Kind : uint8_t { has_room, full, overloaded };
+    enum class Kind : uint8_t { has_room, full, shares_core, overloaded };
     struct Sum {
         int cpus = 0, idle = 0;
         int tasks = 0;  ///< on the run queues, of all classes, whoever sleeps there included (sum_nr_running),
@@ -60,9 +61,12 @@ class Imbalance {
     Kind kind(const CpuMask& group, const Sum& s) const;
     Load load(const CpuMask& group) const;
     bool slower(const CpuMask& group) const;
+    bool is_core(const CpuMask& group) const;
+    bool busier(const Sum& s, const CpuMask& than, const Sum& most) const;
     int cores(const CpuMask& group) const;
     int more(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
     std::optional<Surplus> fill(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
+    std::optional<Surplus> part(const Sum& here, const CpuMask& own, const Sum& most, const CpuMask& from) const;
     std::optional<Surplus> share(const Sum& here, const CpuMask& own, const CpuMask& from) const;
     const View& view_;
     const Domain& level_;

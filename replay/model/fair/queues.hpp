@@ -27,8 +27,8 @@ struct FairSettings {
     Ns tick = 4'000'000, tick_at = 0;  ///< period, and when one was
     bool delays = false;  ///< 6.12+: a task that sleeps before its turn stays queued
     bool moves_late = false;  ///< 6.12, 6.13: balancing moves them, too
-    bool counts_cores = false;  ///< 6.6+: balancing evens out tasks per core, and busy CPUs do not
-    bool boosts = false;  ///< 6.5+: the fullest CPU is found by who waits there, too
+    bool counts_cores = false;  ///< 6.6+: balancing evens out tasks per core, busy CPUs do not, idle ones relieve cores
+    bool boosts = false;  ///< 6.5+: the fullest CPU is found by who waits there, too, in the last of full groups
     bool forfeits = false;  ///< 6.12.y, 6.18+: who yields gives up the rest of its slice; before, it got another one
     bool goes_unprotected = false;  ///< 6.12 - 6.16: what runs goes when it is neither protected nor eligible
     bool lag_by_tick = false;  ///< 6.18+: lag kept over a sleep is limited by a slice and a tick, before by two slices

@@ -47,10 +47,12 @@ std::optional<Cpu> Pulling::fullest() const {
             if (nr == 0 || (surplus_->of == Of::util && nr == 1)) return false;
             if (nr == 1 && level_.asym && !greater(v.cap[to_.v], v.cap[c.v])) return false;
             const bool by_load = surplus_->of == Of::load;
-            const Machine::Used used = m_.used(c);
-            const int64_t boost = queues_.settings().boosts ? used.runnable : 0;
-            const int64_t util = std::max(used.util, std::min<int64_t>(boost, m_.topo().cap_orig[c.v]));
-            const int64_t much = by_load ? v.load[c.v] : surplus_->of == Of::util ? util : nr;
+            const auto util = [&] {
+                const Machine::Used used = m_.used(c);
+                const int64_t boost = queues_.settings().boosts ? used.runnable : 0;
+                return std::max(used.util, std::min<int64_t>(boost, m_.topo().cap_orig[c.v]));
+            };
+            const int64_t much = by_load ? v.load[c.v] : surplus_->of == Of::util ? util() : nr;
             if (by_load && nr == 1 && much > surplus_->amount) return false;
             const int64_t capacity = by_load ? v.cap[c.v] : 1;
             if (much * capacity_of_most > most * capacity) most = much, capacity_of_most = capacity, from = c;

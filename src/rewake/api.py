@@ -11,6 +11,7 @@ What `sql` and `query` return are DuckDB relations: `.fetchall()`, `.df()` (pand
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -37,8 +38,17 @@ class _Asked(ABC):
         """A prepared connection with the views of the form."""
 
     @cached_property
+    def _connections(self) -> dict[int, duckdb.DuckDBPyConnection]:
+        return {}
+
+    @property
     def _con(self) -> duckdb.DuckDBPyConnection:
-        return self._connect()
+        """One for each thread that asks: DuckDB refuses a second call on one at a time. They stay, for relations need
+        theirs after the thread has ended."""
+        here = threading.get_ident()
+        if here not in self._connections:
+            self._connections[here] = self._connect()
+        return self._connections[here]
 
     def sql(self, text: str, /, **values: Any) -> duckdb.DuckDBPyRelation:
         """The answer to SQL text. Every table of the form is a view (docs/columns.md); `values` are its $parameters.

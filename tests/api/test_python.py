@@ -7,13 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 import rewake
-from rewake import runs
+from rewake import forms, runs
 from rewake.errors import TraceError, UsageError
 from rewake.replay import _engine
 
@@ -157,6 +160,41 @@ def test_what_sql_takes(page: dict[str, Any]) -> None:
     assert len(page["run"].sql("DESCRIBE ledger").fetchall()) > 5
     count = "PIVOT (SELECT policy, known FROM ledger) ON known IN (true) USING count(*)"
     assert len(page["run"].sql(count).fetchall()) == len(page["run"].policies)
+
+
+def test_threads_that_share_a_run(page: dict[str, Any]) -> None:
+    """Each gets the answers to its own questions, also where they fetch theirs late."""
+    run, ready = page["run"], Barrier(4)
+
+    def ask(k: int) -> Any:
+        ready.wait()
+        return [(run.sql(f"SELECT {k}, count(*) FROM ledger").fetchall()[0], repr(run)) for _ in range(3)], run.sql(
+            f"SELECT {k}"
+        )
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(ask, range(4)))
+    rows = run.sql("SELECT count(*) FROM ledger").fetchall()[0][0]
+    assert [answers for answers, _ in found] == [[((k, rows), repr(run))] * 3 for k in range(4)]
+    assert [late.fetchall() for _, late in found] == [[(k,)] for k in range(4)]
+
+
+def test_threads_that_read_one_recording(page: dict[str, Any]) -> None:
+    """Columns of one table are never taken for those of another."""
+    recording, run, ready = forms.Recording(page["recording"].path), forms.Run(page["run"].path), Barrier(4)
+
+    def rows(read: Any) -> set[int]:
+        ready.wait()
+        (columns,) = zip(*(read().values() for _ in range(50)), strict=True)
+        return {len(c[0] if isinstance(c, tuple) else c) for c in columns}
+
+    reads = [
+        *(partial(recording.read, table, ("ts_ns",)) for table in ("switch", "waking")),
+        *(partial(run.read_ledger, policy, names=("cpu",)) for policy in run.policies[:2]),
+    ]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(rows, reads))
+    assert found == [{recording.rows("switch")}, {recording.rows("waking")}, *[{recording.rows("decision")}] * 2]
 
 
 def test_no_trace(tmp_path: Path) -> None:

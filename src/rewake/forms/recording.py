@@ -116,7 +116,6 @@ class Recording:
         """What its user calls it: the trace, where it was imported into the cache."""
         self.manifest = read_manifest(self.path, "recording")
         self._recent = recent
-        self._con: duckdb.DuckDBPyConnection | None = None
         try:
             self.n_parts = int(self.manifest["n_parts"])
             self._rows: dict[str, Any] = dict(self.manifest["rows"])
@@ -132,7 +131,7 @@ class Recording:
     def read_by_one(self) -> Recording:
         """The same, read by one thread: what each thread holds of a query comes on top."""
         same = copy.copy(self)
-        same._threads, same._con = 1, None
+        same._threads = 1
         return same
 
     @property
@@ -153,9 +152,8 @@ class Recording:
         wanted = select(spec, names)
         if not files:
             return empty(spec, names)
-        if self._con is None:
-            self._con = connect(self._threads)
-        return fetch(self._con, wanted, source_of(spec, files, self._written.get(spec.name, ())))
+        # A connection for each call: one serves one thread at a time, and a cursor costs nothing.
+        return fetch(connect(self._threads), wanted, source_of(spec, files, self._written.get(spec.name, ())))
 
     def rows(self, table: str) -> int:
         """Rows of a table, from the manifest."""

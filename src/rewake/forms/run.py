@@ -141,7 +141,6 @@ class Run:
         self.path = Path(path)
         self._recent: Mapping[str, Columns] = recent or {}
         self.manifest = read_manifest(self.path, "run")
-        self._con: duckdb.DuckDBPyConnection | None = None
         try:
             self._ledgers: dict[str, dict[str, Any]] = dict(self.manifest["ledgers"])
             self._rows: dict[str, int] = dict(self.manifest["rows"])
@@ -189,9 +188,7 @@ class Run:
         source = source_of(spec, files, self._written["ledger"])
         if index is not None:
             source = f"{source} LIMIT {rows[index]} OFFSET {sum(rows[:index])}"
-        if self._con is None:
-            self._con = connect(self._threads)
-        return fetch(self._con, select(spec, names), source)
+        return fetch(connect(self._threads), select(spec, names), source)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A new connection: the recording's views and those of the run's own tables; `ledger` with `policy` and

@@ -19,6 +19,7 @@ import rewake
 from rewake import advising, runs
 from rewake.analysis import advice
 from rewake.analysis.text import columns
+from rewake.cli._answers import path_shown
 from rewake.replay.hints import HINT_PAIRS, Rule, dump, exactly, load
 from rewake.replay.settings import Settings
 from rewake.replay.spec import parse
@@ -124,6 +125,17 @@ def test_a_guard_keeps_a_setting_out(parts: list[Path], capsys: pytest.CaptureFi
     assert data["recommended"] == "linux-6.1:SIS_UTIL=0", "it searches every CPU: less waiting, more moves"
     data = json.loads(told(capsys, *asked, "--guard", "migrations+1%", "--strict", code=6))
     assert (data["recommended"], data["judged"], data["trials"][0]["within"]) == (None, None, False)
+
+
+def test_what_to_type_next_names_a_recording_and_passes_the_same_veto(
+    parts: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--trials", "0", "--sweep", "linux-6.1:SIS_UTIL=0", "--objective", "queue-wait", "--windows", "20ms",
+             "--replicas", "1", "--guard", "migrations+100%")  # fmt: skip
+    for force in ((), ("--force",)):
+        text = told(capsys, "advise", parts[0].parent, *asked, *force)
+        shown = " ".join((path_shown(parts[3]), *force))
+        assert f" simulate {shown} --policy linux-6.1:SIS_UTIL=0" in text, "of a directory, a recording in it"
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def command(
         raise UsageError("-o takes the rules of hints, and --trials 0 looks for none")
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"{output.parent}: no such directory")
-    search, judged, halves = _sides(recordings, judges, window)
+    search, judged, halves, last = _sides(recordings, judges, window)
     for recording in (*search.values(), *judged.values()):
         assess(recording).enforce(force)
     if FEATURES in sweep:
@@ -138,9 +138,9 @@ def command(
     if best is not None and found.rules is not None and output is None:
         steps.append("the same with -o rules.toml, for the rules file")
     elif best is not None:
-        first = _answers.path_shown(judges[0] if judges else recordings[-1])
+        shown = _answers.again(last.given, None, force)
         given = "" if output is None or found.rules is None else f" --hints {_answers.path_shown(output)}"
-        steps.append(f"{_answers.program()} simulate {first} --policy {best.spec}{given}")
+        steps.append(f"{_answers.program()} simulate {shown} --policy {best.spec}{given}")
     match format_:
         case "table":
             _answers.emit(advice_table.table(found, steps))
@@ -161,8 +161,9 @@ def _instances(text: str) -> list[PolicySpec]:
 
 def _sides(
     recordings: tuple[Path, ...], judges: tuple[Path, ...], window: Window | None
-) -> tuple[dict[str, Recording], dict[str, Recording], bool]:
-    """Recordings to search on, those to judge on, and whether the latter are halves of the former."""
+) -> tuple[dict[str, Recording], dict[str, Recording], bool, Recording]:
+    """Recordings to search on, those to judge on, whether the latter are halves of the former, and one that was judged
+    on, whole."""
     found = _runs.recordings_in([*recordings, *judges])
     _runs.require_distinct({"REC": found})
     n = len(_runs.recordings_in(recordings)) if judges else len(found) - len(found) // 2
@@ -179,4 +180,4 @@ def _sides(
                 sides[side][f"{name} ({what} half)"] = runs.part_of(recording, a, b)
         else:
             sides[i >= n][name] = recording if window is None else runs.part_of(recording, first, last)
-    return sides[0], sides[1], halves
+    return sides[0], sides[1], halves, list(found.values())[n if judges else -1]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,20 @@ def test_a_fleet_store_of_another_version(reference: Path, tmp_path: Path) -> No
     (tmp_path / "done" / "half.parquet").write_bytes(b"PAR1")
     with pytest.raises(TraceError, match="damaged"):
         FleetStore(tmp_path).connect()
+
+
+def test_a_file_that_is_no_shard_or_another_counts_for_nothing(reference: Path, tmp_path: Path) -> None:
+    (tmp_path / "done").mkdir()
+    file = min((reference / "done").glob("*"))
+    shutil.copy(file, tmp_path / "done")
+    for data, why in ((file.read_bytes(), "holds another task"), (b"", "damaged"), (None, "no shard of rewake")):
+        odd = tmp_path / "done" / "copy.parquet"
+        if data is None:
+            connect().execute(f"COPY (SELECT 'prev' AS policy) TO '{odd}'").fetchall()
+        else:
+            odd.write_bytes(data)
+        with pytest.raises(TraceError, match=f"{odd}: .*{why}"):
+            FleetStore(tmp_path).connect()
 
 
 def test_no_fleet_store_and_an_empty_one(tmp_path: Path) -> None:

@@ -228,6 +228,19 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         store.connect()
 
 
+@pytest.mark.parametrize("what", ["a page", "another table"])
+def test_of_many_files_the_one_at_fault_is_named(tmp_path: Path, what: str) -> None:
+    store = Store(tmp_path / "s")
+    files = [tmp_path / "s" / store.add(day(n))[0] for n in range(3)]
+    if what == "a page":
+        data = files[1].read_bytes()
+        files[1].write_bytes(data[:20] + bytes(b ^ 0x55 for b in data[20:-8]) + data[-8:])
+    else:
+        connect().execute(f"COPY (SELECT 'prev' AS policy, 7 AS cpu) TO '{files[1]}'").fetchall()
+    with pytest.raises(TraceError, match=f"{files[1]}: .* damaged; move it away"):
+        store.connect()
+
+
 def test_no_store_and_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no store there"):
         Store(tmp_path / "none").connect()

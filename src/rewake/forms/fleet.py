@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewake.errors import TraceError, UsageError
+from rewake.forms.gathered import gather
 from rewake.forms.objects import Objects
-from rewake.forms.parquet import connect, first_line, literal, write_rows
+from rewake.forms.parquet import connect, write_rows
 from rewake.forms.tables import FLEET_TABLES
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SHARD = FLEET_TABLES["shard"]
 DONE, FAILED = "done", "failed"
-_TOGETHER = 256
-"""Shards read at once: DuckDB holds what it knows of each of them, 130 kB, until the last is read."""
 
 Row = Mapping[str, Any]
 
@@ -75,8 +74,6 @@ class FleetStore:
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A new connection with the table `shard`; columns that a file lacks are NULL."""
-        import duckdb
-
         if not self._objects.exists():
             raise UsageError(f"{self.where}: no fleet store there (rewake fleet run makes one)")
         done, failed = self.tasks()
@@ -84,21 +81,18 @@ class FleetStore:
         if not names:
             raise UsageError(f"{self.where}: the fleet store is empty (rewake fleet run fills it)")
         con = connect()
-        con.execute(f"CREATE TEMP TABLE shard ({', '.join(f'{c.name} {c.type}' for c in SHARD.columns)})")
-        declared = ", ".join(f"NULL::{c.type} AS {c.name}" for c in SHARD.columns)
-        with self._objects.fetched(names) as files:
-            for first in range(0, len(files), _TOGETHER):
-                listed = ", ".join(map(literal, files[first : first + _TOGETHER]))
-                try:
-                    con.execute(
-                        f"INSERT INTO shard SELECT {', '.join(SHARD.names)} FROM ("
-                        f"FROM read_parquet([{listed}], union_by_name=true, hive_partitioning=false)"
-                        f" UNION ALL BY NAME SELECT {declared} WHERE false)"
-                    )
-                except duckdb.Error as error:
-                    con.close()
-                    raise TraceError(
-                        f"{self.where}: {first_line(error)}: the file is damaged; remove it, and rewake fleet run "
-                        "makes it again"
-                    ) from error
+        remedy = "remove it, and rewake fleet run makes it again"
+        try:
+            with self._objects.fetched(names) as files:
+                gather(con, SHARD, dict(zip(names, files, strict=True)), self.where, remedy)
+            # A copy under another name would count its recording twice.
+            other = con.execute(
+                "SELECT min(file) FROM shard WHERE regexp_extract(file, '([^/]+)\\.parquet$', 1) <> task"
+            ).fetchall()[0][0]
+            if other is not None:
+                raise TraceError(f"{self.where}/{other}: holds another task than its name says; {remedy}")
+            con.execute("ALTER TABLE shard DROP COLUMN file")
+        except BaseException:
+            con.close()
+            raise
         return con

@@ -17,9 +17,10 @@ from urllib.parse import quote
 
 import numpy as np
 
-from rewake.errors import TraceError, UsageError
+from rewake.errors import UsageError
+from rewake.forms.gathered import gather
 from rewake.forms.objects import Objects
-from rewake.forms.parquet import Columns, connect, copy_out, dtype_of, first_line, literal
+from rewake.forms.parquet import Columns, connect, copy_out, dtype_of
 from rewake.forms.tables import STORE_TABLES
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ class Store:
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A new connection with the view `figure`, the declared columns and `shard`; absent columns are NULL."""
-        import duckdb
-
         where = self._objects.where
         shards = self.shards()
         if not shards:
@@ -67,22 +66,13 @@ class Store:
             what = "a fleet store: rewake fleet report reads it" if of_fleet else "the store is empty"
             raise UsageError(f"{where}: {what} (rewake store add RUN fills one of runs)")
         con = connect()
-        declared = ", ".join(f"NULL::{c.type} AS {c.name}" for c in _FIGURE.columns)
-        names = ", ".join(_FIGURE.names)
-        with self._objects.fetched(shards) as files:
-            listed = ", ".join(map(literal, files))
-            try:
-                con.execute(
-                    f"CREATE OR REPLACE TEMP TABLE figure AS SELECT {names}, regexp_extract(file, '[^/]+/[^/]+$') AS"
-                    f" shard FROM (SELECT * RENAME (filename AS file) FROM read_parquet([{listed}],"
-                    f" union_by_name=true, filename=true, hive_partitioning=false) UNION ALL BY NAME"
-                    f" SELECT {declared} WHERE false)"
-                )
-            except duckdb.Error as error:
-                con.close()
-                raise TraceError(
-                    f"{where}: {first_line(error)}: the file is damaged; move it away, or fetch it again"
-                ) from error
+        try:
+            with self._objects.fetched(shards) as files:
+                gather(con, _FIGURE, dict(zip(shards, files, strict=True)), where, "move it away, or fetch it again")
+            con.execute("ALTER TABLE figure RENAME COLUMN file TO shard")
+        except BaseException:
+            con.close()
+            raise
         return con
 
 

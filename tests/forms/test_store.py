@@ -249,6 +249,8 @@ def test_no_store_and_an_empty_one(tmp_path: Path) -> None:
         Store(tmp_path / "s").connect()
     with pytest.raises(UsageError):
         Store("nonsense://x/y")
+    with pytest.raises(UsageError, match="without a name"):
+        Store("")  # not the current directory
 
 
 def test_a_store_behind_a_url() -> None:

@@ -27,6 +27,8 @@ class Objects:
 
     def __init__(self, where: str | Path) -> None:
         self.where = str(where)
+        if not self.where:
+            raise UsageError("a store without a name: give a directory, or a URL such as s3://bucket/prefix")
         self.remote: Any = None
         """The fsspec file system; None: a directory."""
         self.root = self.where

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -356,6 +357,42 @@ def test_a_column_of_another_type_is_damage(tmp_path: Path, value: str) -> None:
     copied.replace(file)
     with pytest.raises(TraceError, match=r"000000\.parquet.: column cpu: .* where USMALLINT is declared; .*damaged"):
         forms.Recording(path).read_part("switch", 0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "told"),
+    [
+        (("recording", "path"), 5, "recording.path: text expected"),
+        (("first_decision",), "x", "first_decision: a whole number expected"),
+        (("ledgers", "prev", "rows"), [1, "x"], "ledgers.prev.rows[1]: a whole number expected"),
+        (("policies",), {"prev": 1}, "policies: a list expected"),
+        (("seed",), True, "seed: a whole number expected"),
+        (("machine", "cpus"), [4], "machine.cpus: a whole number expected"),
+        (("loss",), [{"cpu": 0, "lost": "many"}], "loss[0].lost: a whole number expected"),
+        (("source",), "trace.dat", "source: an object expected"),
+        (("rows", "switch"), [50, "x"], "rows.switch[1]: a whole number expected"),
+        (("machine",), None, "machine: an object expected"),
+        (("problems",), "cut off", "problems: a list expected"),
+    ],
+)
+def test_an_entry_of_a_manifest_of_another_kind_is_damage(
+    tmp_path: Path, entry: tuple[str, ...], value: Any, told: str
+) -> None:
+    path = tmp_path / "m.rewake"
+    small(path)
+    if entry[0] in ("recording", "first_decision", "ledgers", "policies", "seed"):
+        with forms.RunWriter(tmp_path / "m.run", forms.Recording(path)) as writer:
+            writer.write_ledger("prev", 0, random_columns(forms.RUN_TABLES["ledger"], 50, 1))
+            writer.commit()
+        path = tmp_path / "m.run"
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    inner = manifest
+    for name in entry[:-1]:
+        inner = inner.setdefault(name, {})
+    inner[entry[-1]] = value
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(TraceError, match=re.escape(f"{path}/manifest.json: damaged ({told})")):
+        (forms.Run if path.suffix == ".run" else forms.Recording)(path)
 
 
 def test_a_column_newer_than_the_recording_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rewake.errors import TraceError, UsageError
+from rewake.forms.manifest import SHAPES, misfit
 from rewake.forms.parquet import connect, first_line
 from rewake.forms.tables import SCHEMA_VERSION
 
@@ -152,4 +153,6 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
             f"{path}: schema version {version!r}, this rewake reads {SCHEMA_VERSION}:"
             " import the trace again with this rewake"
         )
+    if told := misfit(manifest, SHAPES[kind]):
+        raise TraceError(f"{path}/manifest.json: damaged ({told}): make the {kind} again")
     return manifest

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What stands in a manifest: of which kind of JSON value each entry is. Its readers rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from rewake.forms.tables import RECORDING_TABLES
+
+EACH = "*"
+"""Stands for every name of an object whose names are not known beforehand."""
+
+_COUNTS = {EACH: int}
+_TEXTS = [str]
+_TABLES = {EACH: _TEXTS}
+
+NEVER_NULL = ("machine", "source", "policies", "recording.path")
+
+SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    "recording": {
+        "id": str, "topology": str, "machine": _COUNTS, "tool": {EACH: str}, "kernel": str, "uname": str, "clock": str,
+        "source": {"name": str, "format": str, "compression": str, "packed": str, "bytes": int, "sha256": str},
+        "snapshot": {"sources": [dict], "threads": int, "clock": str}, "clock_offset_ns": int, "first_ns": int,
+        "last_ns": int, "span_ns": int, "events": _COUNTS, "events_total": int, "skipped": _COUNTS,
+        "loss": [_COUNTS], "lost": int, "steps_back": int, "wakeup_failed": int, "problems": _TEXTS, "window": dict,
+        "silences": list, "contexts": bool, "missing": _TEXTS, "notes": _TEXTS, "features": {EACH: bool},
+        "sysctl": {EACH: str}, "hz": int, "guest": bool, "steal_pct": float, "exit_latency_us": {EACH: [int]},
+        "capture": dict, "sched_ext": bool, "core_scheduling": bool, "preempt_rt": bool, "outside": [int],
+        "replay": dict, "slice": {"events": [int], "window_ns": [int], "damage": list}, "running_at_start": [[int]],
+        "first_decision": int, "n_parts": int, "columns": _TABLES,
+        "rows": {t.name: [int] if t.parts else int for t in RECORDING_TABLES.values()},
+    },
+    "run": {
+        "recording": {"path": str, "id": str}, "first_decision": int, "tool": {EACH: str}, "name": str, "mode": str,
+        "assume": dict, "refusals": {EACH: str}, "auto_notes": _TEXTS, "policies": [dict], "plugins": [dict],
+        "seed": int, "sync": str, "sync_share": float, "sync_unknown": float, "auto": str, "notes": _TEXTS,
+        "hardirq": str, "options": dict, "settings": dict, "ledgers": {EACH: {"file": str, "rows": [int]}},
+        "rows": _COUNTS, "columns": _TABLES,
+    },
+})  # fmt: skip
+"""By kind. A type, a list of one, or an object by its names; any may be absent, and null but for NEVER_NULL."""
+
+_KINDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def misfit(value: Any, shape: Any, name: str = "") -> str | None:
+    """The first entry that is of another kind than it should be: `machine.cpus: a whole number expected`."""
+    kind: type = shape if isinstance(shape, type) else type(shape)
+    fits: Any = (int, float) if kind is float else kind
+    if value is None and name not in NEVER_NULL:
+        return None
+    if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool):
+        return f"{name}: {_KINDS[kind]} expected"
+    inside: list[tuple[str, Any, Any]] = []
+    if isinstance(shape, list):
+        inside = [(f"{name}[{i}]", each, shape[0]) for i, each in enumerate(value)]
+    elif isinstance(shape, dict):
+        inside = [(f"{name}.{k}".lstrip("."), each, shape.get(k, shape.get(EACH))) for k, each in value.items()]
+    found = (misfit(each, expected, at) for at, each, expected in inside if expected is not None)
+    return next((told for told in found if told is not None), None)

@@ -236,8 +236,8 @@ class Machine {
     std::optional<Balanced> balanced(Cpu c, size_t level) const;
     /// Averages of a CPU as balancing reads them, as of its last update.
     struct Used {
-        int64_t util = 0,
-                runnable = 0;  ///< cpu_util_cfs(); time that tasks waited or ran, each counted (cpu_runnable())
+        int64_t util = 0;  ///< cpu_util_cfs()
+        int64_t runnable = 0;  ///< time that tasks waited or ran, each counted (cpu_runnable())
     };
     /// Where a recording is too short to guess what was before it, that was what was since.
     Used used(Cpu c) const;

@@ -227,7 +227,7 @@ void Machine::prime(const Batch& b, const EventOrder& order,
 Machine::Used Machine::used(Cpu c) const {
     const QueuePelt& p = cpus_[c.v].pelt;
     Used u{p.util_avg, p.runnable_avg};
-    if (const Ns age = p.at - began_; !guessed_ && age > 0) {
+    if (const Ns age = p.at - began_; !guessed_ && age >= kPeltPeriod) {
         const double known = 1 - pelt_decay(age);
         u = {static_cast<int64_t>(p.util / known), static_cast<int64_t>(p.runnable / known)};
     } else if (!guessed_) {

@@ -176,6 +176,7 @@ void FairTree::release(uint16_t g, Cpu c, Ns now, std::vector<TaskId>* turned) {
 }
 
 void FairTree::taken(TaskId id) {
+    if (held(id)) return;  // the model has it throttled, and not among those that balancing meets
     TaskList first;
     any_by_age(cpu(id), set_.delays, [&](TaskId t) {
         if (t != id) first.push_back(t);

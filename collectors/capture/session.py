@@ -174,16 +174,21 @@ def cpu_mask(cpus: frozenset[int]) -> str:
     return ",".join(reversed(words))
 
 
+def _stops() -> list[signal.Signals]:
+    """Signals that end a recording: nohup has SIGHUP ignored, but one that is held would be heard all the same."""
+    return [s for s in _STOPS if signal.getsignal(s) != signal.SIG_IGN]
+
+
 @contextmanager
 def _signals_held() -> Iterator[None]:
     """Signals that would end us, and those of children, wait for `_until` to take them."""
-    held = (*_STOPS, signal.SIGCHLD)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    stops = _stops()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*stops, signal.SIGCHLD))
     try:
         yield
     finally:
         # What came while the trace was being put together asked for what was already under way.
-        while signal.sigtimedwait(_STOPS, 0) is not None:
+        while signal.sigtimedwait(stops, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -197,6 +202,7 @@ def _until(
     deadline = None if request.duration_s is None else began + request.duration_s
     pid = process.spawn(request.command) if request.command else None
     told = 0.0
+    stops = _stops()
     while True:
         now = time.monotonic()
         if pid is not None and (run := process.reap(pid, began)) is not None:
@@ -210,7 +216,7 @@ def _until(
             lost = sum(s.get("overrun", 0) + s.get("dropped", 0) for s in instance.stats().values())
             report(Progress(now - began, back_end.written(), lost if back_end.mode == "stream" else 0))
         wait = back_end.tick_s if deadline is None else min(back_end.tick_s, max(deadline - now, 0))
-        if (came := signal.sigtimedwait((*_STOPS, signal.SIGCHLD), wait)) is not None and came.si_signo in _STOPS:
+        if (came := signal.sigtimedwait((*stops, signal.SIGCHLD), wait)) is not None and came.si_signo in stops:
             if pid is not None and came.si_signo != signal.SIGINT:  # a terminal's Ctrl-C has reached it already
                 os.kill(pid, came.si_signo)
             return "signal", time.monotonic() - began, pid, None
@@ -220,9 +226,10 @@ def _outlived(pid: int, began: float) -> process.Run | None:
     """The end of a command that outlives its recording. A signal that comes meanwhile is for the command; at a second
     one nobody waits for it any longer."""
     sent = False
+    stops = _stops()
     while (run := process.reap(pid, began)) is None:
-        came = signal.sigtimedwait((*_STOPS, signal.SIGCHLD), 1.0)
-        if came is None or came.si_signo not in _STOPS:
+        came = signal.sigtimedwait((*stops, signal.SIGCHLD), 1.0)
+        if came is None or came.si_signo not in stops:
             continue
         if sent:
             return None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import pty
@@ -162,6 +163,35 @@ def test_a_terminal_sees_progress_and_ctrl_c_ends_the_recording(trace_cmd: Machi
     assert sent and b"lost 0" in seen and f"{work}/a.rewake".encode() in seen
     assert b"rate now: " in seen, "without an end, the size is told before"
     assert Recording(work / "a.rewake").manifest["capture"]["stopped_by"] == "signal"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_and_after_the_recording_leaves_nothing_behind(
+    trace_cmd: Machine, work: Path, number: signal.Signals
+) -> None:
+    """While it looks at the rates, while it takes the snapshot."""
+    if trace_cmd.prefix:
+        pytest.skip("in a mount namespace the recorder is not our child")
+    for begun in ("/sys/kernel/tracing/instances/rewake-{}", f"{work}/record-{{}}-*.part"):
+        with subprocess.Popen(trace_cmd.argv("record", "--duration", "1h", "-o", work / "a.rewake"),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:  # fmt: skip
+            wait_for(lambda: glob.glob(begun.format(child.pid)))  # noqa: B023
+            child.send_signal(number)
+            _, said = child.communicate(timeout=60)
+        assert not glob.glob(f"/sys/kernel/tracing/instances/rewake-{child.pid}*")
+        assert not list(work.glob("record-*")) and said, "either interrupted, or a recording of no time"
+        shutil.rmtree(work / "a.rewake", ignore_errors=True)
+
+
+def test_nohup_is_heard(trace_cmd: Machine, work: Path) -> None:
+    if trace_cmd.prefix:
+        pytest.skip("in a mount namespace the recorder is not our child")
+    command = ["nohup", *trace_cmd.argv("record", "--duration", "2s", "-o", work / "a.rewake")]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as c:
+        wait_for(lambda: glob.glob(f"{work}/record-{c.pid}-*/trace.dat*"))
+        c.send_signal(signal.SIGHUP)
+        assert c.wait(timeout=60) == 0
+    assert Recording(work / "a.rewake").manifest["capture"]["stopped_by"] == "duration"
 
 
 def test_a_killed_recorder_leaves_tracing_off_and_the_next_one_cleans_up(trace_cmd: Machine, work: Path) -> None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +107,7 @@ def command(
             raise UsageError(f"--emit-script knows nothing of {', '.join(given)}: leave it out")
         _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
+    _end_as_by_ctrl_c()
     _refuse_tool(tool, flight_recorder)
     if probes and tool == "perfetto":
         raise UsageError("--probes: traced cannot record them; use trace-cmd")
@@ -141,6 +145,16 @@ def command(
         make = _back_end(tracefs, request, "flight" if flight_recorder else tool, stop_ns)
         outcome = _measured(tracefs, request, make) if measure_overhead else _record(tracefs, request, make)
         _finish(outcome, request, output, keep_raw, format_)
+
+
+def _end_as_by_ctrl_c() -> None:
+    """Also `kill` and a terminal that closes shall find what was made on the way removed, or kept and told."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has the latter ignored
+            signal.signal(number, signal.getsignal(signal.SIGINT))
+            click.get_current_context().call_on_close(partial(signal.signal, number, signal.SIG_DFL))
 
 
 def _emit(

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rewake.collectors.capture import container
+from rewake.collectors.snapshot.archive import require_end
 from rewake.collectors.snapshot.cpulist import MAX_CPUS
 from rewake.errors import TraceError
 
@@ -84,6 +85,7 @@ def _unpack(tar: tarfile.TarFile, target: Path, path: Path) -> set[str]:
         with (target / name).open("xb") as out:
             while block := source.read(_BLOCK):
                 out.write(block)
+    require_end(tar)
     return found
 
 

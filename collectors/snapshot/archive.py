@@ -187,6 +187,18 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
+def require_end(tar: tarfile.TarFile) -> None:
+    """After the last member: raises tarfile.ReadError where that was not the last one of the archive. The module takes
+    a damaged header and the end of the file for the end of the archive, which is a block of zeros."""
+    assert tar.fileobj is not None
+    tar.fileobj.seek(tar.offset)
+    block = tar.fileobj.read(tarfile.BLOCKSIZE)
+    if len(block) < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("it ends before its end")
+    if block.strip(b"\0"):
+        raise tarfile.ReadError(f"damaged at byte {tar.offset}")
+
+
 def _index(tar: tarfile.TarFile, path: Path, contents: Contents) -> None:
     others = count = 0
     for member in tar:
@@ -206,5 +218,6 @@ def _index(tar: tarfile.TarFile, path: Path, contents: Contents) -> None:
             others += 1
     if count == 0:
         raise tarfile.ReadError("no members")
+    require_end(tar)
     if others:
         contents.notes.append(f"{others} members that are neither plain files nor directories were left out")

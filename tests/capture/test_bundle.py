@@ -141,6 +141,20 @@ def test_hostile_members_are_ignored_or_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_an_archive_that_ends_early_or_is_damaged_between_its_members_is_refused(tmp_path: Path) -> None:
+    """Where the module for tar archives sees their end: the CPUs behind it would silently be missing."""
+    original = tmp_path / "original.dat"
+    tracedat.write(original, ROWS, machine=machine())
+    tar = pack(tmp_path / "o.tar", members(original, machine()))
+    whole = tar.read_bytes()
+    with tarfile.open(tar) as found:
+        at = found.getmember("raw/cpu2").offset
+    for bad, said in ((whole[:at], "ends before its end"), (whole[:at] + b"?" + whole[at + 1 :], f"at byte {at}")):
+        tar.write_bytes(bad)
+        with pytest.raises(TraceError, match=said), bundle.trace_of(tar):
+            pass
+
+
 def m_size(n: int) -> bytes:
     return f"\tfield: local_t commit;\toffset:8;\tsize:8;\n\tfield: char data;\toffset:16;\tsize:{n};\n".encode()
 

@@ -113,6 +113,17 @@ def test_truncated(tmp_path: Path, cut: int) -> None:
         load(tmp_path / "t.tar.gz")
 
 
+def test_an_archive_that_ends_early_or_is_damaged_between_its_members(tmp_path: Path) -> None:
+    """Threads, settings and the kernel's name that are behind it would silently be missing."""
+    whole = gzip.decompress(DEMO.read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+        at = tar.getmembers()[-3].offset
+    for bad, said in ((whole[:at], "ends before its end"), (whole[:at] + b"?" + whole[at + 1 :], f"at byte {at}")):
+        (tmp_path / "t.tar").write_bytes(bad)
+        with pytest.raises(TraceError, match=said):
+            load(tmp_path / "t.tar")
+
+
 @pytest.mark.parametrize(
     "content", [b"hello\n", bytes(1000), b"\x1f\x8b" + bytes(50), b"BZh9" + b"x" * 99, b"<html></html>"]
 )

@@ -6,13 +6,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rewake.collectors.capture import events, probes, trace_cmd
+from rewake.collectors.capture import events, probes, process, trace_cmd
 from rewake.collectors.capture.tracefs import MOUNT, Instance, Tracefs
 from rewake.collectors.snapshot.take import cpu_cgroups
 from rewake.errors import RewakeError
@@ -94,25 +92,30 @@ def _tracing(tracefs: Tracefs) -> Iterator[Finding]:
 
 
 def _tools() -> Iterator[Finding]:
-    version = trace_cmd.version()
-    if version is None:
-        yield Finding("trace-cmd", MISSING, "not installed", trace_cmd.ADVICE)
+    try:
+        version = trace_cmd.version()
+    except RewakeError as error:
+        yield Finding("trace-cmd", MISSING, str(error), trace_cmd.ADVICE)
     else:
-        yield Finding("trace-cmd", OK, ".".join(map(str, version)))
+        if version is None:
+            yield Finding("trace-cmd", MISSING, "not installed", trace_cmd.ADVICE)
+        else:
+            yield Finding("trace-cmd", OK, ".".join(map(str, version)))
     for tool, package in (("perf", "linux-perf"), ("perfetto", "perfetto")):
         where = shutil.which(tool)
         if where is None:
-            yield Finding(tool, LIMITED, f"not installed: no --tool {tool}",
-                          f"apt install {package}")  # fmt: skip
-        else:
-            yield Finding(tool, OK, _first_line([tool, "--version"]) or where)
-
-
-def _first_line(argv: list[str]) -> str | None:
-    with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20, stdin=subprocess.DEVNULL)
-        return next(iter((done.stdout or done.stderr).splitlines()), None)
-    return None
+            yield Finding(tool, LIMITED, f"not installed: no --tool {tool}", f"apt install {package}")
+            continue
+        try:
+            status, said = process.ask([tool, "--version"])
+        except RewakeError as error:
+            yield Finding(tool, LIMITED, str(error), f"apt install {package}")
+            continue
+        first = next((line.strip() for line in said.splitlines() if line.strip()), where)
+        if status == 0:
+            yield Finding(tool, OK, first)
+        else:  # a wrapper that finds none for this kernel
+            yield Finding(tool, LIMITED, f"does not work ({first}): no --tool {tool}", f"apt install {package}")
 
 
 def _readable(file: Path) -> bool:
@@ -121,6 +124,13 @@ def _readable(file: Path) -> bool:
             return bool(f.read(1))
     except OSError:
         return False
+
+
+def _comm(process: Path) -> str | None:
+    try:
+        return (process / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return None
 
 
 def _snapshot(root: Path) -> Iterator[Finding]:
@@ -140,8 +150,11 @@ def _snapshot(root: Path) -> Iterator[Finding]:
     else:
         yield Finding("schedstat", LIMITED, "no /proc/schedstat: domains are derived from the hardware",
                       "a kernel with CONFIG_SCHEDSTATS")  # fmt: skip
-    if (root / "proc/2/comm").is_file() and (root / "proc/2/comm").read_text().strip() == "kthreadd":
+    second = _comm(root / "proc/2")
+    if second == "kthreadd":
         yield Finding("pid namespace", OK, "the machine's own")
+    elif second is None and _comm(root / "proc/1") is None:
+        yield Finding("pid namespace", LIMITED, "not known: /proc hides the processes of others", "run as root")
     else:
         yield Finding("pid namespace", LIMITED, "not the machine's own: thread ids differ from those of the events",
                       "run on the host, or in its pid namespace")  # fmt: skip

@@ -74,6 +74,18 @@ class Tool:
         return "; ".join(x.strip() for x in lines if x.strip())[-400:] or "it said nothing"
 
 
+def ask(argv: Sequence[str], seconds: float = 20.0) -> tuple[int, str]:
+    """Status and output, or else errors, of a tool that only says something. Raises RewakeError where it does not run,
+    or does not end within `seconds`."""
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds)
+    except OSError as error:
+        raise RewakeError(f"{argv[0]} does not run: {error.strerror}") from error
+    except subprocess.TimeoutExpired:
+        raise RewakeError(f"{' '.join(argv)} does not end") from None
+    return done.returncode, (done.stdout or done.stderr).decode("utf-8", "replace")
+
+
 @dataclass(frozen=True)
 class Run:
     """What a command did: exit status (minus a signal), wall and CPU seconds, the latter with all its children."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rewake.collectors.capture import process
 from rewake.collectors.capture.process import Tool
 from rewake.errors import RewakeError
 
@@ -49,11 +49,10 @@ def parse_version(text: str) -> tuple[int, int] | None:
 
 
 def version() -> tuple[int, int] | None:
-    """Of the installed trace-cmd; None: there is none."""
+    """Of the installed trace-cmd; None: there is none. Raises RewakeError where it does not run."""
     if shutil.which("trace-cmd") is None:
         return None
-    done = subprocess.run(["trace-cmd", "--version"], capture_output=True, text=True, check=False, timeout=20)
-    return parse_version(done.stdout + done.stderr) or (0, 0)
+    return parse_version(process.ask(["trace-cmd", "--version"])[1]) or (0, 0)
 
 
 def installed() -> tuple[int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tracing import Machine
 
-from rewake.collectors.capture import doctor, probes
+from rewake.collectors.capture import doctor, probes, process
 from rewake.collectors.capture.doctor import Finding
 from rewake.collectors.capture.tracefs import Tracefs
 from rewake.collectors.snapshot import load
@@ -48,6 +48,39 @@ def test_debugfs_that_is_closed_to_others_than_root(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(doctor.os, "access", lambda path, mode: path != tmp_path / "sys/kernel/debug")
     found = {f.name: f for f in doctor.examine(tmp_path)}["debugfs"]
     assert (found.status, found.remedy) == ("limited", "run as root")
+
+
+def test_tools_that_do_not_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A program of another machine, one that hangs, one with a name that is not UTF-8, a distribution's wrapper that
+    has no perf for this kernel."""
+    monkeypatch.setattr(doctor.Tracefs, "find", _not_mounted)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "perf").write_text("#!/bin/sh\necho WARNING: perf not found for kernel 6.9 >&2\nexit 2\n")
+    for script, said in (
+        (b"\x7fELF", "trace-cmd does not run: Exec format error"),
+        (b"#!/bin/sh\nexec /bin/sleep 60\n", "trace-cmd --version does not end"),
+        (b"#!/bin/sh\necho '\xff trace-cmd version 2.9'\n", "2.9"),
+    ):
+        (tmp_path / "trace-cmd").write_bytes(script)
+        for tool in ("perf", "trace-cmd"):
+            (tmp_path / tool).chmod(0o755)
+        monkeypatch.setattr(process.ask, "__defaults__", (1.0,))
+        found = {f.name: f for f in doctor.examine(tmp_path)}
+        assert found["trace-cmd"].found == said
+        assert (found["trace-cmd"].status == "missing") == (said != "2.9")
+        assert found["perf"].status == "limited" and "perf not found for kernel 6.9" in found["perf"].found
+
+
+def test_proc_that_hides_the_processes_of_others(tmp_path: Path) -> None:
+    """hidepid=2 shows none of them, hidepid=1 no file of theirs."""
+    (tmp_path / "proc").mkdir()
+    for _ in range(2):
+        found = {f.name: f for f in doctor.examine(tmp_path)}["pid namespace"]
+        assert found.status == "limited" and found.found.startswith("not known")
+        (tmp_path / "proc/2/comm").mkdir(parents=True, exist_ok=True)  # cannot be read, whoever tries
+    (tmp_path / "proc/1").mkdir()
+    (tmp_path / "proc/1/comm").write_text("init\n")
+    assert "not the machine's own" in {f.name: f for f in doctor.examine(tmp_path)}["pid namespace"].found
 
 
 def _not_mounted() -> Tracefs:

@@ -230,6 +230,27 @@ def test_a_full_disk_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
+def test_where_the_raw_trace_cannot_be_kept(trace_cmd: Machine, work: Path) -> None:
+    """Known before the recording where it can be, and not lost where it cannot."""
+    (work / "file").touch()
+    done = trace_cmd.rewake("record", "--keep-raw", work / "file/raw", "-o", work / "a.rewake", "--", *LOAD, ok=False)
+    assert done.returncode == 1 and done.stderr == f"rewake: error: {work}/file/raw: Not a directory\n"
+    assert [p.name for p in work.iterdir()] == ["file"]
+    disk = work / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=False).returncode != 0:
+        pytest.skip("cannot mount a small tmpfs")
+    try:
+        done = trace_cmd.rewake("record", "--keep-raw", disk / "raw", "-o", work / "a.rewake", "--", *LOAD)
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+    (raw,) = work.glob("record-*.raw")
+    assert f"{disk}/raw: No space left on device: see {raw}" in done.stderr
+    assert {p.name for p in raw.iterdir()} == {"trace.dat", "topology"}
+    trace_cmd.rewake("import", raw / "trace.dat", "-o", work / "b.rewake")
+
+
 def test_max_size_ends_the_recording(trace_cmd: Machine, work: Path) -> None:
     done = trace_cmd.rewake(
         "record", "--max-size", "64K", "--format", "json", "-o", work / "a.rewake", "--",

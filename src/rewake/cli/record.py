@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -122,6 +122,7 @@ def command(
     seconds = seconds_of(duration) if duration is not None else None
     chosen_cpus = _cpus(cpus)
     given_kb = bytes_of(buffer) >> 10 if buffer is not None else None
+    max_bytes = bytes_of(max_size) if max_size is not None else None
     stop_ns = _stop_ns(stop_on)
     if stop_ns is not None and not flight_recorder:
         raise UsageError("--stop-on needs --flight-recorder: only its buffers hold what led to the moment")
@@ -136,12 +137,12 @@ def command(
         if dry_run:
             return
     buffer_kb = plan.buffer_kb if plan is not None else given_kb or sizing.MIN_BUFFER_KB
-    with _work_directory(output) as directory:
+    with _raw_directory(keep_raw), _work_directory(output) as directory:
         from rewake.collectors.capture.session import Request, require_space
 
         require_space(directory, (buffer_kb << 10) * (os.cpu_count() or 1) if flight_recorder else 0)
         request = Request(choice.events, directory, buffer_kb, chosen_cpus, seconds, cmd, probes,
-                          bytes_of(max_size) if max_size is not None else None)  # fmt: skip
+                          max_bytes)  # fmt: skip
         make = _back_end(tracefs, request, "flight" if flight_recorder else tool, stop_ns)
         outcome = _measured(tracefs, request, make) if measure_overhead else _record(tracefs, request, make)
         _finish(outcome, request, output, keep_raw, format_)
@@ -243,6 +244,22 @@ def _size(n: float) -> str:
 
 
 @contextmanager
+def _raw_directory(keep: Path | None) -> Iterator[None]:
+    """Made before there is anything to lose; away again where nothing came into it."""
+    if keep is not None:
+        try:
+            keep.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise RewakeError(f"{keep}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        if keep is not None:
+            with suppress(OSError):
+                keep.rmdir()
+
+
+@contextmanager
 def _work_directory(output: Path | None) -> Iterator[Path]:
     """A private directory where the recording will be, for the trace is large; removed at the end."""
     from rewake import cache
@@ -325,14 +342,11 @@ def _finish(outcome: Outcome, request: Request, output: Path | None, keep: Path 
         with progress() as show:
             recording = import_trace(outcome.trace, topology, output, progress=show)
     except BaseException:
-        keep = keep or request.directory.with_suffix(".raw")
+        keep = _keep(request.directory, outcome.trace.name, keep)
         print(f"rewake: the raw trace is kept in {text.terminal(str(keep), None)}", file=sys.stderr)
         raise
-    finally:
-        if keep is not None:
-            keep.mkdir(parents=True, mode=0o700)
-            for name in (outcome.trace.name, "topology"):
-                shutil.move(request.directory / name, keep / name)
+    if keep is not None:
+        keep = _keep(request.directory, outcome.trace.name, keep)
     for note in _notes(outcome, request, recording.manifest):
         print(f"rewake: {text.terminal(note, None)}", file=sys.stderr)
     if format_ == "table":
@@ -345,6 +359,25 @@ def _finish(outcome: Outcome, request: Request, output: Path | None, keep: Path 
         "advice": [{"cpu": x.cpu, "lost": x.lost, "enough_kb": x.enough_kb} for x in outcome.losses],
         "raw": None if keep is None else str(keep),
     })  # fmt: skip
+
+
+def _keep(work: Path, trace: str, asked: Path | None) -> Path:
+    """Where trace and snapshot are now: `asked`; without it, and where it has no room, beside the work directory."""
+    kept = asked or work.with_suffix(".raw")
+    if asked is not None and asked.stat().st_dev != work.stat().st_dev:
+        try:
+            shutil.copy2(work / trace, asked)
+            shutil.copytree(work / "topology", asked / "topology")
+            return asked
+        except OSError as error:  # shutil's own is one, too
+            shutil.rmtree(asked, ignore_errors=True)
+            kept = work.with_suffix(".raw")
+            why = error.strerror or "cannot hold the raw trace"
+            print(f"rewake: {text.terminal(f'{asked}: {why}: see {kept}', None)}", file=sys.stderr)
+    kept.mkdir(mode=0o700, exist_ok=True)
+    for name in (trace, "topology"):
+        shutil.move(work / name, kept / name)
+    return kept
 
 
 def _notes(outcome: Outcome, request: Request, manifest: dict[str, Any]) -> Iterator[str]:

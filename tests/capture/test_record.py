@@ -119,6 +119,10 @@ def test_duration_cpus_and_dry_run(trace_cmd: Machine, work: Path) -> None:
     dry = json.loads(trace_cmd.rewake("record", "--dry-run", "--duration", "1h", "--format", "json").stdout)
     assert dry["events_per_s"] > 0 and dry["disk_bytes"] == pytest.approx(dry["bytes_per_s"] * 3600, rel=1e-2, abs=3600)
     assert dry["buffer_kb_per_cpu"] >= 64
+    for end in ((), ("--duration", "9999h")):
+        shown = trace_cmd.rewake("record", "--dry-run", "--max-size", "64K", *end, "--format", "json").stdout
+        assert json.loads(shown)["disk_bytes"] == 64 << 10, "it stops there"
+    assert trace_cmd.rewake("record", "--dry-run", "--max-size", "much", ok=False).returncode == 2
     dry = json.loads(
         trace_cmd.rewake("record", "--dry-run", "--cpus", "0", "--buffer", "96K", "--format", "json").stdout
     )

@@ -133,7 +133,7 @@ def command(
     plan = None
     if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
         told_as = format_ if dry_run else None
-        plan = _look(tracefs, choice.events, seconds, told_as, flight_recorder, chosen_cpus, given_kb)
+        plan = _look(tracefs, choice.events, seconds, told_as, flight_recorder, chosen_cpus, given_kb, max_bytes)
         if dry_run:
             return
     buffer_kb = plan.buffer_kb if plan is not None else given_kb or sizing.MIN_BUFFER_KB
@@ -197,7 +197,7 @@ def _cpus(given: str | None) -> frozenset[int] | None:
 
 def _look(
     tracefs: Tracefs, names: tuple[str, ...], seconds: float | None, format_: str | None, in_flight: bool,
-    cpus: frozenset[int] | None, given_kb: int | None,
+    cpus: frozenset[int] | None, given_kb: int | None, max_bytes: int | None,
 ) -> Plan:  # fmt: skip
     """The rates of the machine, or of `cpus`, as it is now, told on stderr, or on stdout in the format of a dry run."""
     from rewake.collectors.capture import flight, sizing
@@ -210,6 +210,8 @@ def _look(
     plan = sizing.plan(found, memory, None if in_flight else seconds, held)
     if given_kb is not None:
         plan = replace(plan, buffer_kb=given_kb)
+    if max_bytes is not None:
+        plan = replace(plan, disk=max_bytes if plan.disk is None else min(plan.disk, max_bytes))
     told = {
         "events_per_s": round(plan.events_per_s), "bytes_per_s": round(plan.bytes_per_s),
         "buffer_kb_per_cpu": plan.buffer_kb, "buffer_bytes": plan.buffer_kb * 1024 * len(found),

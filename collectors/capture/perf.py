@@ -17,8 +17,10 @@ from rewake.collectors.capture.session import READY_SECONDS, Request
 from rewake.collectors.capture.tool import ToolBackEnd
 from rewake.collectors.capture.tracefs import Instance
 from rewake.collectors.snapshot.cpulist import format_list
-from rewake.errors import RewakeError
+from rewake.errors import RewakeError, UsageError
 
+MOST_KB = 1 << 20
+"""2 GiB are refused; of 4 GiB and more perf 6.1 says nothing and records nothing."""
 CLOCKS = {"mono": "CLOCK_MONOTONIC"}
 
 
@@ -52,6 +54,8 @@ class Perf(ToolBackEnd):
     mode = "perf"
 
     def __init__(self, request: Request) -> None:
+        if request.buffer_kb > MOST_KB:
+            raise UsageError(f"--tool perf: --buffer is {MOST_KB >> 20}G at most: with more, perf records nothing")
         super().__init__(request.directory / "perf.data")
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:

@@ -37,7 +37,7 @@ def config(o: Options) -> str:
     """TraceConfig in protobuf's text form. Events are named one by one, switches and wakings in compact form."""
     lines = ["write_into_file: true", "file_write_period_ms: 1000"]
     if o.duration_s is not None:
-        lines.append(f"duration_ms: {round(o.duration_s * 1000)}")
+        lines.append(f"duration_ms: {max(1, round(o.duration_s * 1000))}")  # 0 is without end
     if o.max_bytes is not None:
         lines.append(f"max_file_size_bytes: {o.max_bytes}")
     lines += [

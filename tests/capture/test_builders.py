@@ -10,7 +10,7 @@ import pytest
 
 from rewake.cli.record import bytes_of, seconds_of
 from rewake.collectors.capture import events, overhead, perf, perfetto, sizing, trace_cmd
-from rewake.collectors.capture.session import cpu_mask
+from rewake.collectors.capture.session import Request, cpu_mask
 from rewake.collectors.capture.sizing import Rate
 from rewake.collectors.snapshot.cpulist import parse_mask
 from rewake.errors import UsageError
@@ -54,6 +54,18 @@ def test_perfetto_config() -> None:
 def test_trace_cmd_version() -> None:
     assert trace_cmd.parse_version("\ntrace-cmd version 3.1.6 (not-a-git-repo)\n") == (3, 1)
     assert trace_cmd.parse_version("usage") is None
+
+
+def test_a_buffer_that_perf_would_not_fill_is_refused(tmp_path: Path) -> None:
+    """Of 4 GiB per CPU perf 6.1 takes none, in silence."""
+    assert perf.Perf(Request(OPTIONS.events, tmp_path, 1 << 20)).name == "perf"
+    with pytest.raises(UsageError, match="--buffer is 1G at most"):
+        perf.Perf(Request(OPTIONS.events, tmp_path, 4 << 20))
+
+
+def test_the_shortest_recording_of_traced_has_an_end() -> None:
+    """duration_ms: 0 is without end."""
+    assert "duration_ms: 1\n" in perfetto.config(perfetto.Options(("sched:sched_switch",), 2048, 1e-4))
 
 
 def test_events_are_named_and_never_a_whole_system() -> None:

@@ -333,11 +333,12 @@ start_trace_cmd() {
     set --
     for event in $present; do set -- "$@" -e "$event"; done
     if trace-cmd record --help 2>&1 | grep -q -- --compression; then set -- --compression none "$@"; fi
-    # trace-cmd ends with its command, and that ends with us, whatever becomes of us.
+    # trace-cmd ends with its command, and that ends with us, whatever becomes of us. A signal that timeout, systemd or a
+    # closed terminal sends to all of us is for us alone.
     # shellcheck disable=SC2016
-    trace-cmd record -o "$work/trace.dat" -B "rewake-$$" -d -k --no-filter -C "$clock" -b "$buffer_kb" "$@" \
+    (trap '' INT TERM HUP && exec trace-cmd record -o "$work/trace.dat" -B "rewake-$$" -d -k --no-filter -C "$clock" -b "$buffer_kb" "$@" \
         sh -c 'while [ ! -e "$2" ] && kill -0 "$1" 2>/dev/null; do sleep 1; done' sh "$$" "$work/stop" \
-        >"$work/trace-cmd.log" 2>&1 &
+        >"$work/trace-cmd.log" 2>&1) &
     recorder=$!
     tries=0
     until [ "$(cat "$instance/tracing_on")" = 1 ]; do

@@ -209,6 +209,24 @@ def test_ctrl_c_ends_the_command_too(tracing: Machine, work: Path, shell: list[s
     wait_until(lambda: not Path(f"/proc/{count.read_text().strip()}").exists(), 10)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_of_its_processes_ends_the_recording_and_keeps_it(
+    trace_cmd: Machine, work: Path, shell: list[str], number: signal.Signals
+) -> None:
+    """As timeout(1), systemd and a closed terminal send it: to trace-cmd, too."""
+    if trace_cmd.prefix:
+        pytest.skip("in a mount namespace the shell is not our child")
+    begun = work / "begun"
+    file = emit(trace_cmd, work, "--", "sh", "-c", f"echo >{begun}; exec sleep 60")
+    with subprocess.Popen([*shell, file, work / "o.tar"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as child:  # fmt: skip
+        wait_until(begun.exists)
+        time.sleep(0.5)
+        os.killpg(child.pid, number)
+        _, err = child.communicate(timeout=120)
+    assert child.returncode == 0 and "stopped by" in err and (work / "o.tar").exists(), err
+
+
 def test_a_directory_that_is_not_there(tracing: Machine, work: Path, shell: list[str]) -> None:
     file = emit(tracing, work, "--duration", "1s")
     done = subprocess.run([*tracing.prefix, *shell, file, work / "none" / "o.tar"], capture_output=True, text=True,

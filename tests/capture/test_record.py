@@ -169,6 +169,7 @@ def test_a_terminal_sees_progress_and_ctrl_c_ends_the_recording(trace_cmd: Machi
     assert Recording(work / "a.rewake").manifest["capture"]["stopped_by"] == "signal"
 
 
+@pytest.mark.usefixtures("hangups_end")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_and_after_the_recording_leaves_nothing_behind(
     trace_cmd: Machine, work: Path, number: signal.Signals
@@ -179,9 +180,12 @@ def test_a_signal_before_and_after_the_recording_leaves_nothing_behind(
     for begun in ("/sys/kernel/tracing/instances/rewake-{}", f"{work}/record-{{}}-*.part"):
         with subprocess.Popen(trace_cmd.argv("record", "--duration", "1h", "-o", work / "a.rewake"),
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:  # fmt: skip
-            wait_for(lambda: glob.glob(begun.format(child.pid)))  # noqa: B023
-            child.send_signal(number)
-            _, said = child.communicate(timeout=60)
+            try:
+                wait_for(lambda: glob.glob(begun.format(child.pid)))  # noqa: B023
+                child.send_signal(number)
+                _, said = child.communicate(timeout=60)
+            finally:
+                child.kill()
         assert not glob.glob(f"/sys/kernel/tracing/instances/rewake-{child.pid}*")
         assert not list(work.glob("record-*")) and said, "either interrupted, or a recording of no time"
         shutil.rmtree(work / "a.rewake", ignore_errors=True)

@@ -209,6 +209,7 @@ def test_ctrl_c_ends_the_command_too(tracing: Machine, work: Path, shell: list[s
     wait_until(lambda: not Path(f"/proc/{count.read_text().strip()}").exists(), 10)
 
 
+@pytest.mark.usefixtures("hangups_end")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_of_its_processes_ends_the_recording_and_keeps_it(
     trace_cmd: Machine, work: Path, shell: list[str], number: signal.Signals

@@ -98,7 +98,7 @@ def write_run(path: Path, recording: Recording, policies: list[str]) -> None:
                 },
             )
         writer.manifest |= {
-            "name": HOSTILE[1], "auto": policies[-1], "seed": 0, "sync": False, "refusals": {},
+            "name": HOSTILE[1], "auto": policies[-1], "seed": 0, "sync": "0", "refusals": {},
             "policies": [
                 {"name": p, "base": p.split(":")[0], "label": "reference", "reference": p == "recorded",
                  "branches": [HOSTILE[2]]}

@@ -353,7 +353,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);
     const TaskId p(d.task[row]);
-    const bool counts = cls == DecisionClass::moved || cls == DecisionClass::stayed;
+    const bool counts = was_asked(cls);
     const bool ahead = is_ahead(row);
     const bool alone = row < flushed_ || ahead;  // its block is gone, or not there yet
     const size_t slot = alone ? LedgerBlock::kLate : row - flushed_;

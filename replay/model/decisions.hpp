@@ -34,6 +34,9 @@ enum class DecisionClass : uint8_t {
     unrecorded,  ///< placement looks at CPUs whose events were not captured
 };
 
+/// The recorded kernel's fair class was asked for a placement.
+constexpr bool was_asked(DecisionClass cls) { return cls == DecisionClass::moved || cls == DecisionClass::stayed; }
+
 struct DecisionRow {
     int64_t event_id = 0;
     Ns ts = 0;

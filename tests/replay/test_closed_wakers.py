@@ -142,3 +142,43 @@ def told_to_go(at: int, known: bool) -> int:
 def test_who_wakes_somebody_finishes_that_before_it_goes(at: int, known: bool, waits: int) -> None:
     """It is told 2 us after that began, which takes 5; or half a microsecond after it was over."""
     assert told_to_go(at, known) == waits
+
+
+def pair(sleeps: int, own: bool) -> World:
+    """Task 2 on CPU 0 wakes 3, which has slept for long on CPU 1 while 4 ran there, and sleeps so long after. `own`: in
+    the recording 3 came to its CPU."""
+    w = World(2, 5).runs(0, 1, 1, 3).runs(1_000, 1, 3, 4).runs(1_000, 0, 0, 2)
+    t = 20_000_000
+    w.runs(t - 10_000, 1, 4, 1)
+    w.waking(t, 0, 3, 1, 2)
+    if own:
+        w.migrate(t + 500, 0, 3, 1, 0, curr=2).wakeup(t + 1_000, 0, 3, 0, curr=2).runs(t + 3_000, 0, 2, 3, "R")
+        return w.runs(t + 13_000, 0, 3, 2).runs(t + 10_000 + sleeps, 0, 2, 0)
+    w.wakeup(t + 1_000, 1, 3, 1, curr=1).runs(t + 3_000, 1, 1, 3).runs(t + 13_000, 1, 3, 1)
+    return w.runs(t + sleeps, 0, 2, 0)
+
+
+def of_pair(sleeps: int, policy: str, own: bool = False, looks: int = 0) -> tuple[int, int, int]:
+    """Preemptions, when 3 ran after its wakeup, and the time that 2 had its CPU after that."""
+    world = by_time(pair(sleeps, own))
+    (result,), _ = simulate(world, (2_000, 2_000, 20_100_000, 20_100_001), policy, told=LUCK, looks_ns=looks)
+    assert result["broken"] == 0
+    of_2_and_4, of_3 = 2 * (20_000_000 - 2_000) - 10_000, 10_000
+    latency = int(result["woken"]["latency_ns"][0][0])
+    return result["preemptions"], latency, result["cpu_ns"] - of_2_and_4 - of_3
+
+
+@pytest.mark.parametrize("looks", [0, 400])
+def test_a_waker_that_queues_its_wakee_itself_spends_that_time(looks: int) -> None:
+    """Where the recorded one left that to an idle CPU, and the other way round; 1 us, less what telling it takes."""
+    more = 1_000 - (looks or 500)
+    assert of_pair(30_000, "prev", looks=looks) == (0, 3_000, 30_000)
+    assert of_pair(30_000, "waker", looks=looks) == (1, 3_000, 30_000 + more)
+    assert of_pair(30_000, "waker", own=True, looks=looks) == (1, 3_000, 30_000)
+    assert of_pair(30_000, "prev", own=True, looks=looks) == (0, 3_000, 30_000 - more)
+
+
+@pytest.mark.parametrize("sleeps", [1_500, 2_500, 4_000])
+def test_a_waker_whose_wakee_takes_its_cpu_does_not_sleep_before(sleeps: int) -> None:
+    """It leaves when the wakeup is over (3 us), and sleeps once it is back."""
+    assert of_pair(sleeps, "waker")[:2] == (1, 3_000)

@@ -8,17 +8,39 @@
 
 namespace rewake::closed {
 
-/// What it takes to ask for a placement is the waker's time, which queues the wakee on its own CPU. Its script has that in it,
-/// unless one of this wakeup and the recorded one asked and the other did not (6.12+: the wakee was on its run queue still).
-void Simulation::charge_asking(const Stim& s, const Task& t, TaskId curr) {
-    const bool asked = s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed;
-    if (!s.chosen_known || (bypasses(t.target) ? !asked : s.cls != DecisionClass::bypass_on_rq)) return;
-    Task& waker = tasks_[curr.v];
-    if (idle(curr) || waker.state != Task::State::running || !waker.script) return;
-    const Ns more = costs_.draw(Path::busy, Relation::same_cpu, true, t.target, t.luck).queue -
-                    costs_.draw(Path::busy, Relation::same_cpu, true, other_way(t.target), t.luck).queue;
+/// What a wakeup takes of its waker: until the wakee is on its run queue where it does that itself, and about as long as the
+/// search where it leaves that to the wakee's CPU (where that is not told, half of the other).
+Ns Simulation::of_waker(bool told, bool asked, Ns queue, int scanned) const {
+    const Ns all = queue + static_cast<Ns>(opt_.search_ns[true] * scanned);
+    if (!told) return all;
+    return opt_.looks == 0 ? all / 2 : asked ? opt_.looks : 0;
+}
+
+/// The same of a recorded wakeup.
+Ns Simulation::of_recorded_waker(const Stim& s, double luck) const {
+    const Relation there = s.waker == s.chosen                    ? Relation::same_cpu
+                           : topo_.share_cache(s.waker, s.chosen) ? Relation::same_llc
+                                                                  : Relation::cross_llc;
+    const uint8_t target = target_of(0, topo_.cap_orig[s.chosen.v], s.chosen != s.prev, !was_asked(s.cls));
+    return of_waker(s.told, was_asked(s.cls), costs_.draw(Path::busy, there, true, target, luck).queue, s.scanned);
+}
+
+/// `waker` has given `s`, which woke somebody as `given_` says: its script has in it what the recorded wakeup took. Which of a
+/// reader's messages wake it is made up, so with them nothing is charged.
+void Simulation::charge_waker(const Stim& s, Task& waker) {
+    const Given& g = *given_;
+    if (!s.in_task || s.hidden || !s.chosen_known || tasks_[wakee(s).v].pace.first > 0) return;
+    Ns more = 0;
+    if (s.told != g.told)
+        more = g.took - of_recorded_waker(s, g.luck);
+    else if (const bool asked = was_asked(s.cls), asks = !bypasses(g.target);
+             g.from == Relation::same_cpu && (asks ? s.cls == DecisionClass::bypass_on_rq : asked))
+        // 6.12+: the wakee was on its run queue still, and is not here, or the other way round.
+        more = costs_.draw(Path::busy, Relation::same_cpu, true, g.target, g.luck).queue -
+               costs_.draw(Path::busy, Relation::same_cpu, true, other_way(g.target), g.luck).queue;
     const int64_t before = waker.left;
-    waker.left = std::max<int64_t>(0, waker.left + more * topo_.cap_orig[waker.cpu.v]);
+    waker.left = std::max<int64_t>(0, before + more * topo_.cap_orig[waker.cpu.v]);
+    if (!g.told && goes_to_sleep(waker)) waker.left = std::max(waker.left, work_in(g.took, speed(waker.cpu)));
     added_ += waker.left - before;
 }
 
@@ -29,6 +51,19 @@ Cost Simulation::cost_of(const Stim& s, const Task& t, Path path, Relation relat
         return costs_.draw(path, relation, s.in_task, t.target, t.luck);
     return {costs_.draw(Path::busy, Relation::same_llc, true, t.target, t.luck).queue,
             costs_.draw(Path::preempt, Relation::same_llc, true, t.target, t.luck).run};
+}
+
+/// What runs on `c` has woken who takes its CPU at `at`: it does nothing else before that call is over.
+void Simulation::leaves_own_call(Cpu c, Ns at) {
+    CpuState& cpu = cpus_[c.v];
+    Task& t = tasks_[cpu.curr.v];
+    cpu.own_call = true;
+    if (cpu.plan == 0 || !t.script || !goes_to_sleep(t)) return;
+    const int64_t before = t.left;
+    t.left = std::max(before, work_in(at - now_ + 1, speed(c)));
+    if (t.left == before) return;
+    added_ += t.left - before;
+    plan(c);
 }
 
 /// The wakee is put on its run queue.
@@ -68,6 +103,7 @@ void Simulation::arrive(TaskId id) {
         const bool in_call = cpu.calling > now_ && t.from != Relation::same_cpu && costs_.has(Path::in_call);
         takes = costs_.draw(in_call ? Path::in_call : Path::preempt, t.from, t.by_task, t.target, t.preempt_luck).run;
         if (in_call) free = std::max(free, cpu.calling);
+        if (t.from == Relation::same_cpu && t.by_task) leaves_own_call(c, free + takes);
     } else {
         if (has_ties_) tell_spinners(id);
         if (t.by_other) in_kernel(c);

@@ -36,7 +36,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     const TaskId id = wakee(s);
     if (opt_.pinned) {
         if (!s.chosen_known) return {prev};
-        return {s.chosen, s.cls == DecisionClass::moved || s.cls == DecisionClass::stayed, s.scanned};
+        return {s.chosen, was_asked(s.cls), s.scanned};
     }
     if (s.source == Stim::Source::resume) return {prev};
     if (s.kind == Kind::wake && fair_.delayed(id) && fair_.size(prev) > 0) return {prev};  // still queued there

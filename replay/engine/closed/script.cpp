@@ -226,6 +226,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.in_task = o.in_task;
     stim.hardirq = o.hardirq;
     stim.chosen_known = o.chosen_known;
+    stim.told = o.told;
     stim.sync = o.sync;
     stim.hint = o.hint;
     stim.scanned = o.scanned;

@@ -254,10 +254,12 @@ void Simulation::act(Cpu c) {
                 }
                 return sleep(c, op.arg, kSleeps);
             case Op::Kind::wake:
+                given_.reset();
                 if (const TaskId server = script_.stims[op.arg].p; !opt_.pinned && serves(server) && awaits(t, server))
                     enlist(server, c, id);
                 if (!script_.stims[op.arg].hidden) cpu.woke = now_;
                 fire(op.arg, c, id);
+                if (given_) charge_waker(script_.stims[op.arg], t);
                 if (t.in_steps && t.step >= 0 && !clients_[id.v].empty() &&
                     (!t.next() || t.next()->kind != Op::Kind::wake)) {
                     t.more = t.left;
@@ -386,8 +388,9 @@ void Simulation::resched(Cpu c) {
         return schedule(c, prev, kRuns);
     }
     settle(c);
-    if (const Task& t = tasks_[prev.v]; falls_asleep(t)) return request(c, now_ + time_for(t.left, speed(c)) + 1);
-    if (wakes_on(c)) return request(c, now_ + time_for(tasks_[prev.v].left, speed(c)) + cpu.takes);
+    if (const Task& t = tasks_[prev.v]; !cpu.own_call && falls_asleep(t))
+        return request(c, now_ + time_for(t.left, speed(c)) + 1);
+    if (wakes_on(c)) return request(c, now_ + std::max<Ns>(1, time_for(tasks_[prev.v].left, speed(c)) + cpu.takes));
     fair_.charge_by_schedule(c, now_);
     if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
@@ -396,11 +399,16 @@ void Simulation::resched(Cpu c) {
     run_instead(c, next);
 }
 
-/// The next thing that `t` does is to sleep, and it is in the kernel for it, which is not preempted there.
-bool Simulation::falls_asleep(const Task& t) const {
-    if (!t.next() || t.left > kLeaves * topo_.cap_orig[t.cpu.v]) return false;
+/// The next thing that `t` does is to sleep.
+bool Simulation::goes_to_sleep(const Task& t) {
+    if (!t.next()) return false;
     const Op::Kind next = t.next()->kind;
     return next == Op::Kind::block || next == Op::Kind::look || next == Op::Kind::exit;
+}
+
+/// And it is in the kernel for it, which is not preempted there.
+bool Simulation::falls_asleep(const Task& t) const {
+    return t.left <= kLeaves * topo_.cap_orig[t.cpu.v] && goes_to_sleep(t);
 }
 
 /// What runs on `c` has woken somebody, and will wake the next one before it could have left the kernel: it wakes all that
@@ -430,7 +438,7 @@ void Simulation::switch_to(Cpu c, TaskId prev, uint8_t prev_state, TaskId next) 
     if (!limits_.empty()) spend(c);
     if (counted()) ++out_.switches;
     cpu.resched = cpu.woke = cpu.calling = -1;
-    cpu.told_lazily = false;
+    cpu.told_lazily = cpu.own_call = false;
     cpu.since = std::max(now_, cpu.handling);
     cpu.plan = 0;
     cpu.curr = next;
@@ -610,6 +618,9 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const bool empty = idle(cpus_[chosen.v].curr) && fair_.size(chosen) == 0;  // others may be on their way
     t.by_other = waker != chosen && opt_.queues_wakeups && (empty || relation == Relation::cross_llc);
     Cost cost = cost_of(s, t, path, relation);
+    if (!fork && !back && meets == Meets::asleep)
+        given_ = {t.by_other, relation, t.target, t.luck,
+                  of_waker(t.by_other, !bypasses(t.target), cost.queue, scanned)};
     if (path == Path::idle || path == Path::busy) cost.queue += static_cast<Ns>(opt_.search_ns[s.in_task] * scanned);
     t.exit = cost.run;
     if (as_early) since = now_ - cost.leave;
@@ -623,7 +634,6 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
         ++open_;
     }
     const Ns queued = std::max(now_, since + cost.queue);
-    if (s.in_task && path == Path::busy && relation == Relation::same_cpu) charge_asking(s, t, curr);
     if (policy_) {
         fresh_.push_back(
             {now_ + opt_.unseen, opt_.hole > 0 ? queued - opt_.hole : queued + 1, waker, chosen, p, idle_target});

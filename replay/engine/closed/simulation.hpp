@@ -300,7 +300,8 @@ class Simulation {
         bool reserved = false;
         bool busy_sibling = false;
         bool leaving = false;  ///< curr sleeps and is not switched out: a task is being pulled
-        bool told_lazily = false;  ///< curr leaves it when it next comes into the kernel
+        bool told_lazily : 1 = false;  ///< curr leaves it when it next comes into the kernel
+        bool own_call : 1 = false;  ///< curr has woken who takes it from curr, and leaves when that call is over
         Ns since = 0;  ///< work of curr is accounted up to here
         Ns handling = 0;  ///< an interrupt handler has it until then
         Ns resched = -1;
@@ -375,6 +376,7 @@ class Simulation {
     void ticked(Cpu c, bool by_slice = false);
     void in_kernel(Cpu c);
     void resched(Cpu c);
+    static bool goes_to_sleep(const Task& t);
     bool falls_asleep(const Task& t) const;
     bool wakes_on(Cpu c) const;
     void schedule(Cpu c, TaskId prev, uint8_t prev_state);
@@ -455,7 +457,10 @@ class Simulation {
     void periodic();
     void moved(Cpu from, Cpu to);
     Cost cost_of(const Stim& s, const Task& t, Path path, Relation relation) const;
-    void charge_asking(const Stim& s, const Task& t, TaskId curr);
+    Ns of_waker(bool told, bool asked, Ns queue, int scanned) const;
+    Ns of_recorded_waker(const Stim& s, double luck) const;
+    void charge_waker(const Stim& s, Task& waker);
+    void leaves_own_call(Cpu c, Ns at);
     void begin_limits();
     void spend(Cpu c);
     bool spent_up(Cpu c);
@@ -558,6 +563,15 @@ class Simulation {
         TaskId p{};
         bool to_idle = false;
     };
+    /// A wakeup.
+    struct Given {
+        bool told = false;  ///< its waker leaves it to the other CPU to queue the wakee
+        Relation from = Relation::same_llc;
+        uint8_t target = 0;
+        double luck = 0.5;
+        Ns took = 0;  ///< of the waker
+    };
+    std::optional<Given> given_;  ///< the last one that the action at hand gave
     bool overlooked(const Fresh& f, Cpu waker) const;
     std::vector<Fresh> fresh_;
     void foresee();

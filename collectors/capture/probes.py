@@ -82,8 +82,7 @@ def installed(tracefs: Tracefs, plan: Plan) -> Iterator[Sequence[str]]:
     if plan.reason is not None:
         raise RewakeError(f"--probes: {plan.reason}: it needs {plan.remedy}")
     file = tracefs.root / "dynamic_events"
-    # Those of a killed recording go; those in use stay.
-    present = remove(tracefs)
+    present = tidy(tracefs)
     if present:
         raise RewakeError(f"{file}: another recording uses {' '.join(present)}: wait for its end")
     try:
@@ -92,6 +91,12 @@ def installed(tracefs: Tracefs, plan: Plan) -> Iterator[Sequence[str]]:
         yield [line.split()[0].partition(":")[2].replace("/", ":") for line in plan.definitions]
     finally:
         remove(tracefs)
+
+
+def tidy(tracefs: Tracefs) -> list[str]:
+    """Removes what a killed recording left; the names of those that stay. The kernel keeps those in use, but not those
+    of a recording that only begins: its instance is there and not on yet."""
+    return own(tracefs.root / "dynamic_events") if tracefs.beginning() else remove(tracefs)
 
 
 def remove(tracefs: Tracefs) -> list[str]:

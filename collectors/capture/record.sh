@@ -92,12 +92,12 @@ verbose=
 recorder=
 workload=
 began=
+installed=
 remove_instance() {
     [ -d "$1" ] || return 0
     echo 0 >"$1/tracing_on" 2>/dev/null || :
     rmdir "$1" 2>/dev/null || say "cannot remove $1: a reader still has it open; rmdir it later"
 }
-# Those of a killed run too; the kernel keeps what another recording uses.
 remove_probes() {
     for probe in select_in select_out; do
         if grep -q "^[a-z]*[0-9]*:rewake/$probe " "$tracing/dynamic_events" 2>/dev/null; then
@@ -116,7 +116,7 @@ restore() {
         wait "$recorder" 2>/dev/null || :
     fi
     remove_instance "$instance"
-    [ -z "$probes" ] || remove_probes
+    [ -z "$installed" ] || remove_probes
     rm -rf "$stage"
     [ "$status" = 0 ] || [ -z "$began" ] || say "nothing was kept; $(free) KiB were free on the disk"
     exit "$status"
@@ -125,14 +125,20 @@ stopped_by=
 trap restore EXIT
 trap 'stopped_by=signal' INT TERM HUP
 
-# What a killed run left behind.
+# What a killed run left behind. Probes in use the kernel keeps, but not those of a recording that only begins: its
+# instance is there and not on yet.
+begins=
 for old in "$tracing"/instances/rewake-*; do
     pid=${old##*/rewake-}
     pid=${pid%-watch}
     case $pid in *[!0-9]*) continue ;; esac
-    [ -d "/proc/$pid" ] || remove_instance "$old"
+    if [ ! -d "/proc/$pid" ]; then
+        remove_instance "$old"
+    elif [ "$(cat "$old/tracing_on" 2>/dev/null || :)" = 0 ]; then
+        begins=yes
+    fi
 done
-remove_probes
+[ -n "$begins" ] || remove_probes
 for old in "$output".*.part; do
     pid=${old%.part}
     pid=${pid##*.}
@@ -246,6 +252,8 @@ add_probe() {
     }
 }
 install_probes() {
+    ! grep -q '^[a-z]*[0-9]*:rewake/' "$tracing/dynamic_events" ||
+        die "--probes: another recording uses them: wait for its end"
     level=$(llc_level)
     llc=
     if [ -n "$level" ]; then
@@ -258,6 +266,7 @@ install_probes() {
     else
         say "the LLC's domain is not the same on all CPUs: its fields are left out"
     fi
+    installed=yes
     # The $ in them is for the kernel.
     # shellcheck disable=SC2016
     add_probe @PROBE_IN@"$llc"@PROBE_QUEUE@
@@ -359,9 +368,9 @@ finish_trace_cmd() {
 say "snapshot"
 snapshot "$work"
 snapshot_moving "$work/before"
-[ -z "$probes" ] || install_probes
 mkdir "$instance"
 echo 0 >"$instance/tracing_on"
+[ -z "$probes" ] || install_probes
 echo "$clock" >"$instance/trace_clock"
 if [ "$tool" = raw ]; then start_raw; else start_trace_cmd; fi
 say "recording with $tool, $seconds s"
@@ -379,7 +388,7 @@ if [ "$tool" = raw ]; then finish_raw; else finish_trace_cmd; fi
 mkdir "$work/stats"
 for folder in "$instance"/per_cpu/cpu*; do cat "$folder/stats" >"$work/stats/${folder##*/}"; done
 remove_instance "$instance"
-[ -z "$probes" ] || remove_probes
+[ -z "$installed" ] || remove_probes
 echo "[$clock]" >"$work/trace_clock"
 mode=stream
 [ "$tool" = trace-cmd ] || mode=raw

@@ -109,13 +109,15 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
     clock = tracefs.clock()
     with ExitStack() as stack:
         stack.enter_context(_signals_held())
+        used = stack.enter_context(ExitStack())  # what can only go after the instance
+        instance = stack.enter_context(Instance(tracefs))
+        # Others know by the instance that the probes have an owner, so it comes first.
         if request.probes:
             plan = probes.examine(tracefs, probes.llc_level(load(topology).domain))
-            added = stack.enter_context(probes.installed(tracefs, plan))
+            added = used.enter_context(probes.installed(tracefs, plan))
             request = replace(request, events=(*request.events, *added))
-        elif not tracefs.live():
-            probes.remove(tracefs)
-        instance = stack.enter_context(Instance(tracefs))
+        else:
+            probes.tidy(tracefs)
         if back_end.mode not in OWN_BUFFERS:
             instance.set_buffer(request.buffer_kb, len(instance.stats()))
         instance.write("trace_clock", clock)

@@ -96,6 +96,14 @@ class Tracefs:
         """Instances of recordings that run, ours left out."""
         return [n for n, pid in self._instances() if Path(f"/proc/{pid}").exists() and int(pid) != os.getpid()]
 
+    def beginning(self) -> bool:
+        """Whether a recording that runs has its instance off: it begins, or its tool has buffers of its own."""
+        for name in self.live():
+            with suppress(OSError):
+                if (self.root / "instances" / name / "tracing_on").read_text().strip() != "1":
+                    return True
+        return False
+
     def _instances(self) -> list[tuple[str, str]]:
         try:
             names = sorted(os.listdir(self.root / "instances"))

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tracing import Machine
+from tracing import TRACING, Machine
 
 from rewake.collectors.capture import doctor, probes, process
 from rewake.collectors.capture.doctor import Finding
-from rewake.collectors.capture.tracefs import Tracefs
+from rewake.collectors.capture.tracefs import Tracefs, put
 from rewake.collectors.snapshot import load
 from rewake.errors import RewakeError
 from rewake.forms import Recording
@@ -162,6 +164,55 @@ def test_probes_in_use_stay(tmp_path: Path) -> None:
     with pytest.raises(RewakeError, match="another recording uses rewake/select_in"), probes.installed(tracefs, plan):
         pass
     assert (tmp_path / "dynamic_events").read_text().splitlines()[2:] == ["-:rewake/select_in"]
+
+
+def test_probes_of_a_recording_that_begins_stay(tmp_path: Path) -> None:
+    """Its instance is there and not on yet: the kernel does not know yet that somebody uses them. This file, unlike a
+    kernel's, keeps the attempt to remove them."""
+    present = "f:rewake/select_in select_task_rq_fair pid=p->pid\n"
+    tracefs = fake(tmp_path, present=present)
+    own, other = (tmp_path / "instances" / f"rewake-{pid}" for pid in (os.getpid(), os.getppid()))
+    for instance in (own, other):
+        instance.mkdir(parents=True)
+        (instance / "tracing_on").write_text("0\n")
+    assert probes.tidy(tracefs) == ["rewake/select_in"]
+    plan = probes.Plan(probes.definitions(0))
+    with pytest.raises(RewakeError, match="another recording uses rewake/select_in"), probes.installed(tracefs, plan):
+        pass
+    assert (tmp_path / "dynamic_events").read_text() == present
+    for begun in ("1\n", None):  # it records: the kernel keeps what it uses; it has ended
+        if begun is None:
+            (other / "tracing_on").unlink()
+            other.rmdir()
+        else:
+            (other / "tracing_on").write_text(begun)
+        fake(tmp_path, present=present)
+        probes.tidy(tracefs)
+        assert (tmp_path / "dynamic_events").read_text() == present + "-:rewake/select_in\n"
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_another_recording_leaves_the_probes_of_one_that_begins(tracing: Machine, work: Path, script: bool) -> None:
+    """A probe on a program stands for one on the kernel, which not every kernel has."""
+    if tracing.prefix:
+        pytest.skip("in a mount namespace the recorder is not our child")
+    events, instance = TRACING / "dynamic_events", TRACING / "instances" / f"rewake-{os.getpid()}"
+    if not (TRACING / "uprobe_events").exists() or probes.own(events):
+        pytest.skip("no probes on programs in this kernel, or one of rewake's is there")
+    put(events, f"p:rewake/select_in {shutil.which('true')}:0\n", os.O_APPEND)
+    instance.mkdir()
+    try:
+        put(instance / "tracing_on", "0")
+        if script:
+            (work / "record.sh").write_text(tracing.rewake("record", "--emit-script", "--duration", "1s").stdout)
+            command: list[str | Path] = ["sh", work / "record.sh", "--no-trace-cmd", work / "o.tar"]
+            subprocess.run(command, check=True, capture_output=True)
+        else:
+            tracing.rewake("record", "--flight-recorder", "--duration", "1s", "-o", work / "a.rewake")
+        assert probes.own(events) == ["rewake/select_in"]
+    finally:
+        instance.rmdir()
+        probes.remove(Tracefs(TRACING))
 
 
 def test_probes_here(tracing: Machine, work: Path) -> None:

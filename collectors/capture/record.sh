@@ -377,6 +377,7 @@ say "recording with $tool, $seconds s"
 who=$(observers)
 @COMMAND@
 wait_for_the_end
+trap '' INT TERM HUP # for what collects, too: it would end with what there is to collect
 echo 0 >"$instance/tracing_on"
 # A shell has its children in the background ignore Ctrl-C.
 if [ -n "$workload" ] && kill -0 "$workload" 2>/dev/null; then

@@ -228,6 +228,30 @@ def test_a_signal_to_all_of_its_processes_ends_the_recording_and_keeps_it(
     assert child.returncode == 0 and "stopped by" in err and (work / "o.tar").exists(), err
 
 
+def test_a_signal_while_it_collects_loses_nothing(trace_cmd: Machine, work: Path) -> None:
+    """It comes while the last snapshot is taken, to all processes; a stand-in for awk makes time for it."""
+    if trace_cmd.prefix:
+        pytest.skip("in a mount namespace the shell is not our child")
+    ended, collects = work / "ended", work / "collects"
+    awk = work / "bin" / "awk"
+    awk.parent.mkdir()
+    awk.write_text(
+        f'#!/bin/sh\ncase "$*" in *autogroup=*) [ ! -e {ended} ] || {{ echo >{collects}; sleep 2; }} ;; esac\n'
+        f'exec {shutil.which("awk")} "$@"\n'
+    )
+    awk.chmod(0o755)
+    file = emit(trace_cmd, work, "--", "sh", "-c", f"sleep 1; echo >{ended}")
+    environment = {**os.environ, "PATH": f"{awk.parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(["sh", file, work / "o.tar"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True, env=environment) as child:  # fmt: skip
+        wait_until(collects.exists)
+        for _ in range(2):
+            os.killpg(child.pid, signal.SIGTERM)
+            time.sleep(0.5)
+        _, err = child.communicate(timeout=120)
+    assert child.returncode == 0 and "stopped by command" in err and (work / "o.tar").exists(), err
+
+
 def test_a_directory_that_is_not_there(tracing: Machine, work: Path, shell: list[str]) -> None:
     file = emit(tracing, work, "--duration", "1s")
     done = subprocess.run([*tracing.prefix, *shell, file, work / "none" / "o.tar"], capture_output=True, text=True,

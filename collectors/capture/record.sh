@@ -77,7 +77,11 @@ done
 # Bytes of a sub-buffer: header and data.
 page=$(awk -F'[:;]' '/char data/ { print $4 + $6 }' "$tracing/events/header_page")
 cpus=$(find "$tracing/per_cpu" -type d -name 'cpu*' | wc -l)
-[ "$tool" = trace-cmd ] || buffer_kb=$((max_kb / cpus))
+if [ "$tool" = raw ]; then
+    buffer_kb=$((max_kb / cpus))
+    [ "$buffer_kb" -gt 0 ] ||
+        die "$max_kb KiB of trace are too little for $cpus CPUs: give a --max-size of at least ${cpus}K"
+fi
 
 if [ -n "$dry_run" ]; then
     say "dry run: nothing is recorded"

@@ -252,6 +252,20 @@ def test_a_signal_while_it_collects_loses_nothing(trace_cmd: Machine, work: Path
     assert child.returncode == 0 and "stopped by command" in err and (work / "o.tar").exists(), err
 
 
+def test_a_size_that_is_less_than_a_buffer_is_refused(tracing: Machine, work: Path) -> None:
+    file = emit(tracing, work, "--max-size", "1K", "--duration", "1s")
+    cpus = len(list((TRACING / "per_cpu").glob("cpu*")))
+    if cpus < 2:
+        pytest.skip("for one CPU it is enough")
+    for flags in (["--dry-run"], []):
+        done = subprocess.run([*tracing.prefix, "sh", file, "--no-trace-cmd", *flags, work / "o.tar"],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"rewake: error: 1 KiB of trace are too little for {cpus} CPUs: give a --max-size of at least {cpus}K\n"
+        )
+
+
 def test_a_directory_that_is_not_there(tracing: Machine, work: Path, shell: list[str]) -> None:
     file = emit(tracing, work, "--duration", "1s")
     done = subprocess.run([*tracing.prefix, *shell, file, work / "none" / "o.tar"], capture_output=True, text=True,

@@ -15,7 +15,7 @@ from rewake.collectors.capture.process import Tool
 from rewake.collectors.capture.session import READY_SECONDS, Request
 from rewake.collectors.capture.tool import ToolBackEnd
 from rewake.collectors.capture.tracefs import Instance
-from rewake.errors import RewakeError
+from rewake.errors import RewakeError, UsageError
 
 CONNECTED = "Connected to the Perfetto traced service"
 """What the client says once traced has its configuration."""
@@ -66,7 +66,7 @@ class Perfetto(ToolBackEnd):
 
     def __init__(self, request: Request) -> None:
         if request.cpus is not None:
-            raise RewakeError("--tool perfetto: traced records all CPUs; leave out --cpus, or use trace-cmd")
+            raise UsageError("--tool perfetto: traced records all CPUs; leave out --cpus, or use trace-cmd")
         super().__init__(request.directory / "trace.pftrace")
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:

@@ -11,7 +11,7 @@ from tracing import PING_PONG, Machine
 
 from rewake.collectors.capture.perfetto import CONNECTED, Perfetto, arguments
 from rewake.collectors.capture.session import Request
-from rewake.errors import RewakeError
+from rewake.errors import RewakeError, UsageError
 from rewake.forms import Recording
 
 EVENTS = ("sched:sched_switch", "sched:sched_waking")
@@ -52,7 +52,7 @@ def test_a_client_without_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_some_cpus_only_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RewakeError, match="traced records all CPUs"):
+    with pytest.raises(UsageError, match="traced records all CPUs"):
         Perfetto(Request(EVENTS, tmp_path, 4096, frozenset({0})))
 
 

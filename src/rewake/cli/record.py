@@ -208,6 +208,7 @@ def _look(
     memory = sizing.available_memory(Path("/proc/meminfo").read_text())
     held = flight.BUFFER_SECONDS if in_flight else sizing.BUFFER_SECONDS
     plan = sizing.plan(found, memory, None if in_flight else seconds, held)
+    memory_short = plan.short
     if given_kb is not None:
         plan = replace(plan, buffer_kb=given_kb)
     if max_bytes is not None:
@@ -215,7 +216,8 @@ def _look(
     told = {
         "events_per_s": round(plan.events_per_s), "bytes_per_s": round(plan.bytes_per_s),
         "buffer_kb_per_cpu": plan.buffer_kb, "buffer_bytes": plan.buffer_kb * 1024 * len(found),
-        "disk_bytes": None if plan.disk is None else round(plan.disk), "memory_short": plan.short,
+        "wanted_kb_per_cpu": plan.wanted_kb, "memory_short": memory_short,
+        "disk_bytes": None if plan.disk is None else round(plan.disk),
         "cpus": len(found if cpus is None else cpus),
     }  # fmt: skip
     if format_ == "json":

@@ -224,12 +224,22 @@ snapshot_moving() {
 snapshot() {
     target=$1
     switch=@VERBOSE@
-    if [ "$(cat "$switch" 2>/dev/null || :)" = N ] && echo Y >"$switch"; then verbose=$switch; fi
     copy_trees @TREES@
-    if [ -n "$verbose" ]; then
-        echo N >"$verbose"
-        verbose=
-    fi
+    # Another recording that began before us switches the domains off at its own time: then once more.
+    for _ in @SCHED_TRIES@; do
+        found=$(cat "$switch" 2>/dev/null || :)
+        if [ "$found" = N ] && echo Y >"$switch"; then verbose=$switch; fi
+        rm -rf "$target"@SCHED@
+        copy_trees @SCHED@
+        listed=$(cat "$switch" 2>/dev/null || :)
+        if [ -n "$verbose" ]; then
+            echo N >"$verbose"
+            verbose=
+        elif [ "$found" = N ]; then
+            break
+        fi
+        [ "$listed" = N ] || break
+    done
     copy @FILES@ /proc/sys/kernel/sched_* /proc/irq/*/smp_affinity_list /proc/irq/*/effective_affinity_list
     copy_cgroups
     uname -a >"$target/uname"

@@ -11,15 +11,16 @@ import ctypes
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rewake.collectors.snapshot.tasks import CGROUP_ROOT
 
+SCHED = "sys/kernel/debug/sched"
 TREES = (
-    "sys/devices/system/cpu", "sys/devices/system/node", "sys/kernel/debug/sched", "sys/kernel/sched_ext",
+    "sys/devices/system/cpu", "sys/devices/system/node", SCHED, "sys/kernel/sched_ext",
     "sys/devices/system/clocksource",
 )  # fmt: skip
 FILES = (
@@ -44,6 +45,7 @@ CGROUP_FILES = (
 SKIPPED = frozenset({"power", "uevent", "firmware_node", "crash_notes", "crash_notes_size", "microcode", "hotplug"})
 VERBOSE = "sys/kernel/debug/sched/verbose"
 """Since 6.3 debugfs lists no domains until this says Y."""
+SCHED_TRIES = 5
 
 _STATUS = ("Name", "Tgid", "Pid", "PPid", "Cpus_allowed", "Cpus_allowed_list", "Mems_allowed_list")
 # Fields of /proc/PID/stat by their number in proc(5).
@@ -55,8 +57,10 @@ _PR_SCHED_CORE, _PR_SCHED_CORE_GET = 62, 0
 
 def take(target: Path, root: Path = Path("/")) -> None:
     """Everything, into the directory `target`, which is made. `root`: where /sys and /proc are found."""
-    with _domains_listed(root):
-        for tree in TREES:
+    for tree in TREES:
+        if tree == SCHED:
+            _copy_sched(root, target)
+        else:
             _copy_tree(root, tree, target)
     for file in FILES:
         _copy(root, file, target)
@@ -115,21 +119,25 @@ def core_cookie(tid: int) -> int | None:
     return value.value if done == 0 else None
 
 
-@contextmanager
-def _domains_listed(root: Path) -> Iterator[None]:
-    """Lets debugfs list the scheduler domains meanwhile."""
+def _copy_sched(root: Path, target: Path) -> None:
+    """Lets debugfs list the scheduler domains meanwhile. Another recording that began before us switches them off at
+    its own time: then once more."""
     switch = root / VERBOSE
-    off = (_read(switch) or b"").strip() == b"N"
-    try:
-        if off:
-            switch.write_text("Y")
-    except OSError:
-        off = False
-    try:
-        yield
-    finally:
-        if off:
-            switch.write_text("N")
+    for _ in range(SCHED_TRIES):
+        found = (_read(switch) or b"").strip()
+        switched = False
+        with suppress(OSError):
+            if found == b"N":
+                switch.write_text("Y")
+                switched = True
+        try:
+            _copy_tree(root, SCHED, target)
+            listed = (_read(switch) or b"").strip() != b"N"
+        finally:
+            if switched:
+                switch.write_text("N")
+        if listed or (found == b"N" and not switched):
+            return
 
 
 def cpu_cgroups(root: Path = Path("/")) -> tuple[Path, int] | None:

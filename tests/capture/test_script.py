@@ -107,6 +107,39 @@ def emit(machine: Machine, work: Path, *args: str | Path) -> Path:
     return file
 
 
+@pytest.mark.parametrize("found", ["N", "Y"])
+def test_domains_that_another_recording_switches_off(tmp_path: Path, shell: list[str], found: str) -> None:
+    """It ends while the script reads; a stand-in for cp does as it would."""
+    text = script.emit(script.Options(1), "1.0")
+    functions = text[text.index("# copy_to FILE") : text.index("# --- probes on")]
+    sched = tmp_path / "sched"
+    (sched / "domains").mkdir(parents=True)
+    (sched / "verbose").write_text(f"{found}\n")
+    (tmp_path / "s.sh").write_text(f"""set -eu
+cp() {{
+    case "$*" in *{sched}*)
+        if [ -e {tmp_path}/ended ]; then
+            cat {sched}/verbose >{sched}/domains/flags
+        else
+            echo N >{sched}/verbose
+            echo >{tmp_path}/ended
+        fi
+        ;;
+    esac
+    command cp "$@"
+}}
+verbose=
+{functions.replace("/sys/kernel/debug/sched", str(sched)).replace("/sys/devices/system", "/none")}
+copy_cgroups() {{ :; }}
+snapshot "$1"
+""")
+    done = subprocess.run([*shell, tmp_path / "s.sh", tmp_path / "out"], capture_output=True, check=False)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    assert (sched / "verbose").read_text() == "N\n"
+    (flags,) = (tmp_path / "out").rglob("flags")
+    assert flags.read_text() == "Y\n"
+
+
 def test_dry_run_changes_nothing(tracing: Machine, work: Path, shell: list[str]) -> None:
     file = emit(tracing, work, "--duration", "5s")
     before = tracing.settings()

@@ -67,6 +67,31 @@ def test_files_of_a_machine(machine: Path, tmp_path: Path) -> None:
     assert (machine / "sys/kernel/debug/sched/verbose").read_text() == "N"
 
 
+@pytest.mark.parametrize("found", ["N", "Y"])
+def test_domains_that_another_recording_switches_off(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    """It ends while we read: in the middle of our own time, or having switched them on before us."""
+    switch = machine / "sys/kernel/debug/sched/verbose"
+    switch.write_text(found)
+    names = ["during", "after", "never"]
+    copy = take._copy_tree
+
+    def ends_meanwhile(root: Path, tree: str, target: Path) -> None:
+        if tree == take.SCHED:
+            name = names.pop(0)
+            if name == "during":
+                switch.write_text("N")
+            else:
+                put(machine, f"{take.SCHED}/domains/cpu0/domain0/flags", f"listed {switch.read_text()}")
+        copy(root, tree, target)
+
+    monkeypatch.setattr(take, "_copy_tree", ends_meanwhile)
+    take.take(tmp_path / "out", machine)
+    assert names == ["never"] and switch.read_text() == "N", "once more, and back where it was"
+    assert (tmp_path / "out" / take.SCHED / "domains/cpu0/domain0/flags").read_text() == "listed Y"
+
+
 def test_this_machine_reads_back(tmp_path: Path) -> None:
     take.take(tmp_path / "s")
     take.take_moving(tmp_path / "s" / "before")

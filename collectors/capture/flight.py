@@ -17,7 +17,7 @@ from pathlib import Path
 from rewake.collectors.capture import container
 from rewake.collectors.capture.session import Request
 from rewake.collectors.capture.tracefs import Instance, Tracefs
-from rewake.collectors.capture.watch import Sample, worst
+from rewake.collectors.capture.watch import Looks, Sample
 from rewake.errors import RewakeError
 
 BUFFER_SECONDS = 5.0
@@ -170,10 +170,10 @@ class Watch:
         if missing:
             raise RewakeError(f"--stop-on: this kernel has no event {' '.join(missing)}")
         self._tracefs, self._clock, self._limit = tracefs, clock, limit_ns
-        self._every = max(POLL_SECONDS, 2e-9 * limit_ns)
         self._page = tracefs.page_bytes()
         self._place = tempfile.TemporaryDirectory(prefix="rewake-watch-")
-        self._before: dict[int, bytes] = {}
+        self._looks = Looks()
+        self._lost = 0
         self._looked = time.monotonic()
         self._instance = Instance(tracefs, f"rewake-{os.getpid()}-watch")
         self._instance.__enter__()
@@ -187,22 +187,22 @@ class Watch:
             raise
 
     def poll(self) -> Sample | None:
-        """The longest wait that ended, or still goes on, in the last two looks; None below the limit."""
-        if time.monotonic() - self._looked < self._every:
+        """The longest wait that ended since the last look, or still goes on; None below the limit."""
+        if time.monotonic() - self._looked < POLL_SECONDS:
             return None
         self._looked = time.monotonic()
         place = Path(self._place.name)
-        new = {cpu: file.read_bytes() for cpu, file in drain(self._instance, place, self._page).items()}
-        files = {}
-        for cpu in {*new, *self._before}:
-            files[cpu] = place / f"cpu{cpu}"
-            files[cpu].write_bytes(self._before.get(cpu, b"") + new.get(cpu, b""))
-        self._before = new
+        files = drain(self._instance, place, self._page)
+        lost = sum(s.get("overrun", 0) + s.get("commit_overrun", 0) for s in self._instance.stats().values())
+        if lost != self._lost:  # a task may have got its CPU unseen
+            self._lost = lost
+            self._looks.forget()
+            clip(files, self._page)
         if not files:
             return None
         trace = place / "trace.dat"
         write_trace(self._tracefs, trace, files, WATCHED, self._clock)
-        found = worst(trace)
+        found = self._looks.worst(trace)
         return found if found is not None and found.ns >= self._limit else None
 
     def close(self) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tracedat
 from tracing import PING_PONG, Machine
 
 from rewake.collectors.capture.flight import clip
-from rewake.collectors.capture.watch import latencies
+from rewake.collectors.capture.watch import Happened, Looks, Sample
 from rewake.forms import ENUMS, Recording
 
 STATE = {name: code for code, name in enumerate(ENUMS["prev_state"])}
@@ -31,7 +32,7 @@ def waits(*events: tuple[int, str, Any], last: int = 1000) -> dict[int, int]:
     names = ("id", "ts_ns", "prev_task", "prev_state", "next_task")
     columns = [(i, ts, p, STATE[s], n) for i, ts, p, s, n in switches]
     switch = dict(zip(names, np.array(columns, np.int64).reshape(-1, 5).T, strict=True))
-    ns, task = latencies(waking, switch, last)
+    ns, task = Happened.of(waking, switch).waits(last)
     return dict(zip(task.tolist(), ns.tolist(), strict=True))
 
 
@@ -66,6 +67,35 @@ def test_tasks_do_not_mix() -> None:
         (50, "switch", (IDLE, "R", 8)), (70, "switch", (8, "R", 7)),
     ) == {7: 50, 8: 28}  # fmt: skip
     assert waits() == {}
+
+
+def woken(ts: int, tid: int) -> tracedat.Row:
+    return ts, 0, "sched_waking", {"comm": "x", "pid": tid, "prio": 120, "target_cpu": 0}
+
+
+def switched(ts: int, prev: int, state: int, to: int) -> tracedat.Row:
+    names = {"prev_comm": "x", "next_comm": "x", "prev_prio": 120, "next_prio": 120}
+    return ts, 0, "sched_switch", {**names, "prev_pid": prev, "prev_state": state, "next_pid": to}
+
+
+def test_a_wait_may_be_longer_than_what_a_look_holds(tmp_path: Path) -> None:
+    """Task 7 sleeps in one look, is woken in the next and gets its CPU in the fourth; of those without a past that is
+    known, and of one that was preempted (8), nothing is said. Numbers of tasks differ from look to look."""
+    s = 10**9
+    looks = Looks()
+
+    def look(*rows: tracedat.Row) -> Sample | None:
+        tracedat.write(tmp_path / "trace.dat", rows, machine=tracedat.Machine(1))
+        return looks.worst(tmp_path / "trace.dat")
+
+    assert look(switched(1 * s, 7, 1, 8), switched(2 * s, 8, 0, 9)) is None
+    assert look(woken(3 * s, 8), woken(4 * s, 7), woken(5 * s, 7), woken(6 * s, 9)) == Sample(2 * s, 7)
+    assert look(switched(9 * s, 9, 1, 11)) == Sample(5 * s, 7), "still"
+    assert look(switched(12 * s, 11, 1, 8), switched(13 * s, 8, 1, 7)) == Sample(9 * s, 7)
+    assert look(woken(14 * s, 11), switched(15 * s, 7, 0, 11)) == Sample(1 * s, 11)
+    assert look(woken(16 * s, 8)) == Sample(0, 8)
+    looks.forget()
+    assert look(switched(60 * s, 11, 0, 9)) is None, "events were lost: 8 may have run meanwhile"
 
 
 def page(ts: int, marked: bool = False) -> bytes:

@@ -132,8 +132,11 @@ def command(
     choice = events.choose(tracefs.events(), subset, tool)
     plan = None
     if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):
+        from rewake.collectors.capture import flight
+
         told_as = format_ if dry_run else None
-        plan = _look(tracefs, choice.events, seconds, told_as, flight_recorder, chosen_cpus, given_kb, max_bytes)
+        held = flight.BUFFER_SECONDS + (stop_ns or 0) * 1e-9 if flight_recorder else None
+        plan = _look(tracefs, choice.events, seconds, told_as, held, chosen_cpus, given_kb, max_bytes)
         if dry_run:
             return
     buffer_kb = plan.buffer_kb if plan is not None else given_kb or sizing.MIN_BUFFER_KB
@@ -196,18 +199,18 @@ def _cpus(given: str | None) -> frozenset[int] | None:
 
 
 def _look(
-    tracefs: Tracefs, names: tuple[str, ...], seconds: float | None, format_: str | None, in_flight: bool,
+    tracefs: Tracefs, names: tuple[str, ...], seconds: float | None, format_: str | None, in_flight: float | None,
     cpus: frozenset[int] | None, given_kb: int | None, max_bytes: int | None,
 ) -> Plan:  # fmt: skip
-    """The rates of the machine, or of `cpus`, as it is now, told on stderr, or on stdout in the format of a dry run."""
-    from rewake.collectors.capture import flight, sizing
+    """The rates of the machine, or of `cpus`, as it is now, told on stderr, or on stdout in the format of a dry run.
+    `in_flight`: seconds that the buffers of the flight recorder shall hold."""
+    from rewake.collectors.capture import sizing
 
     found = sizing.look(tracefs, names)
     if cpus is not None:  # the others have buffers too, and nothing in them
         found = {cpu: rate if cpu in cpus else sizing.Rate(0.0, 0.0) for cpu, rate in found.items()}
     memory = sizing.available_memory(Path("/proc/meminfo").read_text())
-    held = flight.BUFFER_SECONDS if in_flight else sizing.BUFFER_SECONDS
-    plan = sizing.plan(found, memory, None if in_flight else seconds, held)
+    plan = sizing.plan(found, memory, None if in_flight else seconds, in_flight or sizing.BUFFER_SECONDS)
     memory_short = plan.short
     if given_kb is not None:
         plan = replace(plan, buffer_kb=given_kb)

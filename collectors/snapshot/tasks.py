@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
+from rewake.collectors.snapshot.cpulist import format_list, parse_list
 from rewake.collectors.snapshot.files import Files
 
 CGROUP_ROOT = "sys/fs/cgroup"
@@ -131,7 +133,7 @@ def read_threads(files: Files, cgroup_of: dict[int, str]) -> tuple[list[Thread],
 
 
 def _thread(match: re.Match[str], when: str, cgroup_of: dict[int, str]) -> Thread | None:
-    """None: with a policy or a nice value that no thread has."""
+    """None: with a policy, a nice value or a list of CPUs that no thread has."""
     tgid, tid, ppid = int(match[2]), int(match[3]), int(match[4])
     rest = dict(w.partition("=")[::2] for w in match[5].split())
 
@@ -141,11 +143,21 @@ def _thread(match: re.Match[str], when: str, cgroup_of: dict[int, str]) -> Threa
     flags, policy, nice = number("flags"), number("policy"), number("nice")
     if (policy or 0) < 0 or not -20 <= (nice or 0) <= 19:
         return None
+    try:
+        allowed = _allowed(rest.get("Cpus_allowed_list", ""))
+    except ValueError:
+        return None
     return Thread(
-        tid=tid, tgid=tgid, ppid=ppid, comm=_comm(match[1], flags or 0), allowed=rest.get("Cpus_allowed_list") or None,
+        tid=tid, tgid=tgid, ppid=ppid, comm=_comm(match[1], flags or 0), allowed=allowed,
         policy=policy, nice=nice, kthread=None if flags is None else bool(flags & PF_KTHREAD),
         cgroup=cgroup_of.get(tid, cgroup_of.get(tgid)), autogroup=_autogroup(rest.get("autogroup", "")), when=when,
     )  # fmt: skip
+
+
+@lru_cache(1024)
+def _allowed(text: str) -> str | None:
+    """Without strides, which no kernel prints. Raises ValueError."""
+    return format_list(parse_list(text)) or None
 
 
 def _autogroup(text: str) -> tuple[int, int] | None:

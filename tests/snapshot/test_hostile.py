@@ -228,6 +228,9 @@ def test_periods_that_no_kernel_has_are_no_limit(text: str | None, limit: tuple[
         "Tgid=7 Pid=7 PPid=1 flags=0 policy=-1",
         "Tgid=7 Pid=7 PPid=1 flags=0 nice=99999",
         "Tgid=7 Pid=7 PPid=1 flags=0 nice=-21",
+        "Tgid=7 Pid=7 PPid=1 flags=0 Cpus_allowed_list=0-x",
+        "Tgid=7 Pid=7 PPid=1 flags=0 Cpus_allowed_list=3-1",
+        "Tgid=7 Pid=7 PPid=1 flags=0 Cpus_allowed_list=0-8192",
     ],
 )
 def test_threads_that_cannot_be_are_counted(tmp_path: Path, line: str) -> None:
@@ -235,6 +238,15 @@ def test_threads_that_cannot_be_are_counted(tmp_path: Path, line: str) -> None:
     (tmp_path / "threads").write_text(f"Name=a {line}\nName=b Tgid=8 Pid=8 PPid=1 flags=0 nice=19 policy=7\n")
     threads, bad = tasks.read_threads(Files(tmp_path), {})
     assert ([t.tid for t in threads], bad) == ([8], 1)
+
+
+@pytest.mark.parametrize(
+    ("told", "allowed"), [("0-4095", "0-4095"), ("0-7:1/2", "0,2,4,6"), ("0,1,2", "0-2"), (",", None)]
+)
+def test_allowed_cpus_are_as_a_kernel_prints_them(tmp_path: Path, told: str, allowed: str | None) -> None:
+    (tmp_path / "threads").write_text(f"Name=a Tgid=7 Pid=7 PPid=1 flags=0 Cpus_allowed_list={told}\n")
+    (thread,), _ = tasks.read_threads(Files(tmp_path), {})
+    assert thread.allowed == allowed
 
 
 def edited(to: Path, name: str, text: str) -> Path:

@@ -145,6 +145,12 @@ def cpus_in(cpus: str) -> int:
     return len(_cpu_set(cpus))
 
 
+def _possible(mask: str, n_cpus: int) -> str:
+    """Without CPUs above the machine's: where masks are not allocated by need, one of all CPUs lists those that the
+    kernel was built for, which may be more than the engine takes."""
+    return ",".join(map(str, sorted(c for c in _cpu_set(mask) if c < n_cpus))) or mask
+
+
 def unrecorded_cpus(source: Source) -> set[int]:
     """CPUs whose events the capture left out on purpose (`rewake record --cpus`)."""
     kept = source.manifest.get("recorded_cpus")
@@ -229,8 +235,9 @@ def recorded_machine(
     groups, group_of = _task_groups(source, set(cgroup[grouped].tolist()))
     in_group = [group_of[c] if g else 0 for c, g in zip(cgroup.tolist(), grouped.tolist(), strict=True)]
     tasks["group"] = np.array(in_group, np.uint16)
+    n_cpus = max((row["cpu"] for row in cpus), default=-1) + 1
     try:
-        machine = _engine.Recorded(cpus, domains, tasks, [*masks, *more], groups)
+        machine = _engine.Recorded(cpus, domains, tasks, [_possible(m, n_cpus) for m in (*masks, *more)], groups)
     except ValueError as error:
         raise TraceError(
             f"the recorded machine contradicts itself: {error}; import with --topology to replace it"

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from rewake.analysis.quality import decisions_by_class
 from rewake.forms import ENUMS, Recording
+from rewake.importing import import_trace
 from rewake.replay.recorded import batch
 
+DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
 IRQ = {
     "id": [0, 1, 2, 3, 4], "ts_ns": [10, 11, 12, 13, 14], "cpu": [0, 0, 1, 1, 0], "curr_task": [0, 0, 7, 1, 0],
     "kind": ["local_timer", "local_timer", "local_timer", "call_function_single", "reschedule"],
@@ -42,3 +47,17 @@ def test_ticks_are_local_timers_of_idle_cpus(more: Mapping[str, tuple[str, ...] 
     assert found["balance"]["id"].tolist() == [6]
     assert ("irq" in found) == (more is not None)
     assert "softirq" not in found
+
+
+def test_allowed_cpus_that_the_machine_does_not_have(tmp_path: Path) -> None:
+    """A kernel for 4096 CPUs that does not allocate its masks by need prints all of them for a task that may run
+    anywhere; the import ended there."""
+    plain = import_trace(DEMO / "trace.dat", DEMO / "topology.tar.gz", tmp_path / "a.rewake")
+    with tarfile.open(DEMO / "topology.tar.gz") as tar:
+        tar.extractall(tmp_path / "topology")
+    everywhere = f"Cpus_allowed_list=0-{len(plain.read('cpu')['cpu']) - 1} "
+    for file in (tmp_path / "topology").rglob("threads"):
+        assert everywhere in file.read_text()
+        file.write_text(file.read_text().replace(everywhere, "Cpus_allowed_list=0-4095 "))
+    widened = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "b.rewake")
+    assert decisions_by_class(widened) == decisions_by_class(plain)

@@ -177,6 +177,7 @@ copy_trees() {
 }
 copy_cgroups() {
     while read -r _ top kind options _; do
+        top=$(printf '%b' "$top") # blanks are \040 there
         case $kind,$options, in
             cgroup2,*) controllers=$(cat "$top/cgroup.controllers" 2>/dev/null || :) ;;
             cgroup,*,cpu,* | cgroup,cpu,*) controllers=cpu ;;
@@ -186,6 +187,7 @@ copy_cgroups() {
             find "$top" -type f \( @CGROUP_FILES@ \) | while read -r file; do
                 copy_to "$file" "$target/sys/fs/cgroup${file#"$top"}"
             done
+            break # what is mounted once more may be a part of it
         fi
     done </proc/mounts
 }

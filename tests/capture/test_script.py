@@ -140,6 +140,26 @@ snapshot "$1"
     assert flags.read_text() == "Y\n"
 
 
+def test_cgroups_are_those_of_the_first_mount(tmp_path: Path, shell: list[str]) -> None:
+    """As in take.cpu_cgroups: a part of them that is mounted elsewhere, too, is not the machine's root group."""
+    text = script.emit(script.Options(1), "1.0")
+    functions = text[text.index("# copy_to FILE") : text.index("threads() {")]
+    whole, part = tmp_path / "of all", tmp_path / "part"
+    for folder, weight in ((whole, 100), (whole / "web", 300), (part, 300), (part / "inner", 50)):
+        folder.mkdir()
+        (folder / "cgroup.controllers").write_text("cpuset cpu\n")
+        (folder / "cpu.weight").write_text(f"{weight}\n")
+    rows = (f"none {str(top).replace(' ', chr(92) + '040')} cgroup2 rw,nosuid 0 0\n" for top in (whole, part))
+    (tmp_path / "mounts").write_text("".join(rows))
+    (tmp_path / "s.sh").write_text(
+        f"set -eu\n{functions.replace('/proc/mounts', str(tmp_path / 'mounts'))}\ntarget=$1\ncopy_cgroups\n"
+    )
+    subprocess.run([*shell, tmp_path / "s.sh", tmp_path / "out"], check=True)
+    top = tmp_path / "out/sys/fs/cgroup"
+    found = {str(f.parent.relative_to(top)): f.read_text() for f in top.rglob("cpu.weight")}
+    assert found == {".": "100\n", "web": "300\n"}
+
+
 def test_dry_run_changes_nothing(tracing: Machine, work: Path, shell: list[str]) -> None:
     file = emit(tracing, work, "--duration", "5s")
     before = tracing.settings()

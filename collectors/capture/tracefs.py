@@ -133,9 +133,12 @@ class Instance:
     def __enter__(self) -> Self:
         try:
             self.root.mkdir(exist_ok=True)
+            self.write("tracing_on", "0")
         except OSError as error:
             raise RewakeError(f"{self.root}: cannot make a tracing instance: {error.strerror}") from error
-        self.write("tracing_on", "0")
+        except BaseException:  # making it takes its time, in which a signal may come
+            self.remove()
+            raise
         return self
 
     def __exit__(

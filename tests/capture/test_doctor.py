@@ -15,7 +15,7 @@ from tracing import TRACING, Machine
 
 from rewake.collectors.capture import doctor, probes, process
 from rewake.collectors.capture.doctor import Finding
-from rewake.collectors.capture.tracefs import Tracefs, put
+from rewake.collectors.capture.tracefs import Instance, Tracefs, put
 from rewake.collectors.snapshot import load
 from rewake.errors import RewakeError
 from rewake.forms import Recording
@@ -97,6 +97,19 @@ def test_an_instance_of_a_dead_process_is_a_left_over(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "instances").iterdir()) == sorted(
         [f"rewake-{os.getpid()}", "mine", "rewake-x"]
     )
+
+
+def test_a_signal_while_an_instance_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "instances").mkdir()
+
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Instance, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt), Instance(Tracefs(tmp_path)):
+        pass
+    assert not list((tmp_path / "instances").iterdir())
 
 
 README = (

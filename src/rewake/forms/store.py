@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from rewake.errors import UsageError
+from rewake.errors import TraceError, UsageError
 from rewake.forms.gathered import gather
 from rewake.forms.objects import Objects
 from rewake.forms.parquet import Columns, connect, copy_out, dtype_of
@@ -70,10 +70,22 @@ class Store:
             with self._objects.fetched(shards) as files:
                 gather(con, _FIGURE, dict(zip(shards, files, strict=True)), where, "move it away, or fetch it again")
             con.execute("ALTER TABLE figure RENAME COLUMN file TO shard")
+            if copies := _same(con):
+                raise TraceError(f"{where}: {' and '.join(copies)} say the same, and a run counts once: remove one")
         except BaseException:
             con.close()
             raise
         return con
+
+
+def _same(con: duckdb.DuckDBPyConnection) -> tuple[str, str] | None:
+    """Two files that hold the same rows: by what they say, as another version of the writer gives other names."""
+    said = ", ".join(_FIGURE.names)
+    found = con.execute(
+        f"SELECT min(shard), max(shard) FROM (SELECT shard, count(*) AS n, sum(hash({said})) AS sum FROM figure"
+        " GROUP BY shard) GROUP BY n, sum HAVING count(*) > 1 ORDER BY 1 LIMIT 1"
+    ).fetchone()
+    return None if found is None else (str(found[0]), str(found[1]))
 
 
 def _columns(rows: Sequence[Row]) -> Columns:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
 import shutil
 from pathlib import Path
@@ -16,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rewake import forms
+from rewake.analysis import summary
 from rewake.errors import TraceError, UsageError
 
 Columns = forms.Columns
@@ -393,6 +396,29 @@ def test_an_entry_of_a_manifest_of_another_kind_is_damage(
     (path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(TraceError, match=re.escape(f"{path}/manifest.json: damaged ({told})")):
         (forms.Run if path.suffix == ".run" else forms.Recording)(path)
+
+
+def test_an_entry_that_a_manifest_lacks_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "m.rewake"
+    small(path)
+    file = path / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"machine": {"a": 1}, "loss": [{"lost": 0}]}))
+    manifest = forms.Recording(path).manifest
+    with pytest.raises(TraceError, match=re.escape(f"{file}: damaged (machine.cpus: missing): make the recording")):
+        summary.machine_line(manifest["machine"])
+    with pytest.raises(TraceError, match=re.escape("(loss[0].cpu: missing)")):
+        pickle.loads(pickle.dumps(copy.deepcopy(manifest)))["loss"][0]["cpu"]
+    with pytest.raises(KeyError):  # what a script expects of a dict
+        manifest["no_such"]
+    with forms.RunWriter(tmp_path / "m.run", forms.Recording(path)) as writer:
+        writer.write_ledger("prev", 0, random_columns(forms.RUN_TABLES["ledger"], 50, 1))
+        writer.commit()
+    file = tmp_path / "m.run" / "manifest.json"
+    said = json.loads(file.read_bytes())
+    del said["ledgers"]["prev"]["rows"]
+    file.write_text(json.dumps(said))
+    with pytest.raises(TraceError, match=re.escape("(ledgers.prev.rows: missing): make the run again")):
+        forms.Run(tmp_path / "m.run")
 
 
 def test_a_column_newer_than_the_recording_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

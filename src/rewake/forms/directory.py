@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rewake.errors import TraceError, UsageError
-from rewake.forms.manifest import SHAPES, misfit
+from rewake.forms.manifest import SHAPES, Entries, misfit
 from rewake.forms.parquet import connect, first_line
 from rewake.forms.tables import SCHEMA_VERSION
 
@@ -155,4 +155,4 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         )
     if told := misfit(manifest, SHAPES[kind]):
         raise TraceError(f"{path}/manifest.json: damaged ({told}): make the {kind} again")
-    return manifest
+    return Entries(manifest, f"{path}/manifest.json", f"make the {kind} again")

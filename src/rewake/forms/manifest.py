@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from rewake.errors import TraceError
 from rewake.forms.tables import RECORDING_TABLES
 
 EACH = "*"
@@ -67,3 +68,29 @@ def misfit(value: Any, shape: Any, name: str = "") -> str | None:
         inside = [(f"{name}.{k}".lstrip("."), each, shape.get(k, shape.get(EACH))) for k, each in value.items()]
     found = (misfit(each, expected, at) for at, each, expected in inside if expected is not None)
     return next((told for told in found if told is not None), None)
+
+
+class MissingEntry(TraceError, KeyError):
+    """An entry that its reader needs is not in the manifest; also what a dict raises, for users read manifests, too."""
+
+    __str__ = Exception.__str__
+
+
+class Entries(dict[str, Any]):
+    """An object of the manifest `file`. To read an entry that is not there is damage of it; `remedy`: what then."""
+
+    def __init__(self, given: Mapping[str, Any], file: str, remedy: str, name: str = "") -> None:
+        super().__init__({k: _entries(v, file, remedy, f"{name}.{k}".lstrip(".")) for k, v in given.items()})
+        self._file, self._remedy, self._name = file, remedy, name
+
+    def __missing__(self, key: str) -> Any:
+        told = f"{self._name}.{key}".lstrip(".")
+        raise MissingEntry(f"{self._file}: damaged ({told}: missing): {self._remedy}")
+
+
+def _entries(value: Any, file: str, remedy: str, name: str) -> Any:
+    if isinstance(value, dict):
+        return Entries(value, file, remedy, name)
+    if isinstance(value, list):
+        return [_entries(v, file, remedy, f"{name}[{i}]") for i, v in enumerate(value)]
+    return value

@@ -100,6 +100,20 @@ def test_a_regression_is_exit_3_in_every_form(
     assert (bad.get("classname"), bad.get("name")) == ("linux-6.1", "p99")
 
 
+def test_the_comparison_is_there_where_a_file_of_it_cannot_be_written(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    missing = tmp_path / "none"
+    for option, why in (
+        (["--github"], f"{tmp_path}: Is a directory"),
+        (["--junit-xml", str(missing / "gate.xml")], f"{missing}: no such directory"),
+    ):
+        assert main(["compare", str(runs / "a"), str(runs / "a"), *option]) in (1, 2)
+        out, err = capsys.readouterr()
+        assert out.startswith("no regression found (") and err == f"rewake: error: {why}\n"
+
+
 def test_one_pair_is_within_run_only(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = told(capsys, "compare", runs / "a" / "0.run", runs / "b" / "0.run", "--policy", "linux-6.1", code=3)
     assert text.splitlines()[1].startswith("WITHIN-RUN ONLY: one recording, blocks of time")

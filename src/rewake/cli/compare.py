@@ -75,10 +75,6 @@ def command(
         gates=gates,
         floor_pct=floor,
     )
-    if junit_xml is not None:
-        put(junit_xml, compareout.junit(found))
-    if github:
-        _tell_github(found)
     if format_ == "markdown":
         _answers.emit(compareout.markdown(found, everything))
     else:
@@ -88,6 +84,11 @@ def command(
             lambda: _runs.document("compare", found.plain()),
             compareout.rows(found, everything),
         )
+    # After the answer, which is there also where these cannot be written.
+    if junit_xml is not None:
+        put(junit_xml, compareout.junit(found))
+    if github:
+        _tell_github(found)
     if found.failed:
         return EXIT_REGRESSION
     return EXIT_INCONCLUSIVE if strict and (found.inconclusive or not found.findings) else EXIT_OK

@@ -200,6 +200,8 @@ def test_a_history_needs_a_date(runs: Path, tmp_path: Path, capsys: pytest.Captu
     assert "--date is missing" in told(capsys, *asked, code=2)
     assert "--date soon" in told(capsys, *asked, "--date", "soon", code=2)
     assert "--since soon: 2026-11-20" in told(capsys, "trend", "--store", tmp_path / "s", "--since", "soon", code=2)
+    for option in ("--suite", "--machine", "--commit"):
+        assert f"{option}: a name expected" in told(capsys, *asked, "--date", "2026-11-01", option, " ", code=2)
     assert not (tmp_path / "s").exists()
     assert "no store there" in told(capsys, "trend", "--store", tmp_path / "s", code=2)
 

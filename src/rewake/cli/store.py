@@ -13,6 +13,13 @@ from rewake.cli._shared import force_option, format_option
 from rewake.errors import UsageError
 
 
+def _named(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """What a run is kept under. Nothing is what a variable of a script gives that is not set."""
+    if value is not None and not value.strip():
+        raise UsageError(f"{param.opts[0]}: a name expected, and not nothing; leave the option out for its default")
+    return value
+
+
 @click.group(short_help="Keep the figures of runs for trend and dashboard.")
 def command() -> None:
     """An append-only store of the figures of runs: a directory, or a URL such as s3://bucket/prefix.
@@ -24,15 +31,20 @@ def command() -> None:
 @command.command(short_help="Add runs.")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_runs.store_option
-@click.option("--suite", metavar="NAME", help="What was run; default: the recording's name.")
+@click.option("--suite", metavar="NAME", callback=_named, help="What was run; default: the recording's name.")
 @click.option(
     "--date",
     "date",
     metavar="WHEN",
     help="When: 2026-11-20, 2026-11-20T03:00:00+01:00 or @SECONDS. No recording tells it.  [required]",
 )
-@click.option("--commit", "revision", metavar="ID", help="Commit or build that was measured.")
-@click.option("--machine", metavar="CLASS", help="Machine class; default: CPUs, LLCs, cores and nodes as recorded.")
+@click.option("--commit", "revision", metavar="ID", callback=_named, help="Commit or build that was measured.")
+@click.option(
+    "--machine",
+    metavar="CLASS",
+    callback=_named,
+    help="Machine class; default: CPUs, LLCs, cores and nodes as recorded.",
+)
 @force_option
 @format_option("table", "json")
 def add(

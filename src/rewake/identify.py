@@ -25,7 +25,9 @@ def identify(path: Path) -> Format:
         if path.is_dir():
             raise TraceError(f"{path}: a directory, and not a recording (no manifest.json): give the trace file itself")
         if not path.is_file():
-            what = "not a regular file" if path.exists() else "no such file"
+            what = "not a regular file: write it into one first" if path.exists() else "no such file"
+            if str(path) == "-":
+                what += "; standard input is not read, as a trace is read more than once: write it into a file first"
             raise TraceError(f"{path}: {what}")
         with path.open("rb") as file:
             start = file.read(_PACKED_HEAD)

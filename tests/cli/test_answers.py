@@ -280,8 +280,12 @@ def test_usage(recording: Path, run: Path, capsys: pytest.CaptureFixture[str]) -
     told(capsys, "replay", recording, "--policy", "linux-6.1:NOSUCH=1", code=2)
     told(capsys, "replay", recording, "--assume", "sync=2", code=2)
     told(capsys, "policies", "show", "nosuch", code=2)
-    told(capsys, "report", recording, code=1)
+    assert "a recording, and no run: rewake replay -o" in told(capsys, "report", recording, code=1)
+    assert "a run, and no recording: rewake report" in told(capsys, "info", run, code=1)
     told(capsys, "report", run / "none", code=1)
+    (run.parent / "store" / "suite=load").mkdir(parents=True)
+    (run.parent / "store" / "suite=load" / "x.parquet").touch()
+    assert "rewake trend and rewake dashboard" in told(capsys, "query", run.parent / "store", "SELECT 1", code=2)
 
 
 def test_progress_tells_the_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -275,6 +275,7 @@ def test_directories_and_missing_files(run: Run, tmp_path: Path) -> None:
     code, _, err = run("info", tmp_path / "none")
     assert code == 1
     assert "no such file" in only_line(err)
+    assert "standard input is not read" in only_line(run("info", "-")[2])
 
 
 def test_an_unexpected_error_is_one_line_and_debug_shows_the_traceback(run: Run, script: Any, trace: Path) -> None:

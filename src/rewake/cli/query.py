@@ -34,7 +34,7 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
         return
     if source is None or question is None:
         raise UsageError("a REC or RUN and a NAME or SQL are expected; `rewake query --list` shows the names")
-    if (source / "done").is_dir() or (source / "failed").is_dir():
+    if any(any(source.glob(f"{folder}/")) for folder in ("done", "failed", "suite=*")):
         _fleet(source, question, format_)
         return
     if kind_of(source) == "run":

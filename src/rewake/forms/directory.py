@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _MARK = ".rewake-part"
 """A file that tells a `NAME.part` of a writer that was killed from a directory of somebody else."""
 
+_OTHER = {
+    "recording": "a run, and no recording: rewake report and rewake query read it",
+    "run": "a recording, and no run: rewake replay -o makes a run of it",
+}
+"""What lies where one of this kind is expected, and what serves."""
+
 
 class Writer:
     """Builds a directory in the sibling `NAME.part`, locked against a second writer; renames it when all is written.
@@ -145,6 +151,8 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         manifest = json.loads(text)
     except ValueError as error:
         raise TraceError(f"{path}/manifest.json: damaged ({first_line(error)}): make the {kind} again") from error
+    if kind_of(path) not in (None, kind):
+        raise TraceError(f"{path}: {_OTHER[kind]}")
     if not isinstance(manifest, dict) or manifest.get("format") != f"rewake-{kind}":
         raise TraceError(f"{path}: its manifest does not describe a rewake {kind}")
     version = manifest.get("schema_version")

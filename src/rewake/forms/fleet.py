@@ -79,7 +79,11 @@ class FleetStore:
         done, failed = self.tasks()
         names = [f"{DONE}/{t}.parquet" for t in sorted(done)] + [f"{FAILED}/{t}.parquet" for t in sorted(failed)]
         if not names:
-            raise UsageError(f"{self.where}: the fleet store is empty (rewake fleet run fills it)")
+            of_runs = any(self._objects.names("suite=*"))
+            what = (
+                "a store of runs: rewake trend and rewake dashboard read it" if of_runs else "the fleet store is empty"
+            )
+            raise UsageError(f"{self.where}: {what} (rewake fleet run fills a fleet store)")
         con = connect()
         remedy = "remove it, and rewake fleet run makes it again"
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from fleetcheck import Killer, alive, cells_of, check, left, parent, shards
 
-from rewake.errors import MissingExtra
+from rewake.errors import MissingExtra, TraceError
 from rewake.fleet import engines
 from rewake.fleet.cell import Cell, Limits, size
 from rewake.fleet.drive import MaxFailed, Summary, max_failed, run
@@ -35,6 +35,20 @@ def test_what_is_there_is_not_done_again(tasks: list[Task], reference: Path, tmp
     check(found, tmp_path, reference)
     assert found.skipped == len(before) and found.done + found.failed == len(tasks) - len(before)
     assert {n: (tmp_path / n).stat().st_mtime_ns for n in before} == before
+
+
+def test_a_shard_without_a_byte_is_done_again(tasks: list[Task], reference: Path, tmp_path: Path) -> None:
+    for name, data in shards(reference).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    lost = [min((tmp_path / folder).iterdir()) for folder in ("done", "failed")]
+    for file in lost:
+        file.write_bytes(b"")
+    with pytest.raises(TraceError, match=f"{lost[0]}: .* damaged"):
+        FleetStore(tmp_path).connect()
+    found = run(tasks, FleetStore(tmp_path), engines.inline(str(tmp_path)))
+    check(found, tmp_path, reference)
+    assert (found.done, found.failed, found.skipped) == (1, 1, len(tasks) - 2)
 
 
 def _killing(engine: engines.Engine, tasks: list[Task], store: Path, pick: Callable[[list[int]], int]) -> Summary:

@@ -243,6 +243,22 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         store.connect()
 
 
+def test_a_run_whose_file_has_lost_its_bytes_is_added_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    name, _ = store.add(day(1))
+    (tmp_path / "s" / name).write_bytes(b"")
+    assert store.add(day(1)) == (name, True) and store.add(day(1)) == (name, False)
+    assert read(store) == {name: len(day(1))}
+
+
+def test_the_same_behind_a_url() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = Store("memory://emptied/history")
+    name, _ = store.add(day(1))
+    fsspec.filesystem("memory").pipe_file(f"/emptied/history/{name}", b"")
+    assert store.add(day(1)) == (name, True) and store.add(day(1)) == (name, False)
+
+
 @pytest.mark.parametrize("what", ["a page", "another table"])
 def test_of_many_files_the_one_at_fault_is_named(tmp_path: Path, what: str) -> None:
     store = Store(tmp_path / "s")

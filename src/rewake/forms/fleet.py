@@ -64,10 +64,11 @@ class FleetStore:
         """Whether the task was done."""
         return self._objects.has(f"{DONE}/{task}.parquet")
 
-    def tasks(self) -> tuple[set[str], set[str]]:
-        """Hashes of the tasks that were done, and of those that failed."""
+    def tasks(self, empty: bool = False) -> tuple[set[str], set[str]]:
+        """Hashes of the tasks that were done, and of those that failed. `empty`: also of those whose file holds
+        nothing, and which are to be done."""
         done, failed = (
-            {n.rpartition("/")[2].removesuffix(".parquet") for n in self._objects.names(folder)}
+            {n.rpartition("/")[2].removesuffix(".parquet") for n in self._objects.names(folder, empty)}
             for folder in (DONE, FAILED)
         )
         return done, failed - done
@@ -76,7 +77,7 @@ class FleetStore:
         """A new connection with the table `shard`; columns that a file lacks are NULL."""
         if not self._objects.exists():
             raise UsageError(f"{self.where}: no fleet store there (rewake fleet run makes one)")
-        done, failed = self.tasks()
+        done, failed = self.tasks(empty=True)
         names = [f"{DONE}/{t}.parquet" for t in sorted(done)] + [f"{FAILED}/{t}.parquet" for t in sorted(failed)]
         if not names:
             of_runs = any(self._objects.names("suite=*"))

@@ -42,9 +42,11 @@ class Objects:
         return self.remote is not None or Path(self.root).is_dir()
 
     def has(self, name: str) -> bool:
+        """Whether a file is there that holds something: one without a byte is what a disk that failed leaves."""
         if self.remote is not None:
-            return bool(self.remote.exists(f"{self.root}/{name}"))
-        return (Path(self.root) / name).exists()
+            path = f"{self.root}/{name}"
+            return bool(self.remote.exists(path)) and bool(self.remote.size(path))
+        return _size(Path(self.root) / name) > 0
 
     def put(self, name: str, data: bytes) -> None:
         """Writes a file whole, over what may be there."""
@@ -62,17 +64,20 @@ class Objects:
         """Takes a file away; none there is no error."""
         if self.remote is None:
             (Path(self.root) / name).unlink(missing_ok=True)
-        elif self.has(name):
+        elif self.remote.exists(f"{self.root}/{name}"):
             self.remote.rm_file(f"{self.root}/{name}")
 
-    def names(self, folder: str) -> list[str]:
-        """Names of the Parquet files in the folders that match (`done`, `suite=*`), in order; no hidden ones."""
+    def names(self, folder: str, empty: bool = True) -> list[str]:
+        """Names of the Parquet files in the folders that match (`done`, `suite=*`), in order; no hidden ones. `empty`:
+        also of those that hold nothing (`has`)."""
         pattern = f"{folder}/*.parquet"
         if self.remote is None:
-            found = [f"{p.parent.name}/{p.name}" for p in Path(self.root).glob(pattern)]
+            files = Path(self.root).glob(pattern)
+            found = [f"{p.parent.name}/{p.name}" for p in files if empty or _size(p)]
         else:
             self.remote.invalidate_cache()
-            found = ["/".join(str(p).split("/")[-2:]) for p in self.remote.glob(f"{self.root}/{pattern}")]
+            told = self.remote.glob(f"{self.root}/{pattern}", detail=True)
+            found = ["/".join(str(p).split("/")[-2:]) for p, of in told.items() if empty or of["size"]]
         return sorted(n for n in found if not n.rpartition("/")[2].startswith("."))
 
     @contextmanager
@@ -101,6 +106,14 @@ def remote(where: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise UsageError(f"{where}: {first_line(error)}") from error
     return filesystem, str(path).rstrip("/")
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where it is gone, which another writer may do at any time."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _place(target: Path, data: bytes) -> None:

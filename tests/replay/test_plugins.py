@@ -298,6 +298,14 @@ def test_nothing_is_left_running(small: Recording, tmp_path: Path) -> None:
     pytest.fail("it still runs")
 
 
+def test_a_copy_of_its_process_does_not_speak_for_it(small: Recording, tmp_path: Path) -> None:
+    """The copy decides to the end, while the process itself has crashed."""
+    code = "static int n; int status; if (!n++) { const int p = fork(); if (p) { waitpid(p, &status, 0); abort(); } }"
+    declared = "int fork(void); int waitpid(int, int *, int);"
+    plugin = made.shell(tmp_path, f"{code} return prev;", GLOBAL=declared)
+    assert "crashed (SIGABRT)" in problem(small, tmp_path, plugin)
+
+
 def test_a_cpp_exception_is_contained(small: Recording, tmp_path: Path) -> None:
     source = tmp_path / "thrower.cpp"
     source.write_text(

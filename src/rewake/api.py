@@ -11,9 +11,10 @@ What `sql` and `query` return are DuckDB relations: `.fetchall()`, `.df()` (pand
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,7 @@ class _Asked(ABC):
         """
         import duckdb
 
+        _text("query", text)
         asks = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI)  # PIVOT: MULTI
         try:
             if [s.type in asks for s in duckdb.extract_statements(text)] != [True]:
@@ -75,7 +77,7 @@ class _Asked(ABC):
 
     def table(self, name: str) -> duckdb.DuckDBPyRelation:
         """A table of the form, whole."""
-        if name not in forms.TABLES:
+        if _text("name", name) not in forms.TABLES:
             raise UsageError(f"no table {name}; docs/columns.md lists them")
         return self.sql(f'FROM "{name}"')
 
@@ -128,10 +130,11 @@ class Recording(_Asked):
         if sync not in ("0", "1", "auto", "causal"):
             raise UsageError(f"sync={sync!r}: '0', '1', 'auto' or 'causal' expected")
         number("seed", seed, *WHOLE["seed"])
+        where = None if out is None else _path("out", out)
         wanted = runs.parse_policies(_names(policies))
         from rewake.replay.hints import load
 
-        rules = None if hints is None else load(Path(hints))
+        rules = None if hints is None else load(_path("hints", hints))
         self.quality.enforce(force)
         auto: str | None = None
         refusal: str | None = None
@@ -145,7 +148,7 @@ class Recording(_Asked):
             self._opened,
             runs.replayed(wanted, auto),
             name=self.name,
-            out=None if out is None else Path(out),
+            out=where,
             seed=seed,
             sync="0" if sync == "auto" and auto is None else sync,
             auto=auto,
@@ -188,12 +191,13 @@ class Recording(_Asked):
         from rewake.replay.hints import load
 
         number("threads", threads, 1, MOST_THREADS)
+        where = None if out is None else _path("out", out)
         settings = Settings(
-            windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
-            scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
+            windows_ns=runs.duration(_text("windows", windows)), replicas=replicas, seed=seed, balance=balance,
+            move_factor=move_cost, scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
         )  # fmt: skip
         wanted = runs.parse_policies(_names(policies))
-        rules = None if hints is None else load(Path(hints))
+        rules = None if hints is None else load(_path("hints", hints))
         self.quality.enforce(force)
         auto, specs = runs.simulated_specs(self._opened, wanted)
         run = runs.make_simulation(
@@ -201,7 +205,7 @@ class Recording(_Asked):
             specs,
             settings,
             name=self.name,
-            out=None if out is None else Path(out),
+            out=where,
             auto=auto,
             threads=threads,
             hints=rules,
@@ -315,10 +319,26 @@ class Simulation(_Made):
 
 
 def _names(policies: Sequence[str] | str) -> list[str]:
+    if not isinstance(policies, Iterable):
+        raise UsageError(f"policies={policies!r}: a name or a list of names expected")
     names = [policies] if isinstance(policies, str) else list(policies)
     if other := [name for name in names if not isinstance(name, str)]:
         raise UsageError(f"policies: {other[0]!r} is no name of one")
     return names
+
+
+def _text(name: str, value: str) -> str:
+    """The argument of that name; UsageError where it is none, and not a TypeError of whatever uses it first."""
+    if not isinstance(value, str):
+        raise UsageError(f"{name}={value!r}: text expected")
+    return value
+
+
+def _path(name: str, value: Path | str) -> Path:
+    """The same of a path."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise UsageError(f"{name}={value!r}: a path expected")
+    return Path(value)
 
 
 def _max_exposure() -> float:
@@ -335,7 +355,9 @@ def open(path: Path | str, topology: Path | str | None = None) -> Recording:
     """
     from rewake.importing import import_trace
 
-    given = Path(path)
+    given = _path("path", path)
+    if topology is not None:
+        _path("topology", topology)
     if (given / "manifest.json").is_file():
         if topology is not None:
             raise UsageError(f"{given}: a recording has its topology already: give topology with the trace")
@@ -345,5 +367,5 @@ def open(path: Path | str, topology: Path | str | None = None) -> Recording:
 
 def open_run(path: Path | str) -> Run | Simulation:
     """A run that `rewake replay -o` or `Recording.replay(out=...)` wrote, or one of `rewake simulate`."""
-    run = forms.Run(Path(path))
+    run = forms.Run(_path("path", path))
     return Simulation(run) if run.manifest.get("mode") == "closed" else Run(run)

@@ -272,6 +272,18 @@ def test_of_many_files_the_one_at_fault_is_named(tmp_path: Path, what: str) -> N
         store.connect()
 
 
+@pytest.mark.parametrize("value", ["nan", "-inf"])
+def test_a_value_that_is_no_number_is_damage(tmp_path: Path, value: str) -> None:
+    """trend looked for slips beside it without end."""
+    store = Store(tmp_path / "s")
+    file, _ = (tmp_path / "s" / store.add(day(n))[0] for n in range(2))
+    other = tmp_path / "other.parquet"
+    connect().execute(f"COPY (SELECT * REPLACE ('{value}'::DOUBLE AS value) FROM '{file}') TO '{other}'").fetchall()
+    other.replace(file)
+    with pytest.raises(TraceError, match=f"{file}: a value is no finite number"):
+        store.connect()
+
+
 def test_no_store_and_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no store there"):
         Store(tmp_path / "none").connect()

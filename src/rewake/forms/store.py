@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _FIGURE = STORE_TABLES["figure"]
+_REMEDY = "move it away, or fetch it again"
 
 Row = Mapping[str, Any]
 
@@ -68,8 +69,11 @@ class Store:
         con = connect()
         try:
             with self._objects.fetched(shards) as files:
-                gather(con, _FIGURE, dict(zip(shards, files, strict=True)), where, "move it away, or fetch it again")
+                gather(con, _FIGURE, dict(zip(shards, files, strict=True)), where, _REMEDY)
             con.execute("ALTER TABLE figure RENAME COLUMN file TO shard")
+            odd = con.execute("SELECT min(shard) FROM figure WHERE NOT isfinite(value)").fetchall()[0][0]
+            if odd is not None:
+                raise TraceError(f"{where}/{odd}: a value is no finite number: the file is damaged; {_REMEDY}")
             if copies := _same(con):
                 raise TraceError(f"{where}: {' and '.join(copies)} say the same, and a run counts once: remove one")
         except BaseException:

@@ -51,3 +51,37 @@ def test_who_is_of_idle_policy_is_never_hot(policy: int, moves: int) -> None:
     w.waking(2_890 * US, 1, HERE, 0, ELSEWHERE).wakeup(2_897 * US, 0, HERE, 0, curr=OTHER)
     w.runs(2_900 * US, 0, OTHER, HERE, "R").runs(3 * MS, 1, ELSEWHERE, 1)
     assert pulls(w, 2_950 * US, (6, 1)) == moves
+
+
+WHILE_IT_LEAVES: dict[str, Any] = PULLS | {"pull_ns": 6 * US, "pulled_ns": 3 * US, "major": 6, "minor": 1}
+
+
+def pulled_as_it_leaves(woken_at: int) -> World:
+    """Task 3 sleeps, and CPU 0, which it leaves at 103 us, pulls 4 from CPU 1 at 100. Task 5 wakes 3 from CPU 2."""
+    w = World(3, 7).runs(0, 0, 0, 3).runs(0, 1, 1, 6).runs(0, 2, 2, 5)
+    w.waking(50 * US, 2, 4, 1, 5).wakeup(51 * US, 1, 4, 1, curr=6)
+    w.migrate(100 * US, 0, 4, 1, 0, curr=3).waking(woken_at, 2, 3, 0, 5)
+    w.runs(103 * US, 0, 3, 4).wakeup(104 * US, 0, 3, 0, curr=4)
+    w.runs(200 * US, 0, 4, 3).runs(210 * US, 0, 3, 0).runs(300 * US, 1, 6, 1).runs(300 * US, 2, 5, 2)
+    w.events.sort(key=lambda event: event[1]["ts_ns"])
+    return w
+
+
+@pytest.mark.parametrize(("pull", "works"), [(0, 103 * US), (6 * US, 97 * US)])
+def test_a_task_is_asleep_before_its_cpu_pulls_another(pull: int, works: int) -> None:
+    """Where placement is forced the pull is, too, and the task leaves with it."""
+    world, window = pulled_as_it_leaves(102 * US), (0, 0, 350 * US, 351 * US)
+    (result,), script = simulate(world, window, "prev", **WHILE_IT_LEAVES | {"pull_ns": pull})
+    assert script["tasks"][3]["ops"][0][:2] == (works * 1024, "block")
+    assert (result["broken"], result["newidle_moves"]) == (0, 1)
+    (result,), script = simulate(world, window, "pinned", pull_ns=pull)
+    assert script["tasks"][3]["ops"][0][:2] == (103 * US * 1024, "block")
+
+
+@pytest.mark.parametrize(("woken_at", "asked"), [(100_600, False), (101_000, True)])
+def test_who_sleeps_as_its_cpu_pulls_is_left_there_until_the_other_is_queued(woken_at: int, asked: bool) -> None:
+    """That is a quarter of the way from the pull (100 us) to the switch; then the policy is asked."""
+    (result,), _ = simulate(pulled_as_it_leaves(woken_at), (0, 0, 150 * US, 351 * US), "prev", **WHILE_IT_LEAVES)
+    woken = result["woken"]
+    assert (result["broken"], result["newidle_moves"]) == (0, 1)
+    assert woken["placed"][woken["task"] == 3].tolist() == [asked]

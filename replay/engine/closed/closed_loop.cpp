@@ -243,7 +243,7 @@ void ClosedLoop::reach(Ns ts) {
         close(w.from);
         Machine at = as_it_is();
         ScriptBuilder builder(topo_, table_, interrupts_, at, w.from, w.measured, w.to, w.horizon, told().asks,
-                              told().yields, needs, told().awaited);
+                              told().yields, needs, told().awaited, free() ? free()->pull : 0);
         open_.push_back(std::make_unique<Open>(
             Open{next_, std::move(at), fair_.queues(), fair_.fifo(), irq_, remembered_.tasks(), std::move(builder)}));
         open_.back()->at.rebind();

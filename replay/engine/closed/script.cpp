@@ -38,7 +38,8 @@ int64_t TaskScript::step() const {
 
 ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts,
                              const Machine& at, Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks,
-                             const std::vector<bool>& yields, bool stretches, const std::vector<Awaited>& awaited)
+                             const std::vector<bool>& yields, bool stretches, const std::vector<Awaited>& awaited,
+                             Ns pull)
     : topo_(topo),
       table_(table),
       interrupts_(interrupts),
@@ -48,6 +49,7 @@ ScriptBuilder::ScriptBuilder(const Topology& topo, const TaskTable& table, const
       stretches_(stretches ? table.tasks.size() : 0),
       asks_(asks),
       yields_(yields),
+      pull_(pull),
       awaited_(awaited),
       looks_(awaited.size()) {
     script_.from = from, script_.measured = measured, script_.to = to;
@@ -98,8 +100,13 @@ void ScriptBuilder::act(TaskId t, Op::Kind kind, uint32_t arg) {
     script(t).ops.push_back({kind, arg, std::exchange(tasks_[t.v].done, 0)});
 }
 
-void ScriptBuilder::fall_asleep(TaskId t, Ns ts) {
+/// `t` leaves `c`. If that pulled a task for it, `t` had been asleep for as long as that takes, though it had not left.
+void ScriptBuilder::fall_asleep(TaskId t, Cpu c, Ns ts) {
     TaskState& s = tasks_[t.v];
+    if (pull_ > 0 && ts - cpus_[c.v].pulled < pull_) {
+        s.done = std::max<int64_t>(0, s.done - pull_ * topo_.cap_orig[c.v]);
+        ts = std::max(cpus_[c.v].came, ts - pull_);
+    }
     act(t, Op::Kind::block, kNone);
     s.asleep = true;
     s.is_first = false;
@@ -175,9 +182,9 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
             act(prev, Op::Kind::exit, kNone);
             script(prev).exit_at = ts;
         } else if (!still_runnable(sw.prev_state[i])) {
-            if (!s.asleep) fall_asleep(prev, ts);
+            if (!s.asleep) fall_asleep(prev, c, ts);
         } else if (idle(next) && !limited(prev)) {  // forced to idle: it is given back when it runs again
-            if (!s.asleep) fall_asleep(prev, ts);
+            if (!s.asleep) fall_asleep(prev, c, ts);
             s.early = kNone;
         } else if (yields(prev) && cpu.curr == prev && cpu.sent < cpu.came) {
             act(prev, Op::Kind::yield, kNone);
@@ -279,6 +286,7 @@ void ScriptBuilder::on_migrate(const MigrateColumns& m, size_t i, std::optional<
     const Cause why = cause.value_or(Cause::unknown);
     cpus_[m.dest_cpu[i]].sent = m.ts[i];
     if (why == Cause::exec) return exec_moves(m, i);
+    if (why == Cause::newidle) cpus_[m.dest_cpu[i]].pulled = m.ts[i];
     if (why == Cause::wake || why == Cause::fork || m.orig_cpu[i] == m.dest_cpu[i]) return;
     const TaskState& s = state(TaskId(m.task[i]), m.prio[i]);
     if (!s.fair) return;

@@ -222,11 +222,12 @@ struct Stretch {
 class ScriptBuilder {
   public:
     /// Scripts reach until `horizon`, beyond `to`, for tasks that get ahead of the recording.
-    /// `asks`, `yields`: see SimOptions. `stretches`: what tasks did when is kept.
+    /// `asks`, `yields`, `pull`: see SimOptions; a task sleeps before its CPU pulls another. `stretches`: what tasks did when is
+    /// kept.
     ScriptBuilder(const Topology& topo, const TaskTable& table, const Interrupts& interrupts, const Machine& at,
                   Ns from, Ns measured, Ns to, Ns horizon, const std::vector<bool>& asks = {},
                   const std::vector<bool>& yields = {}, bool stretches = false,
-                  const std::vector<Awaited>& awaited = {});
+                  const std::vector<Awaited>& awaited = {}, Ns pull = 0);
     Ns from() const { return script_.from; }
     Ns horizon() const { return horizon_; }
     /// Rows of a batch in event order. `cause` of a migration is the one worked out at import.
@@ -266,6 +267,7 @@ class ScriptBuilder {
         Ns since = 0;
         Ns came = 0;  ///< when `curr` did
         Ns sent = kLongAgo;  ///< when somebody was last sent there
+        Ns pulled = kLongAgo;  ///< when it last pulled somebody as it went idle
         bool moves_exec = false;  ///< `curr` is the stopper and moves a task that execs
         int16_t prio = 120;
     };
@@ -301,7 +303,7 @@ class ScriptBuilder {
     void finish_ties();
     void account(Cpu c, Ns ts);
     void act(TaskId t, Op::Kind kind, uint32_t arg);
-    void fall_asleep(TaskId t, Ns ts);
+    void fall_asleep(TaskId t, Cpu c, Ns ts);
     void wake(TaskId t, uint32_t stim);
     void act_exec(TaskId p, Cpu from, Cpu to, int16_t prio, Ns ts);
     void exec(const Opening& o, Ns ts);
@@ -330,6 +332,7 @@ class ScriptBuilder {
     std::vector<Ns> exec_stops_;  ///< what moving it took of its CPU
     std::vector<std::vector<Stretch>> stretches_;  ///< by TaskId; empty: they are not kept
     std::vector<bool> asks_, yields_;
+    Ns pull_;
     std::vector<Awaited> awaited_;
     /// It was awake when it came to schedule().
     struct Look {

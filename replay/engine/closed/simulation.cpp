@@ -119,7 +119,7 @@ WindowResult Simulation::run() {
                 if (cpus_[c.v].leave != number || !cpus_[c.v].leaving) break;
                 new_idle(c, tasks_[cpus_[c.v].curr.v].asleep_at);
                 cpus_[c.v].leave = seq_;
-                push(now_ + opt_.pulled, What::leave, c.v);
+                push(now_ + lands(), What::leave, c.v);
                 break;
             case What::leave:
                 if (cpus_[c.v].leave == number && cpus_[c.v].leaving) leave(c);
@@ -331,7 +331,7 @@ void Simulation::sleep(Cpu c, uint32_t stim, uint8_t prev_state) {
         cpus_[c.v].plan = 0;
         cpus_[c.v].resched = -1;
         cpus_[c.v].leave = seq_;
-        push(now_ + opt_.pull - opt_.pulled, What::pull, c.v);
+        push(now_ + opt_.pull - lands(), What::pull, c.v);
     } else {
         if (raced || opt_.pull > 0)
             switch_to(c, id, prev_state, fair_.size(c) ? fair_.pick(c) : TaskId(c.v));

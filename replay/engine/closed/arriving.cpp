@@ -18,9 +18,7 @@ Ns Simulation::of_waker(bool told, bool asked, Ns queue, int scanned) const {
 
 /// The same of a recorded wakeup.
 Ns Simulation::of_recorded_waker(const Stim& s, double luck) const {
-    const Relation there = s.waker == s.chosen                    ? Relation::same_cpu
-                           : topo_.share_cache(s.waker, s.chosen) ? Relation::same_llc
-                                                                  : Relation::cross_llc;
+    const Relation there = relation_of(topo_, s.waker, s.chosen);
     const uint8_t target = target_of(0, topo_.cap_orig[s.chosen.v], s.chosen != s.prev, !was_asked(s.cls));
     return of_waker(s.told, was_asked(s.cls), costs_.draw(Path::busy, there, true, target, luck).queue, s.scanned);
 }

@@ -110,6 +110,11 @@ class Costs {
 /// Uniform in [0, 1) from numbers that name what is drawn: the same for every policy, in whatever order they draw.
 double uniform(uint64_t seed, uint64_t a, uint64_t b);
 
+inline Relation relation_of(const Topology& topo, Cpu waker, Cpu chosen) {
+    if (waker == chosen) return Relation::same_cpu;
+    return topo.share_cache(waker, chosen) ? Relation::same_llc : Relation::cross_llc;
+}
+
 /// Penalty of running elsewhere, by distance (policies.md D2.7), ns at `factor` 1.
 inline Ns move_cost(const Topology& topo, Cpu from, Cpu to, double factor) {
     if (topo.core[from.v] == topo.core[to.v]) return 0;

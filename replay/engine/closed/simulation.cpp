@@ -378,6 +378,7 @@ void Simulation::request(Cpu c, Ns at) {
 void Simulation::resched(Cpu c) {
     CpuState& cpu = cpus_[c.v];
     cpu.resched = -1;
+    if (fair_.size(c) == 0) cpu.own_call = false;
     if (cpu.reserved || cpu.leaving || fair_.size(c) == 0) return;
     if (now_ < cpu.handling) return request(c, cpu.handling);
     if (now_ < cpu.wakes) return request(c, cpu.wakes + cpu.takes);
@@ -394,7 +395,7 @@ void Simulation::resched(Cpu c) {
     fair_.charge_by_schedule(c, now_);
     if (!limits_.empty() && spent_up(c)) return evict(c, prev);
     const TaskId next = fair_.pick(c);
-    if (next == prev) return fair_.scheduled(c), time_slice(c);
+    if (next == prev) return cpu.own_call = false, fair_.scheduled(c), time_slice(c);
     if (counted()) ++out_.preemptions;
     run_instead(c, next);
 }
@@ -580,9 +581,7 @@ void Simulation::wake(uint32_t stim, Cpu waker, TaskId curr, Ns since, Meets mee
     const auto [chosen, placed, scanned] = place(s, t, waker, curr, stays);
     const bool idle_target = machine_.view().avail.test(chosen) && !cpus_[chosen.v].reserved;
     const uint32_t state = idle_target ? machine_.idle_state(chosen).value_or(kNone) : kNone;
-    const Relation relation = waker == chosen                    ? Relation::same_cpu
-                              : topo_.share_cache(waker, chosen) ? Relation::same_llc
-                                                                 : Relation::cross_llc;
+    const Relation relation = relation_of(topo_, waker, chosen);
     const bool as_early = meets == Meets::late && s.early;
     const bool still = meets == Meets::late ? as_early : meets == Meets::leaving || now_ - t.asleep_at < kOnCpu;
     const bool back = still && chosen == prev;

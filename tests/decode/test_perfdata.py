@@ -148,6 +148,11 @@ def test_what_cannot_be_imported_says_why(tmp_path: Path) -> None:
     assert "recording was not finished" in refused(path)
     path.write_bytes(whole[: len(whole) // 2])
     assert "ends inside its records" in refused(path)
+    table = sum(struct.unpack("<QQ", whole[40:56]))  # where the features are: those of TRACING_DATA come first
+    formats, size = struct.unpack("<QQ", whole[table : table + 16])
+    for end in (formats - 1, formats + size - 1):
+        path.write_bytes(whole[:end])
+        assert "ends before its event formats" in refused(path)
     path.write_bytes(whole[:60])
     assert "truncated" in refused(path)
     path.write_bytes(whole[:8] + struct.pack("<Q", 112) + whole[16:])

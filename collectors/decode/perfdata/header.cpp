@@ -165,6 +165,10 @@ void read_file_header(Cursor& in, const File& file, Header& h, Problems& problem
     for (const int number : features) {
         const Section s = read_section(table, "perf.data feature table");
         if (s.offset > file.size() || s.size > file.size() - s.offset) {
+            if (number == feature::kTracingData) {
+                fail(file.path(), file.size(),
+                     "the file ends before its event formats (tracing data) do; copy or record it again");
+            }
             problems.add("header feature that lies outside of the file, skipped", std::to_string(number));
             continue;
         }

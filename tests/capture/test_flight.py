@@ -161,3 +161,5 @@ def test_usage(work: Path) -> None:
     assert done.returncode == 2 and "needs --flight-recorder" in done.stderr
     done = Machine([]).rewake("record", "--flight-recorder", "--stop-on", "load=5", ok=False)
     assert done.returncode == 2 and "only wakeup-latency=TIME is known" in done.stderr
+    done = Machine([]).rewake("record", "--flight-recorder", "--stop-on", "wakeup-latency=0.1ns", ok=False)
+    assert done.returncode == 2 and "less than 1ns" in done.stderr, "it was 0, which any wakeup takes"

@@ -289,7 +289,9 @@ def _stop_ns(given: str | None) -> int | None:
     kind, _, limit = given.partition("=")
     if kind != "wakeup-latency":
         raise UsageError(f"--stop-on {given[:40]!r}: only wakeup-latency=TIME is known")
-    return round(seconds_of(limit) * 1e9)
+    if (ns := round(seconds_of(limit) * 1e9)) < 1:  # 0 would be the first wakeup, however fast
+        raise UsageError(f"--stop-on {given[:40]!r}: less than 1ns")
+    return ns
 
 
 def _refuse_tool(tool: str, flight: bool) -> None:

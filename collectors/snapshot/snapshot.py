@@ -190,7 +190,11 @@ def _load_tree(files: Files, name: str, notes: list[str]) -> Snapshot:
 
 
 def _read_cpus(files: Files, hardware: hwloc.Hardware) -> _Cpus:
-    online = parse_list(files.text(f"{_CPU_DIR}/online") or "") or frozenset(hardware.pus)
+    told = files.text(f"{_CPU_DIR}/online")
+    online = parse_list(told or "")
+    if told is not None and not online:  # hwloc makes one CPU of it
+        raise ValueError(f"{_CPU_DIR}/online names no CPU: the copy is damaged, take it again")
+    online = online or frozenset(hardware.pus)
     present = frozenset(hardware.pus) | online
     possible = parse_list(files.text(f"{_CPU_DIR}/possible") or "") | present
     isolated = parse_list(files.text(f"{_CPU_DIR}/isolated") or "")

@@ -285,6 +285,13 @@ def test_domains_that_no_kernel_has(tmp_path: Path, domains: str) -> None:
         load(snapshot)
 
 
+@pytest.mark.parametrize("online", ["", "\n"])
+def test_a_machine_without_a_cpu_online(tmp_path: Path, online: str) -> None:
+    """hwloc makes one CPU of it: 15 of 16 were offline."""
+    with pytest.raises(TraceError, match="online names no CPU"):
+        load(edited(tmp_path, "sys/devices/system/cpu/online", online))
+
+
 @pytest.mark.parametrize("number", ["9" * 13, "9" * 5000])
 def test_clocks_and_times_beyond_any_machine_are_not_known(tmp_path: Path, number: str) -> None:
     where = edited(tmp_path, "sys/kernel/debug/sched/debug", f"cpu_clk : {number}.000000\nsched_clk : 1.000000\n")

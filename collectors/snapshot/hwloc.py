@@ -19,6 +19,8 @@ from rewake.errors import RewakeError, TraceError
 
 WALL_SECONDS = 60
 _MESSAGE_CHARS = 300
+_NUMBERS = re.compile(r"(?i)\b(?:pu|numa|node|pack|socket)[a-z]*(?::\d+)?\([^)]*\bindexes=([\d,]+)")
+"""In a synthetic topology: numbers of what goes by its number; hwloc makes one of two of the same."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ def read_synthetic(text: str) -> Hardware:
     levels = re.findall(r":(\d+)", re.sub(r"\([^)]*\)|\[[^\]]*\]", "", text))
     if math.prod(max(float(n), 1.0) for n in levels) > MAX_CPUS:
         raise TraceError(f"topology {text[:_MESSAGE_CHARS]!r}: more than {MAX_CPUS} CPUs")
+    for numbers in _NUMBERS.findall(text):
+        given = [int(n) for n in numbers.split(",") if n]
+        if len(set(given)) < len(given):
+            raise TraceError(f"topology {text[:_MESSAGE_CHARS]!r}: indexes={numbers[:60]} has a number twice")
     with tempfile.NamedTemporaryFile("w", prefix="rewake-", suffix=".synthetic") as f:
         f.write(text)
         f.flush()

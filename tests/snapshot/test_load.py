@@ -213,6 +213,20 @@ def test_a_synthetic_machine_of_too_many_cpus(monkeypatch: pytest.MonkeyPatch, m
         load(many)
 
 
+@pytest.mark.parametrize(
+    "twice", ["pu:4(indexes=0,0,0,0)", "numa:2(indexes=1,1) pu:2", "pack:2 [numa(indexes=5,05)] pu:2"]
+)
+def test_a_synthetic_machine_with_a_number_twice(twice: str) -> None:
+    """hwloc makes one of those of the same number: of four CPUs one."""
+    with pytest.raises(TraceError, match="has a number twice"):
+        load(twice)
+
+
+def test_a_synthetic_machine_with_numbers_of_its_own() -> None:
+    s = load("numa:2 core:2(indexes=0,0,1,1) pu:1(indexes=3,2,1,0)")  # cores are numbered anew in each package
+    assert values(s.cpu, "node") == [1, 1, 0, 0]
+
+
 def test_notes_of_levels_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.hwloc, "_run", lambda *_: module.hwloc.Hardware())
     load("pack:4(indexes=9:9) [numa(indexes=9:9)] core:2048 pu:1")

@@ -22,6 +22,8 @@ MappedFile::MappedFile(const std::string& path, size_t bytes) : bytes_(bytes ? b
     if (!failed) {
         data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (data_ == MAP_FAILED) failed = errno;
+        // What a plugin forks shall not write here: it dies where it comes back from the plugin.
+        if (!failed && madvise(data_, bytes_, MADV_DONTFORK) != 0) failed = errno;
     }
     if (fd >= 0) close(fd);
     if (failed) throw std::system_error(failed, std::generic_category(), path);

@@ -299,11 +299,23 @@ def test_nothing_is_left_running(small: Recording, tmp_path: Path) -> None:
 
 
 def test_a_copy_of_its_process_does_not_speak_for_it(small: Recording, tmp_path: Path) -> None:
-    """The copy decides to the end, while the process itself has crashed."""
+    """The copy went on to decide, and where it was counted as where the process is that crashes."""
     code = "static int n; int status; if (!n++) { const int p = fork(); if (p) { waitpid(p, &status, 0); abort(); } }"
     declared = "int fork(void); int waitpid(int, int *, int);"
     plugin = made.shell(tmp_path, f"{code} return prev;", GLOBAL=declared)
-    assert "crashed (SIGABRT)" in problem(small, tmp_path, plugin)
+    ledgers, policies = replay(small, tmp_path, [plugin])
+    (text,) = policies[0]["problems"]
+    assert text.startswith("crashed (SIGABRT) in decide at decision ")
+    first = int(text.split(" at decision ")[1].split(":")[0])
+    assert all(cpu is None for cpu in ledgers[plugin]["cpu"][first:])
+
+
+def test_a_copy_of_its_process_does_not_hide_that_it_hangs(small: Recording, tmp_path: Path) -> None:
+    """It was waited for without end, as the copy had come back from its last call."""
+    code = "static int n; if (!n++ && fork()) sleep(15); return prev;"
+    plugin = made.shell(tmp_path, code, GLOBAL="int fork(void); unsigned sleep(unsigned);")
+    told = problem(small, tmp_path, plugin, plugin_timeout=1)
+    assert told.startswith("did not return within 1 s in decide at decision ")
 
 
 def test_a_cpp_exception_is_contained(small: Recording, tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
     for (const auto& [parent, weight, quota, period] : rows) {
         if (!groups.empty() && parent >= groups.size())
             throw std::invalid_argument("groups: a parent has to come before its children");
-        groups.push_back({parent, std::max<int64_t>(weight * 1024 / 100, 2), std::max<int64_t>(quota, 0),
+        // To the nearest, as kernels round what is written to cpu.weight.
+        groups.push_back({parent, std::max<int64_t>((weight * 1024 + 50) / 100, 2), std::max<int64_t>(quota, 0),
                           std::max<int64_t>(period, 0)});
     }
     return groups;
@@ -322,6 +323,14 @@ void bind_model(nb::module_& m) {
             "groups that tasks['group'] indexes, [0] the root, parents first. Without groups there is only the root.")
         .def_prop_ro("topology_known", [](const Recorded& r) { return r.topo.known; })
         .def_prop_ro("n_cpus", [](const Recorded& r) { return r.topo.n_cpus; })
+        .def_prop_ro(
+            "shares",
+            [](const Recorded& r) {
+                nb::list shares;
+                for (const TaskGroup& g : r.tasks.groups) shares.append(g.shares);
+                return shares;
+            },
+            "Of each task group: what the kernel makes of its weight, 1024 of 100.")
         .def_prop_rw(
             "wakeups", [](const Recorded& r) { return r.tasks.wakeups; },
             [](Recorded& r, bool on) { r.tasks.wakeups = on; }, "sched_wakeup was recorded.")

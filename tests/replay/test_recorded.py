@@ -10,10 +10,12 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from world import World
 
 from rewake.analysis.quality import decisions_by_class
 from rewake.forms import ENUMS, Recording
 from rewake.importing import import_trace
+from rewake.replay import _engine
 from rewake.replay.recorded import batch
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
@@ -61,3 +63,12 @@ def test_allowed_cpus_that_the_machine_does_not_have(tmp_path: Path) -> None:
         file.write_text(file.read_text().replace(everywhere, "Cpus_allowed_list=0-4095 "))
     widened = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "b.rewake")
     assert decisions_by_class(widened) == decisions_by_class(plain)
+
+
+@pytest.mark.parametrize(("weight", "shares"), [(1, 10), (3, 31), (79, 809), (100, 1024), (10_000, 102_400)])
+def test_shares_of_a_weight(weight: int, shares: int) -> None:
+    """As sched_weight_from_cgroup() rounds: 30.72, 808.96."""
+    w = World(1, 1)
+    w.tasks["group"] = np.zeros(1, np.uint16)
+    groups = [(0, 100, 0, 0), (0, weight, 0, 0)]
+    assert _engine.Recorded(w.cpus, w.domains, w.tasks, w.masks, groups).shares == [1024, shares]

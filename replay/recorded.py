@@ -236,6 +236,8 @@ def recorded_machine(
     in_group = [group_of[c] if g else 0 for c, g in zip(cgroup.tolist(), grouped.tolist(), strict=True)]
     tasks["group"] = np.array(in_group, np.uint16)
     n_cpus = max((row["cpu"] for row in cpus), default=-1) + 1
+    if n_cpus > _engine.MAX_CPUS:
+        raise TraceError(f"a machine of {n_cpus} CPUs: at most {_engine.MAX_CPUS} are supported")
     try:
         machine = _engine.Recorded(cpus, domains, tasks, [_possible(m, n_cpus) for m in (*masks, *more)], groups)
     except ValueError as error:

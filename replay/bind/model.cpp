@@ -286,6 +286,7 @@ using namespace rewake;
 using namespace rewake::bind;
 
 void bind_model(nb::module_& m) {
+    m.attr("MAX_CPUS") = kMaxCpus;
     nb::class_<Recorded>(m, "Recorded", "The recorded machine: topology and tasks.")
         .def(
             "__init__",

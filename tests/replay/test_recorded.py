@@ -10,9 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tracedat import Machine, schedule, write
 from world import World
 
 from rewake.analysis.quality import decisions_by_class
+from rewake.errors import TraceError
 from rewake.forms import ENUMS, Recording
 from rewake.importing import import_trace
 from rewake.replay import _engine
@@ -63,6 +65,13 @@ def test_allowed_cpus_that_the_machine_does_not_have(tmp_path: Path) -> None:
         file.write_text(file.read_text().replace(everywhere, "Cpus_allowed_list=0-4095 "))
     widened = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "b.rewake")
     assert decisions_by_class(widened) == decisions_by_class(plain)
+
+
+def test_more_cpus_than_the_engine_takes(tmp_path: Path) -> None:
+    """No other topology would help, and the recording does not contradict itself."""
+    write(tmp_path / "trace.dat", schedule(2000, 1030), machine=Machine(1030))
+    with pytest.raises(TraceError, match=r"^a machine of 1030 CPUs: at most 1024 are supported$"):
+        import_trace(tmp_path / "trace.dat", None)
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(1, 10), (3, 31), (79, 809), (100, 1024), (10_000, 102_400)])

@@ -280,7 +280,7 @@ def preempts_lazily(manifest: Mapping[str, Any], kernel: tuple[int, int]) -> boo
     return kernel >= (7, 0) if mode is None else "(lazy)" in mode
 
 
-def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, int, int, int]], dict[int, int]]:
+def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, float, int, int]], dict[int, int]]:
     """Task groups, as the engine takes them, with the group of every cgroup of `used`.
 
     A cgroup is a task group where the cpu controller gives it a weight; tasks of others are in the nearest one above.
@@ -304,12 +304,13 @@ def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, int, i
         above |= {c: chain[k + 1 :] for k, c in enumerate(chain)}
     order = sorted(above, key=lambda c: (len(above[c]), c))
     number = {c: k for k, c in enumerate(order, 1)}
-    groups = [(0, 100, 0, 0)]
+    groups: list[tuple[int, float, int, int]] = [(0, 100, 0, 0)]
     for c in order:
         parent = number[above[c][0]] if above[c] else 0
         quota, period = rows[c]["quota_ns"], rows[c]["period_ns"]
         limit = (0, 0) if quota is None or period is None else (int(quota), int(period))
-        groups.append((parent, int(rows[c]["weight"]), *limit))
+        shares = rows[c]["shares"]
+        groups.append((parent, rows[c]["weight"] if shares is None else shares * 100 / 1024, *limit))
     return groups if order else [], {u: next((number[c] for c in up(u)), 0) for u in used}
 
 

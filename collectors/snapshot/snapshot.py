@@ -340,4 +340,5 @@ def _cgroup_columns(groups: list[tasks.Cgroup]) -> Columns:
             np.array([c or "" for c in cpusets], dtype=object),
             np.array([c is None for c in cpusets], dtype=np.bool_),
         ),
+        "shares": _nullable([g.shares for g in groups], np.uint32),
     }

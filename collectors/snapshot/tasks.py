@@ -48,7 +48,8 @@ class Thread:
 class Cgroup:
     """One cgroup of the cpu controller; ids are dense and parents come first. None: no limit, or not reported.
 
-    `weight` is cpu.weight; cpu.shares of version 1, of which 1024 are as much as a weight of 100, in its units."""
+    `weight` is cpu.weight; cpu.shares of version 1, of which 1024 are as much as a weight of 100, in its units: a whole
+    number from 1 to 10,000, so `shares` has what they are."""
 
     cgroup_id: int
     path: str
@@ -57,6 +58,7 @@ class Cgroup:
     quota_ns: int | None
     period_ns: int | None
     cpuset: str | None
+    shares: int | None = None
 
 
 def escape(name: str) -> str:
@@ -83,8 +85,8 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
         at = CGROUP_ROOT + path.rstrip("/")
         quota, period = _cpu_max(files.line(f"{at}/cpu.max") or _cfs_limit(files, at))
         cpuset = files.line(f"{at}/cpuset.cpus.effective")
-        weight = None if parent is None else _weight(files, at)
-        found.append(Cgroup(len(found), escape(path), parent, weight, quota, period, cpuset))
+        weight, shares = (None, None) if parent is None else _weight(files, at)
+        found.append(Cgroup(len(found), escape(path), parent, weight, quota, period, cpuset, shares))
         lists = (files.text(f"{at}/{name}") for name in ("cgroup.threads", "tasks", "cgroup.procs"))
         listed = next((text for text in lists if text), "")
         member.update((int(tid), found[-1].path) for tid in listed.split() if re.fullmatch(r"[0-9]{1,9}", tid))
@@ -94,12 +96,14 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
     return found, member
 
 
-def _weight(files: Files, at: str) -> int | None:
+def _weight(files: Files, at: str) -> tuple[int | None, int | None]:
+    """And shares."""
     shares = files.number(f"{at}/cpu.shares")
     if shares is None:
         weight = files.number(f"{at}/cpu.weight")
-        return weight if weight is None or weight <= 10_000 else None
-    return min(max(round(shares * 100 / 1024), 1), 10_000)
+        return (weight if weight is None or weight <= 10_000 else None), None
+    shares = min(max(shares, 2), 1 << 18)  # as kernels do (MIN_SHARES, MAX_SHARES)
+    return min(max(round(shares * 100 / 1024), 1), 10_000), shares
 
 
 def _cfs_limit(files: Files, at: str) -> str:

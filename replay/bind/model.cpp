@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "replay/bind/engine.hpp"
 #include "replay/model/decisions.hpp"
@@ -42,7 +43,7 @@ std::optional<T> get(const nb::dict& row, const char* name) {
 }
 
 /// Parent, weight (100 is the default), quota and period of cpu.max in ns, 0 without one.
-using GroupRow = std::tuple<uint16_t, int64_t, int64_t, int64_t>;
+using GroupRow = std::tuple<uint16_t, double, int64_t, int64_t>;
 
 std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
     std::vector<TaskGroup> groups;
@@ -50,7 +51,7 @@ std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
         if (!groups.empty() && parent >= groups.size())
             throw std::invalid_argument("groups: a parent has to come before its children");
         // To the nearest, as kernels round what is written to cpu.weight.
-        groups.push_back({parent, std::max<int64_t>((weight * 1024 + 50) / 100, 2), std::max<int64_t>(quota, 0),
+        groups.push_back({parent, std::max<int64_t>(std::llround(weight * 1024 / 100), 2), std::max<int64_t>(quota, 0),
                           std::max<int64_t>(period, 0)});
     }
     return groups;

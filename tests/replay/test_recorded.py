@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from rewake.errors import TraceError
 from rewake.forms import ENUMS, Recording
 from rewake.importing import import_trace
 from rewake.replay import _engine
-from rewake.replay.recorded import batch
+from rewake.replay.recorded import batch, recorded_machine
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
 IRQ = {
@@ -72,6 +73,22 @@ def test_more_cpus_than_the_engine_takes(tmp_path: Path) -> None:
     write(tmp_path / "trace.dat", schedule(2000, 1030), machine=Machine(1030))
     with pytest.raises(TraceError, match=r"^a machine of 1030 CPUs: at most 1024 are supported$"):
         import_trace(tmp_path / "trace.dat", None)
+
+
+@pytest.mark.parametrize("shares", [2, 15, 1024, 262_144])
+def test_shares_of_version_1_are_exact(shares: int, tmp_path: Path) -> None:
+    """In units of cpu.weight 2, a pod without requests, was 10, and no more than 102,400 were possible."""
+    with tarfile.open(DEMO / "topology.tar.gz") as tar:
+        tar.extractall(tmp_path / "topology")
+    tids = re.findall(r" Pid=(\d+) ", (tmp_path / "topology/threads").read_text())
+    group = tmp_path / "topology/sys/fs/cgroup/a"
+    group.mkdir(parents=True)
+    (group.parent / "cpu.shares").write_text("1024\n")
+    (group / "cpu.shares").write_text(f"{shares}\n")
+    (group / "tasks").write_text("\n".join(tids))
+    recording = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "a.rewake")
+    machine, _ = recorded_machine(recording)
+    assert machine.shares == [1024, shares]
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(1, 10), (3, 31), (79, 809), (100, 1024), (10_000, 102_400)])

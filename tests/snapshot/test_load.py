@@ -254,6 +254,7 @@ def test_cgroups_of_version_1(unpacked: Path) -> None:
     s = load(unpacked)
     assert values(s.cgroup, "path") == ["/", "/a", "/a/b"]
     assert values(s.cgroup, "weight") == [None, 200, 1]
+    assert values(s.cgroup, "shares") == [None, 2048, 2]
     assert values(s.cgroup, "quota_ns") == [None, None, 250_000_000]
     assert values(s.cgroup, "period_ns") == [None, 100_000_000, 50_000_000]
     assert {t.tid: t.cgroup for t in s.threads if t.tid < 5} == {1: "/", 2: "/a", 3: "/a", 4: None}

@@ -269,6 +269,7 @@ weight    u32?   | cpu.weight; of version 1 cpu.shares in its units, 1024 of whi
 quota_ns  i64? ns | cpu.max quota; NULL: no limit
 period_ns i64? ns | cpu.max period
 cpuset    str?   | cpuset.cpus.effective
+shares    u32?   | cpu.shares of version 1, of which `weight` is the nearest in its units; NULL: of version 2
 """),
         _table("comm", "task names", """
 id   u32  | dense number

@@ -19,8 +19,10 @@ from rewake.errors import RewakeError, TraceError
 
 WALL_SECONDS = 60
 _MESSAGE_CHARS = 300
-_NUMBERS = re.compile(r"(?i)\b(?:pu|numa|node|pack|socket)[a-z]*(?::\d+)?\([^)]*\bindexes=([\d,]+)")
-"""In a synthetic topology: numbers of what goes by its number; hwloc makes one of two of the same."""
+_LEVEL = re.compile(r"([A-Za-z]\w*)(?::(\d+))?(?:\(([^)]*)\))?")
+"""Of a synthetic topology: name, number, notes."""
+_NUMBERED = ("pu", "numa", "node", "pack", "socket")
+"""What levels begin with that go by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,16 @@ def read_synthetic(text: str) -> Hardware:
     levels = re.findall(r":(\d+)", re.sub(r"\([^)]*\)|\[[^\]]*\]", "", text))
     if math.prod(max(float(n), 1.0) for n in levels) > MAX_CPUS:
         raise TraceError(f"topology {text[:_MESSAGE_CHARS]!r}: more than {MAX_CPUS} CPUs")
-    for numbers in _NUMBERS.findall(text):
-        given = [int(n) for n in numbers.split(",") if n]
-        if len(set(given)) < len(given):
-            raise TraceError(f"topology {text[:_MESSAGE_CHARS]!r}: indexes={numbers[:60]} has a number twice")
+    # Where a list of numbers is too short hwloc takes its own; of what has the same number it makes one.
+    count = 1
+    for name, n, notes in _LEVEL.findall(text):
+        count *= int(n or 1)
+        if name.lower().startswith(_NUMBERED) and (told := re.search(r"\bindexes=([\d,]++)(?![:*\w])", notes)):
+            numbers = [int(number) for number in told[1].split(",") if number]
+            if not len(numbers) == len(set(numbers)) == count:
+                raise TraceError(
+                    f"topology {text[:_MESSAGE_CHARS]!r}: {told[0][:60]}: has to give {count} different numbers"
+                )
     with tempfile.NamedTemporaryFile("w", prefix="rewake-", suffix=".synthetic") as f:
         f.write(text)
         f.flush()

@@ -214,17 +214,22 @@ def test_a_synthetic_machine_of_too_many_cpus(monkeypatch: pytest.MonkeyPatch, m
 
 
 @pytest.mark.parametrize(
-    "twice", ["pu:4(indexes=0,0,0,0)", "numa:2(indexes=1,1) pu:2", "pack:2 [numa(indexes=5,05)] pu:2"]
-)
-def test_a_synthetic_machine_with_a_number_twice(twice: str) -> None:
-    """hwloc makes one of those of the same number: of four CPUs one."""
-    with pytest.raises(TraceError, match="has a number twice"):
-        load(twice)
+    ("odd", "count"),
+    [
+        ("pu:4(indexes=0,0,0,0)", 4), ("numa:2(indexes=1,1) pu:2", 2), ("pack:2 [numa(indexes=5,05)] pu:2", 2),
+        ("pack:2 pu:2(indexes=3,2)", 4), ("pu:2(indexes=3,2,1,0)", 2), ("pack:2 [numa(indexes=5)] pu:1", 2),
+    ],
+)  # fmt: skip
+def test_a_synthetic_machine_with_too_few_numbers(odd: str, count: int) -> None:
+    """hwloc makes one of those of the same number, of four CPUs one; it passes over a list that is too short."""
+    with pytest.raises(TraceError, match=rf"indexes=[\d,]+: has to give {count} different numbers"):
+        load(odd)
 
 
 def test_a_synthetic_machine_with_numbers_of_its_own() -> None:
     s = load("numa:2 core:2(indexes=0,0,1,1) pu:1(indexes=3,2,1,0)")  # cores are numbered anew in each package
     assert values(s.cpu, "node") == [1, 1, 0, 0]
+    assert values(load("pack:2 pu:2(indexes=2*2:1*2)").cpu, "package") == [0, 1, 0, 1]
 
 
 def test_notes_of_levels_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

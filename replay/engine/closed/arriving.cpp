@@ -10,9 +10,9 @@ namespace rewake::closed {
 
 /// What a wakeup takes of its waker: until the wakee is on its run queue where it does that itself, and about as long as the
 /// search where it leaves that to the wakee's CPU (where that is not told, half of the other).
-Ns Simulation::of_waker(bool told, bool asked, Ns queue, int scanned) const {
+Ns Simulation::of_waker(bool by_other, bool asked, Ns queue, int scanned) const {
     const Ns all = queue + static_cast<Ns>(opt_.search_ns[true] * scanned);
-    if (!told) return all;
+    if (!by_other) return all;
     return opt_.looks == 0 ? all / 2 : asked ? opt_.looks : 0;
 }
 
@@ -20,7 +20,7 @@ Ns Simulation::of_waker(bool told, bool asked, Ns queue, int scanned) const {
 Ns Simulation::of_recorded_waker(const Stim& s, double luck) const {
     const Relation there = relation_of(topo_, s.waker, s.chosen);
     const uint8_t target = target_of(0, topo_.cap_orig[s.chosen.v], s.chosen != s.prev, !was_asked(s.cls));
-    return of_waker(s.told, was_asked(s.cls), costs_.draw(Path::busy, there, true, target, luck).queue, s.scanned);
+    return of_waker(s.by_other, was_asked(s.cls), costs_.draw(Path::busy, there, true, target, luck).queue, s.scanned);
 }
 
 /// `waker` has given `s`, which woke somebody as `given_` says: its script has in it what the recorded wakeup took. Which of a
@@ -29,7 +29,7 @@ void Simulation::charge_waker(const Stim& s, Task& waker) {
     const Given& g = *given_;
     if (!s.in_task || s.hidden || !s.chosen_known || tasks_[wakee(s).v].pace.first > 0) return;
     Ns more = 0;
-    if (s.told != g.told)
+    if (s.by_other != g.by_other)
         more = g.took - of_recorded_waker(s, g.luck);
     else if (const bool asked = was_asked(s.cls), asks = !bypasses(g.target);
              g.from == Relation::same_cpu && (asks ? s.cls == DecisionClass::bypass_on_rq : asked))
@@ -38,7 +38,7 @@ void Simulation::charge_waker(const Stim& s, Task& waker) {
                costs_.draw(Path::busy, Relation::same_cpu, true, other_way(g.target), g.luck).queue;
     const int64_t before = waker.left;
     waker.left = std::max<int64_t>(0, before + more * topo_.cap_orig[waker.cpu.v]);
-    if (!g.told && goes_to_sleep(waker)) waker.left = std::max(waker.left, work_in(g.took, speed(waker.cpu)));
+    if (!g.by_other && goes_to_sleep(waker)) waker.left = std::max(waker.left, work_in(g.took, speed(waker.cpu)));
     added_ += waker.left - before;
 }
 

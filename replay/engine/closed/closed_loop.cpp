@@ -340,8 +340,8 @@ Opening ClosedLoop::opening(const DecisionColumns& d, size_t row, Ns ts) const {
     o.in_task = null(d.irq_ctx_null) || d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::task);
     o.hardirq = !null(d.irq_ctx_null) && d.irq_ctx[row] == static_cast<uint8_t>(IrqCtx::hardirq);
     o.by_curr = o.in_task || (!o.hardirq && o.waker_known && softirqs_.for_curr(o.waker, ts));
-    o.told = o.waker_known && o.chosen_known && o.chosen != o.waker && told().queued_wakeups &&
-             (!topo_.share_cache(o.waker, o.chosen) || machine_.view().avail.test(o.chosen));
+    o.by_other = o.waker_known && o.chosen_known && o.chosen != o.waker && told().queued_wakeups &&
+                 (!topo_.share_cache(o.waker, o.chosen) || machine_.view().avail.test(o.chosen));
     o.sync = d.inferred.sync && d.inferred.sync[row];
     o.hint = d.hint ? d.hint[row] : 0;
     if (d.scanned) o.scanned = d.scanned[row];

@@ -233,7 +233,7 @@ void ScriptBuilder::on_opening(const Opening& o, Ns ts) {
     stim.in_task = o.in_task;
     stim.hardirq = o.hardirq;
     stim.chosen_known = o.chosen_known;
-    stim.told = o.told;
+    stim.by_other = o.by_other;
     stim.sync = o.sync;
     stim.hint = o.hint;
     stim.scanned = o.scanned;

@@ -73,7 +73,7 @@ struct alignas(64) Stim {
     bool tied : 1 = false;  ///< a Tie
     bool hardirq : 1 = false;  ///< by an interrupt's handler
     bool on : 1 = false;  ///< its waker had not left the CPU since it gave the one before
-    bool told : 1 = false;  ///< its waker left it to the chosen CPU to queue the wakee
+    bool by_other : 1 = false;  ///< the chosen CPU queued the wakee, not the waker
     bool chosen_known = false;
     bool sync = false;
     uint8_t hint = 0;
@@ -201,7 +201,7 @@ struct Opening {
     TaskId p{}, curr{};
     Cpu waker{}, prev{}, chosen{};
     bool chosen_known = false, prev_known = false, waker_known = false, in_task = false, hardirq = false;
-    bool told = false;  ///< as Stim
+    bool by_other = false;  ///< as Stim
     bool by_curr = false;  ///< the waker does it for what runs there: in_task, or in a softirq that is run for that
     int16_t prio = 120;
     bool sync = false;

@@ -460,7 +460,7 @@ class Simulation {
     void periodic();
     void moved(Cpu from, Cpu to);
     Cost cost_of(const Stim& s, const Task& t, Path path, Relation relation) const;
-    Ns of_waker(bool told, bool asked, Ns queue, int scanned) const;
+    Ns of_waker(bool by_other, bool asked, Ns queue, int scanned) const;
     Ns of_recorded_waker(const Stim& s, double luck) const;
     void charge_waker(const Stim& s, Task& waker);
     void leaves_own_call(Cpu c, Ns at);
@@ -568,7 +568,7 @@ class Simulation {
     };
     /// A wakeup.
     struct Given {
-        bool told = false;  ///< its waker leaves it to the other CPU to queue the wakee
+        bool by_other = false;  ///< the CPU that the wakee is sent to queues it
         Relation from = Relation::same_llc;
         uint8_t target = 0;
         double luck = 0.5;

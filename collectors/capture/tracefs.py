@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -122,6 +123,20 @@ class Tracefs:
         return stuck
 
 
+PATIENCE_S = 10.0
+"""A reader of an instance that goes may take so long to close it."""
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Signals that end us wait: what is made here has somebody to remove it when they come."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Instance:
     """A tracing instance: made on entry, off and empty, removed on exit whatever happened."""
 
@@ -132,19 +147,20 @@ class Instance:
 
     def __enter__(self) -> Self:
         try:
-            self.root.mkdir(exist_ok=True)
-            self.write("tracing_on", "0")
+            with undisturbed():
+                self.root.mkdir(exist_ok=True)
+                self.write("tracing_on", "0")
         except OSError as error:
             raise RewakeError(f"{self.root}: cannot make a tracing instance: {error.strerror}") from error
-        except BaseException:  # making it takes its time, in which a signal may come
-            self.remove()
+        except BaseException:  # also a signal that came meanwhile
+            self.remove(patience_s=PATIENCE_S)
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.remove(patience_s=10.0)
+        self.remove(patience_s=PATIENCE_S)
 
     def remove(self, patience_s: float = 0.0) -> None:
         """Raises RewakeError when a reader still holds it after `patience_s`."""

@@ -270,17 +270,21 @@ def _raw_directory(keep: Path | None) -> Iterator[None]:
 def _work_directory(output: Path | None) -> Iterator[Path]:
     """A private directory where the recording will be, for the trace is large; removed at the end."""
     from rewake import cache
+    from rewake.collectors.capture.tracefs import undisturbed
 
     base = output.absolute().parent if output is not None else cache.folder()
+    directory = None
     try:
-        base.mkdir(parents=True, exist_ok=True)
-        directory = Path(tempfile.mkdtemp(prefix=f"record-{os.getpid()}-", suffix=".part", dir=base))
+        with undisturbed():
+            base.mkdir(parents=True, exist_ok=True)
+            directory = Path(tempfile.mkdtemp(prefix=f"record-{os.getpid()}-", suffix=".part", dir=base))
     except OSError as error:
         raise RewakeError(f"{base}: {error.strerror}") from error
-    try:
+    else:
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _stop_ns(given: str | None) -> int | None:

@@ -210,3 +210,22 @@ def test_every_golden_example_is_run() -> None:
         "parameters": 11, "intrload": 9, "threshold": 10, "buddies": 6,
     }  # fmt: skip
     assert {k: len(v) for k, v in SECTIONS.items()} == rows
+
+
+@pytest.mark.parametrize(("prev_load", "chosen"), [(1040, 1), (1053, 0)])
+@pytest.mark.parametrize("isolated", [[], [3]])
+def test_a_domain_within_a_core_has_the_imbalance_of_a_core(isolated: list[int], prev_load: int, chosen: int) -> None:
+    """110 by the flag of sharing a core (sd_init() of 6.1), so the factor is 105 and an LLC's 108: also where isolcpus=
+    or a cpuset took a sibling out of the core's domain. 1000 < 9.4 x 105 does not hold, 1000 < 9.53 x 105 does.
+    """
+    cores = [[0, 1, 2, 3], [4, 5, 6, 7]]
+    spans = [[c for c in core if c not in isolated] for core in cores]
+    llc = spans[0] + spans[1]
+    levels = [{"name": "SMT", "spans": spans, "asym_spans": []}, {"name": "MC", "spans": [llc], "asym_spans": []}]
+    topology = TOPOLOGIES["flat8"] | {"smt_active": 1, "smt": cores, "llc": [llc], "isolated": isolated}
+    vector = {
+        "topo": "flat8", "scope": "wake_affine", "kind": "wake", "waker": 0, "prev": 1, "task_cpu": 1, "idle": [],
+        "nr": [1] * 8, "curr": "task", "load": [900, prev_load] + [0] * 6, "p_load": 100, "curr_load": 100,
+    }  # fmt: skip
+    oracle = _engine.Oracle([topology | {"levels": levels}])
+    assert oracle.run("linux-6.1", vector)["cpu"] == chosen

@@ -59,12 +59,8 @@ bool DomainWalk::run(Ctx& x) const {
 
 std::vector<int16_t> level_imbalance(const Topology& t, const Imbalance& imb) {
     std::vector<int16_t> pct;
-    for (const Domain& d : t.domains) {
-        bool one_core = true;
-        for_each_cpu(
-            t.words, [&](int i) { return d.span.w[i]; }, [&](Cpu c) { return !(one_core = d.span == t.smt[c.v]); });
-        pct.push_back(static_cast<int16_t>(!d.share_llc ? imb.pkg : one_core ? imb.smt : imb.llc));
-    }
+    for (const Domain& d : t.domains)
+        pct.push_back(static_cast<int16_t>(!d.share_llc ? imb.pkg : d.share_core ? imb.smt : imb.llc));
     return pct;
 }
 

@@ -274,6 +274,7 @@ Topology Topology::without(const CpuMask& gone) const {
         leave(d.span), leave(d.cpus), leave(d.leaders);
         for (CpuMask& m : d.groups) leave(m);
         std::erase_if(d.groups, [](const CpuMask& m) { return !m.any(); });
+        std::ranges::stable_sort(d.groups, {}, [](const CpuMask& m) { return lowest(m).v; });  // some lost their first
         for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
         d.weight = d.span.count();
         if (d.weight) d.spans();

@@ -147,3 +147,16 @@ def test_cpus_of_one_capacity_that_are_left_are_symmetric(policy: str) -> None:
     w.waking(901 * MS, 0, 19, 2, curr=20).wakeup(901 * MS + 200, 0, 19, 2, curr=20)
     assert decided(w, [], policy)[0] == 4
     assert decided(w, gone(4, 5, 6, 7), policy) == (2, "X2")
+
+
+@pytest.mark.parametrize("policy", ["linux-3.8", "linux-4.5"])
+def test_groups_follow_the_lowest_cpu_that_is_left(policy: str) -> None:
+    """Idle are cores {2, 6} and {1, 5}, of which 5 comes last once 1 is offline."""
+    w = World(8, 40, smt=2)
+    for c in (0, 3, 4, 7):
+        w.runs(1000, c, c, 20 + c, "R")
+    for c in (1, 2, 5, 6):
+        w.runs(1000, c, 20 + c, c)
+    w.waking(2 * MS, 0, 19, 0, curr=20).wakeup(2 * MS + 200, 0, 19, 0, curr=20)
+    assert decided(w, [], policy) == (1, "RING")
+    assert decided(w, gone(1), policy) == (2, "RING")

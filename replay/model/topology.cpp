@@ -236,7 +236,7 @@ void finish_llcs(Topology& t) {
 /// imb_numa_nr of the NUMA levels, from the LLCs of a node (build_sched_domains of 6.0+; policies.md A8).
 void finish_numa(Topology& t) {
     for (Domain& d : t.domains) {
-        if (!d.numa || d.imb_numa_nr) continue;
+        if (!d.numa || d.imb_numa_nr || d.weight == 0) continue;
         const Cpu c = lowest(d.cpus);
         const int llc = t.llc_size(c);
         int node = llc, first = 0;  // a node level that equals the LLC is not in the stack
@@ -245,6 +245,7 @@ void finish_numa(Topology& t) {
             if (level.numa && first == 0) first = level.weight;
             if (!level.numa && !level.share_llc && node == llc) node = level.weight;
         }
+        if (first == 0) continue;  // it is no level: what it spanned besides is offline
         const int llcs = node / llc, base = std::max(1, llcs == 1 ? node / 8 : llcs);
         d.imb_numa_nr = base * std::max(1, d.weight / first);
     }
@@ -277,6 +278,7 @@ Topology Topology::without(const CpuMask& gone) const {
         std::ranges::stable_sort(d.groups, {}, [](const CpuMask& m) { return lowest(m).v; });  // some lost their first
         for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
         d.weight = d.span.count();
+        d.imb_numa_nr.reset();
         if (d.weight) d.spans();
     }
     for (int c = 0; c < n_cpus; ++c) {
@@ -300,6 +302,7 @@ Topology Topology::without(const CpuMask& gone) const {
     find_levels(t);
     find_asymmetry(t);
     find_share_ids(t);
+    finish_numa(t);
     return t;
 }
 

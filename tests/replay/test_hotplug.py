@@ -160,3 +160,16 @@ def test_groups_follow_the_lowest_cpu_that_is_left(policy: str) -> None:
     w.waking(2 * MS, 0, 19, 0, curr=20).wakeup(2 * MS + 200, 0, 19, 0, curr=20)
     assert decided(w, [], policy) == (1, "RING")
     assert decided(w, gone(1), policy) == (2, "RING")
+
+
+@pytest.mark.parametrize("policy", ["linux-6.0", "linux-6.1", "linux-6.12"])
+def test_half_a_node_is_allowed_half_the_imbalance(policy: str) -> None:
+    """imb_numa_nr of two nodes of 16 CPUs is 2, so a second task stays at home; of nodes of 8 it is 1."""
+    w = World(32, 80, llcs=2)
+    for c, cpu in enumerate(w.cpus):
+        cpu["node"] = c // 16
+        w.runs(1000, c, 40 + c, c)
+    w.domains = [d | {"name": "NUMA", "flags": f"SD_NUMA {d['flags']}"} if d["level"] else d for d in w.domains]
+    w.runs(2000, 0, 0, 40, "R").wakeup(2 * MS, 0, 39, 1, new=True, curr=40)
+    assert decided(w, [], policy)[0] in range(1, 16)
+    assert decided(w, gone(*range(8, 16), *range(24, 32)), policy)[0] in range(16, 24)

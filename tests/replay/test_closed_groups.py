@@ -125,3 +125,18 @@ def test_work_is_conserved_and_nobody_runs_while_throttled(w: World, limits: lis
     for kernel in ((6, 1), (6, 12)):
         results, _ = simulate(w, window, "prev", "linux-6.1", kernel=kernel, balance="recorded-rate")
         assert [r["broken"] for r in results] == [0, 0]
+
+
+def test_periods_whose_phase_is_made_up_begin_with_the_clock_wherever_a_window_begins() -> None:
+    """Task 2 runs from 50 ms on; the window begins at 60 ms, nearer to the period's end than to its beginning. That
+    period's quota lasts to its end, that of the next one until 160 ms, and what comes then beyond the window."""
+    w = Groups(2, 3)
+    w.groups = [(0, 100, 0, 0), (0, 100, 60 * MS, 100 * MS)]
+    w.tasks["group"] = np.array([0, 0, 1], np.uint16)
+    for ts in range(MS, 400 * MS, MS):
+        w.add("idle", ts, 1, state=0, curr_task=1)
+        if ts == 50 * MS:
+            w.runs(ts, 0, 0, 2)
+    (found,), _ = simulate(w, (60 * MS, 60 * MS, 240 * MS, 400 * MS), "prev")
+    assert (found["broken"], found["diverged"]) == (0, False)
+    assert found["throttled_ns"] == pytest.approx(38 * MS, abs=3 * MS), "from the next tick on"

@@ -24,8 +24,8 @@ void Simulation::begin_limits() {
         Ns due = quotas_[g].due();
         if (due == std::numeric_limits<Ns>::max()) {  // never seen throttled: as if periods began with the clock
             quotas_[g].begin_at(0, now_);
-            quotas_[g].refill(now_);
             due = quotas_[g].due();
+            quotas_[g].refill(due - group.period);  // now_ may be nearer to the next one
         }
         push(std::max(now_, due), What::refill, g);
         for (uint16_t i = 0; i < cpus_.size(); ++i) {

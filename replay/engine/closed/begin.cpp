@@ -142,19 +142,23 @@ void Simulation::begin() {
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         CpuState& cpu = cpus_[i];
-        cpu.curr = TaskId(static_cast<uint32_t>(i));
+        cpu.curr = machine_.curr(c).value_or(TaskId(static_cast<uint32_t>(i)));
         cpu.since = cpu.spent = now_;
-        const std::optional<TaskId> curr = machine_.curr(c);
-        if (!curr || idle(*curr)) continue;
-        cpu.curr = *curr;
-        Task& t = tasks_[curr->v];
+    }
+    for (size_t i = 0; i < cpus_.size(); ++i) {
+        const Cpu c(static_cast<uint16_t>(i));
+        CpuState& cpu = cpus_[i];
+        cpu.busy_sibling = opt_.smt != 1 && has_busy_sibling(c);
+        const TaskId curr = cpu.curr;
+        if (idle(curr)) continue;
+        Task& t = tasks_[curr.v];
         if (!t.script) continue;  // of a higher class: its reservation begins now
         wait_ends(t);  // one that was moved before its CPU's first event seems to wait there
         t.state = Task::State::running;
         t.cpu = c;
-        if (!fair_.queued(*curr) || fair_.cpu(*curr) != c) {
-            fair_.enqueue(c, *curr, machine_.known(*curr)->weight, FairQueues::How::moved, now_);
-            fair_.start(c, *curr, now_);
+        if (!fair_.queued(curr) || fair_.cpu(curr) != c) {
+            fair_.enqueue(c, curr, machine_.known(curr)->weight, FairQueues::How::moved, now_);
+            fair_.start(c, curr, now_);
         }
         if (const std::optional<Ns> told = fair_.told(c)) {
             if (now_ - *told < leaves_kernel_)

@@ -184,14 +184,17 @@ void Simulation::plan(Cpu c) {
     __builtin_prefetch(&fired_at_[t.coming.arg]);
 }
 
+bool Simulation::has_busy_sibling(Cpu c) const {
+    return std::ranges::any_of(topo_.siblings(c), [&](uint16_t s) { return s != c.v && !is_idle(Cpu(s)); });
+}
+
 /// `c` became idle or busy: its siblings run at another speed from now on.
 void Simulation::retime_sibling(Cpu c) {
     if (opt_.smt == 1) return;
     for (uint16_t s : topo_.siblings(c)) {
         const Cpu other(s);
         if (other == c) continue;
-        bool busy = false;
-        for (uint16_t x : topo_.siblings(other)) busy = busy || (x != s && !is_idle(Cpu(x)));
+        const bool busy = has_busy_sibling(other);
         if (busy == cpus_[s].busy_sibling) continue;
         settle(other);
         cpus_[s].busy_sibling = busy;

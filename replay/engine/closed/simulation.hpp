@@ -360,6 +360,7 @@ class Simulation {
     void plan(Cpu c);
     void settle(Cpu c);
     double speed(Cpu c) const;
+    bool has_busy_sibling(Cpu c) const;
     void retime_sibling(Cpu c);
     void act(Cpu c);
     void sleep(Cpu c, uint32_t stim, uint8_t prev_state);

@@ -53,7 +53,8 @@ void Simulation::expect(uint32_t index) {
 void Simulation::reserve(uint32_t index) {
     const Reservation& r = script_.reservations[index];
     CpuState& cpu = cpus_[r.cpu.v];
-    if (cpu.reserved) {
+    const bool follows = cpu.reserved && script_.reservations[cpu.reservation].next == index;
+    if (cpu.reserved && !follows) {
         ++out_.skipped_reservations;
         return;
     }
@@ -63,7 +64,7 @@ void Simulation::reserve(uint32_t index) {
     if (!limits_.empty()) spend(r.cpu);
     tasks_[r.task.v].prio = r.prio;
     if (prev != r.task) {
-        if (!idle(prev)) {
+        if (!idle(prev) && !follows) {
             fair_.stop(r.cpu, now_);
             tasks_[prev.v].state = Task::State::queued;
             wait_begins(tasks_[prev.v]);
@@ -72,7 +73,10 @@ void Simulation::reserve(uint32_t index) {
         const Machine::Task& rt = machine_.task(r.task);
         if (rt.state == Machine::State::running) {
             ++out_.skipped_reservations;
-            if (!idle(prev)) switch_to(r.cpu, prev, kRuns, prev);
+            if (follows)
+                leave_reserved(r.cpu);
+            else if (!idle(prev))
+                switch_to(r.cpu, prev, kRuns, prev);
             return;
         }
         machine_.on_waking(r.task, r.prio, true, r.cpu);
@@ -82,7 +86,7 @@ void Simulation::reserve(uint32_t index) {
         row.n = 1;
         row.ts = &now_, row.cpu = &r.cpu.v;
         const int16_t prev_prio = tasks_[prev.v].prio, prio = r.prio;
-        row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = &kRuns;
+        row.prev_task = &prev.v, row.prev_prio = &prev_prio, row.prev_state = follows ? &kSleeps : &kRuns;
         row.next_task = &r.task.v, row.next_prio = &prio;
         machine_.on_switch(row, 0);
     }
@@ -99,9 +103,14 @@ void Simulation::reserve(uint32_t index) {
 void Simulation::release(uint32_t index) {
     const Reservation& r = script_.reservations[index];
     CpuState& cpu = cpus_[r.cpu.v];
-    if (!cpu.reserved || cpu.reservation != index) return;
-    cpu.reserved = false;
-    schedule(r.cpu, r.task, kSleeps);
+    if (!cpu.reserved || cpu.reservation != index || r.next != kNone) return;
+    leave_reserved(r.cpu);
+}
+
+/// The task of a higher class that has `c` leaves it.
+void Simulation::leave_reserved(Cpu c) {
+    cpus_[c.v].reserved = false;
+    schedule(c, cpus_[c.v].curr, kSleeps);
 }
 
 }  // namespace rewake::closed

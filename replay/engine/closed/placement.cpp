@@ -25,6 +25,7 @@ void Simulation::foresee() {
                              const Cpu c = script_.reservations[e.a].cpu;
                              const CpuState& cpu = cpus_[c.v];
                              if (!cpu.reserved || cpu.reservation != e.a) return;
+                             if (script_.reservations[e.a].next != kNone) return;
                              if (fair_.size(c) == 0 && !machine_.expects(c)) freed_.push_back(c);
                          });
     for (Cpu c : freed_) machine_.suppose(c, true);

@@ -156,6 +156,17 @@ void ScriptBuilder::returns(TaskId t, Cpu c, Ns ts, int prio) {
     s.ended_by = s.early = kNone;
 }
 
+/// `t`, of a higher class, had `c` for that time.
+void ScriptBuilder::reserve(Cpu c, TaskId t, int prio, Ns from, Ns to) {
+    const TaskState& s = tasks_[t.v];
+    const bool woken = s.woken_at >= 0;
+    const auto index = static_cast<uint32_t>(script_.reservations.size());
+    const uint32_t before = std::exchange(cpus_[c.v].reservation, index);
+    if (before != kNone && script_.reservations[before].to == from) script_.reservations[before].next = index;
+    script_.reservations.push_back(
+        {woken ? s.woken_at : from, from, to, c, t, static_cast<int16_t>(prio), woken && s.timed});
+}
+
 void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
     const Cpu c(sw.cpu[i]);
     const Ns ts = sw.ts[i];
@@ -172,12 +183,11 @@ void ScriptBuilder::on_switch(const SwitchColumns& sw, size_t i) {
         s.woke = false;
         if (!looks_.empty()) looks_out(prev, !still_runnable(sw.prev_state[i]), ts);
         if (!s.fair) {
-            const Ns woken = std::exchange(s.woken_at, -1);
             if (std::exchange(cpu.moves_exec, false))
                 exec_stops_.push_back(ts - began);
             else if (ts > began && cpu.curr == prev)
-                script_.reservations.push_back(
-                    {woken < 0 ? began : woken, began, ts, c, prev, sw.prev_prio[i], s.timed && woken >= 0});
+                reserve(c, prev, sw.prev_prio[i], began, ts);
+            s.woken_at = -1;
         } else if (is_dead(sw.prev_state[i])) {
             act(prev, Op::Kind::exit, kNone);
             script(prev).exit_at = ts;
@@ -335,7 +345,13 @@ Script ScriptBuilder::finish() {
     find_stalls(script_);
     finish_ties();
     finish_execs();
-    for (size_t c = 0; c < cpus_.size(); ++c) account(Cpu(static_cast<uint16_t>(c)), horizon_);
+    for (size_t c = 0; c < cpus_.size(); ++c) {
+        const CpuState& cpu = cpus_[c];
+        account(Cpu(static_cast<uint16_t>(c)), horizon_);
+        // Who has it still keeps it.
+        if (!idle(cpu.curr) && !state(cpu.curr, cpu.prio).fair && !cpu.moves_exec && cpu.came < horizon_)
+            reserve(Cpu(static_cast<uint16_t>(c)), cpu.curr, cpu.prio, cpu.came, horizon_);
+    }
     tasks_.each([this](uint32_t i, const TaskState&) { script_.present.emplace_back(i); });
     for (TaskScript& t : script_.tasks)
         if (!tasks_[t.id.v].asleep) act(t.id, Op::Kind::end, kNone);

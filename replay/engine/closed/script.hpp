@@ -139,6 +139,7 @@ struct Reservation {
     TaskId task{};
     int16_t prio = 0;
     bool timed = false;  ///< by a timer's interrupt on `cpu`
+    uint32_t next = kNone;  ///< that of who has the CPU from `to` on: nobody else gets it in between
 };
 
 /// A device answers nobody. What counts is when each task was answered.
@@ -270,6 +271,7 @@ class ScriptBuilder {
         Ns pulled = kLongAgo;  ///< when it last pulled somebody as it went idle
         bool moves_exec = false;  ///< `curr` is the stopper and moves a task that execs
         int16_t prio = 120;
+        uint32_t reservation = kNone;  ///< the last one
     };
     struct alignas(64) TaskState {
         bool seen = false;
@@ -302,6 +304,7 @@ class ScriptBuilder {
     void looks_out(TaskId t, bool sleeps, Ns ts);
     void finish_ties();
     void account(Cpu c, Ns ts);
+    void reserve(Cpu c, TaskId t, int prio, Ns from, Ns to);
     void act(TaskId t, Op::Kind kind, uint32_t arg);
     void fall_asleep(TaskId t, Cpu c, Ns ts);
     void wake(TaskId t, uint32_t stim);

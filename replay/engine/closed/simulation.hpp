@@ -434,6 +434,7 @@ class Simulation {
     void expect(uint32_t r);
     void reserve(uint32_t r);
     void release(uint32_t r);
+    void leave_reserved(Cpu c);
     void set_timer(Cpu c, uint32_t stim);
     void serve_timers(Cpu c);
     void tick();

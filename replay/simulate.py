@@ -43,6 +43,8 @@ MOST_DIVERGED = 0.1
 ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
+MOST_WINDOWS = 10_000_000
+"""Of that length in a recording, five and a half hours; many more do not fit in memory. A damaged time makes years."""
 MOST_TAIL = 50_000_000
 """Their scripts go on for so long at most: so many of them are in memory at once."""
 
@@ -162,6 +164,13 @@ class Simulator:
         if not recording.rows("decision"):
             raise TraceError(f"{recording.given}: no wakeups: nothing to simulate")
         self.span = self._span()
+        if (windows := (self.span[1] - self.span[0]) // ANCHOR) > MOST_WINDOWS:
+            hours = (self.span[1] - self.span[0]) / 3.6e12
+            raise UsageError(
+                f"{recording.given}: {hours:,.1f} h from its first switch to its last, {windows:,} windows of"
+                f" {ANCHOR // 10**6} ms, are more than the {MOST_WINDOWS:,} that can be simulated: keep a part with"
+                " rewake slice; if it was not recorded for so long, a time in it is damaged"
+            )
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
         length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)

@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
+import tracedat
 from command import told
 
 from rewake.analysis.text import columns
@@ -122,6 +124,18 @@ def test_what_cannot_be_simulated_is_said(
 ) -> None:
     assert main(["simulate", str(DEMO), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_damaged_time_makes_no_millions_of_windows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A jump of eleven days is 500 million windows, of 2^63 ns more than any memory holds: said at once."""
+    trace = tmp_path / "jump.dat"
+    columns = tracedat.schedule(3_000, 2)
+    middle = int(columns["sched_switch"]["ts"][len(columns["sched_switch"]["ts"]) // 2])
+    for column in columns.values():
+        column["ts"] = np.where(column["ts"] > middle, column["ts"] + 10**15, column["ts"])
+    tracedat.write(trace, columns)
+    said = told(capsys, "simulate", trace, "--policy", "prev", "--force", code=2)
+    assert ": 277.8 h from its first switch to its last, 500,000," in said and "a time in it is damaged" in said
 
 
 def test_hints_of_a_file_are_followed_by_those_that_follow_any(

@@ -100,14 +100,17 @@ FROM fleet_row
 GROUP BY ALL;
 
 -- Latencies per recording, policy and cgroup: the value that stands for a bucket is at most 1 % from all that it holds;
--- NULL is the value 0, and so is what has no estimate at its lower end.
+-- NULL is the value 0, and so is what has no estimate at its lower end. No value is beyond a BIGINT.
 CREATE OR REPLACE TEMP TABLE fleet_latency AS
 SELECT
     content,
     policy,
     cgroup,
     side,
-    CASE WHEN bucket IS NULL THEN 0 ELSE round(0.99 * pow(101.0 / 99.0, bucket))::BIGINT END AS ns,
+    CASE
+        WHEN bucket IS NULL THEN 0
+        ELSE least(round(0.99 * pow(101.0 / 99.0, bucket)), 9223372036854774784)::BIGINT
+    END AS ns,
     sum(n)::BIGINT AS n
 FROM (
     SELECT content, policy, cgroup, 'lo' AS side, unnest(lo_bucket) AS bucket, unnest(lo_n) AS n FROM fleet_row

@@ -82,6 +82,15 @@ def test_the_curve_by_hand(make_table: Make) -> None:
     assert curve[0.9] == (54, None)
 
 
+def test_the_last_bucket_s_value_is_a_bigint(make_table: Make) -> None:
+    """A damaged time makes latencies near 2^63, whose bucket 2184 holds more: 0.99 gamma^2184 = 9.25e18."""
+    rows = [{"decision_id": i, "lo_ns": 2**63 - 2, "hi_ns": 2**63 - 2} for i in range(100)]
+    con = world(make_table, [{} for _ in range(100)], rows)
+    make_table(con, "bucket", [{"policy": "p", "metric": m, "bucket": 2184, "n": 100} for m in ("lo", "hi")])
+    sql.prepare(con)
+    assert {r["hi_ns"] for r in sql.run(con, "latency/curve").dicts()} == {9223372036854774784}
+
+
 def test_the_curve_is_the_table_s_percentiles_within_a_per_cent(tmp_path) -> None:
     import bigrun
 

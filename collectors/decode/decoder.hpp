@@ -96,7 +96,7 @@ class Decoder {
     uint64_t events = 0;         ///< records seen
     uint64_t steps_back = 0;     ///< records older than their predecessor in the merged order
     uint64_t wakeup_failed = 0;  ///< wakeups with success=0, dropped
-    int64_t first_ns = Tasks::kNever, last_ns = Tasks::kNever;
+    int64_t first_ns = Tasks::kNever, last_ns = Tasks::kNever;  ///< earliest and latest time of a record
 
   protected:
     /// `most`: events in a batch (at least 2).
@@ -139,6 +139,7 @@ class Decoder {
     void probe_row(const S& s, const Plan& plan, int64_t ns, Batch& b);
 
     size_t most_;
+    int64_t now_ = Tasks::kNever;  // of the record before
     bool more_ = true;
     std::vector<uint64_t> counts_;          // by dense number of the event
     std::map<std::string, uint64_t> others_;

@@ -62,7 +62,10 @@ void Decoder::visit(const S& s, int64_t ns, Batch& b) {
     if (first_ns == Tasks::kNever) [[unlikely]] {
         first_ns = ns;
     }
-    steps_back += ns < last_ns;
+    if (ns < now_) [[unlikely]] {
+        ++steps_back;
+        first_ns = std::min(first_ns, ns);
+    }
     if (s.loss() != Loss::none) [[unlikely]] {
         loss_row(cpu, s.loss() == Loss::counted, s.lost(), ns, b);
         if (s.record() == nullptr) {
@@ -70,7 +73,8 @@ void Decoder::visit(const S& s, int64_t ns, Batch& b) {
         }
         streams_[cpu].late |= streams_[cpu].events == 0;
     }
-    last_ns = ns;
+    now_ = ns;
+    last_ns = std::max(last_ns, ns);
     streams_[cpu].see(ns, losses_[cpu].last_ns);
     losses_[cpu].last_ns = ns;
     ++events;

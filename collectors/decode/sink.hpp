@@ -65,7 +65,10 @@ class Sink {
         if (first_ns == Tasks::kNever) [[unlikely]] {
             first_ns = at.ns;
         }
-        steps_back += at.ns < now_;
+        if (at.ns < now_) [[unlikely]] {
+            ++steps_back;
+            first_ns = first_ns < at.ns ? first_ns : at.ns;
+        }
         now_ = at.ns;
         last_ns = last_ns < now_ ? now_ : last_ns;
         streams_[at.cpu].see(at.ns, losses_[at.cpu].last_ns);
@@ -136,7 +139,7 @@ class Sink {
 
     Problems problems;
     uint64_t events = 0, steps_back = 0, wakeup_failed = 0;
-    int64_t first_ns = Tasks::kNever, last_ns = Tasks::kNever;
+    int64_t first_ns = Tasks::kNever, last_ns = Tasks::kNever;  ///< earliest and latest time of an event
 
   private:
     static constexpr size_t kMaxNames = 4096;

@@ -206,6 +206,7 @@ def test_time_that_steps_back_is_counted(tmp_path: Path) -> None:
     path.write_bytes(head + b + a)
     got = decode(path)
     assert len(got.rows) == 300 and got.end["steps_back"] == 1
+    assert (got.end["first_ns"], got.end["last_ns"]) == (10, 3000), "the earliest and the latest, wherever they stand"
 
 
 def test_memory_is_bounded_by_the_batch(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ def test_time_that_steps_back(tmp_path: Path) -> None:
     earlier = SWITCH.replace(b"1.000001", b"0.999999")
     got = read(tmp_path / "text", b"\n".join([SWITCH, earlier, SWITCH]))
     assert got.end["steps_back"] == 1 and len(got.rows) == 3
-    assert (got.end["first_ns"], got.end["last_ns"]) == (1_000_001_000, 1_000_001_000)
+    assert (got.end["first_ns"], got.end["last_ns"]) == (999_999_000, 1_000_001_000)
 
 
 def test_whole_numbers_as_times(tmp_path: Path) -> None:

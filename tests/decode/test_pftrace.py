@@ -186,6 +186,23 @@ def test_a_packet_that_unpacks_to_much(tmp_path: Path) -> None:
         read(path)
 
 
+def test_a_damaged_bundle_is_a_gap(tmp_path: Path) -> None:
+    """What of a bundle cannot be read is lost before the CPU's next event, as the rest of a damaged page is."""
+
+    def field(number: int, payload: bytes) -> bytes:
+        return bytes([number << 3 | 2]) + _varint(len(payload)) + payload
+
+    def packet(ns: int, more: bytes = b"") -> bytes:
+        event = b"\x08" + _varint(ns) + b"\x10\x05" + field(13, b"\x08\x01\x10\x00")  # cpu_idle: state=1 cpu_id=0
+        return field(1, field(1, b"\x08\x00" + field(2, event) + more) + b"\x50\x07")
+
+    path = tmp_path / "trace"
+    path.write_bytes(packet(10) + packet(20, more=b"\x17\x01") + packet(30))  # no field is of type 7
+    got = read(path)
+    assert [p.partition(":")[0] for p in got.end["problems"]] == ["damaged bundle of events, read as far as it goes"]
+    assert [(r["ts_ns"], r["lost"]) for r in got.table("loss")] == [(30, None)] and got.end["lost"][0]["gaps"] == 1
+
+
 def _varint(n: int) -> bytes:
     out = bytearray()
     while n > 0x7F:

@@ -103,6 +103,7 @@ bool PfStream::load() {
     }
     if (w.damaged()) {
         problem("damaged bundle of events, read as far as it goes");
+        lost_within_ = true;
     }
     if (broken) {
         problem("page of the ring buffer that the tracing service could not read");

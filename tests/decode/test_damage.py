@@ -142,6 +142,22 @@ def test_bad_chunk_is_a_gap(tmp_path: Path) -> None:
     assert part["lost"][0]["gaps"] == 1 and 0 < part["events"] < whole["events"]
 
 
+def test_chunks_beyond_their_number_are_a_gap(tmp_path: Path) -> None:
+    """The number of chunks is damaged and smaller than it was: what is left of the CPU's data is not just left out."""
+    path = tmp_path / "trace.dat"
+    tracedat.write(path, tracedat.schedule(20_000, 1), version=7, compression="zstd", machine=tracedat.Machine(1))
+    whole = count(path)
+    data = bytearray(path.read_bytes())
+    number = data.index(b"\x28\xb5\x2f\xfd", data.index(struct.pack("<HH", 3, 1) + bytes(4))) - 12
+    chunks = struct.unpack_from("<I", data, number)[0]
+    assert chunks > 2
+    struct.pack_into("<I", data, number, chunks - 1)
+    path.write_bytes(data)
+    part = count(path)
+    assert len(part["problems"]) == 1 and "behind as many chunks as they claim" in part["problems"][0]
+    assert part["lost"][0]["gaps"] == 1 and 0 < part["events"] < whole["events"]
+
+
 def test_impossible_values_are_skipped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "trace.dat"
     wake = {"comm": "a", "pid": 5, "prio": 120, "target_cpu": 0}

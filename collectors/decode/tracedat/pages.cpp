@@ -149,6 +149,10 @@ bool PageSource::refill_zstd() {
             return true;
         }
     }
+    // A writer whose size holds the number of chunks, too, leaves as many bytes over.
+    if (packed_.size() - packed_pos_ + (end_ - offset_) > kChunkCount) {
+        damaged("compressed data go on behind as many chunks as they claim; what follows is skipped");
+    }
     return false;
 }
 

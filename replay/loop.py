@@ -40,6 +40,8 @@ DECISION_COLUMNS = (
 )  # fmt: skip
 
 DEFAULT_HZ = 250
+MOST_HZ = 10_000
+"""Ten times that of any kernel."""
 """Tick rate when the recording does not say: what the distributions' kernels of this age use."""
 
 _ON_CPU_NS = 5_000
@@ -258,6 +260,8 @@ class Loop:
         self.running = running(recording, self.recorded.n_cpus)
         cost = tunable(recording.manifest, "migration_cost_ns")
         hz = int(recording.manifest.get("hz") or DEFAULT_HZ)
+        if not 1 <= hz <= MOST_HZ:
+            raise TraceError(f"{recording.path}/manifest.json: damaged (hz: {hz}): import the trace again")
         self.options = {
             "hz": hz,
             "tick_at": _tick_at(recording, hz),

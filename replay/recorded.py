@@ -130,7 +130,7 @@ def by_capacity(source: Recording, n_cpus: int, cpu: npt.NDArray[Any], ns: npt.N
 
 def kernel_version(release: str | None) -> tuple[int, int]:
     """(major, minor) of a kernel release such as '6.1.0-56-cloud-amd64'; (0, 0) when unknown."""
-    match = re.match(r"(\d+)\.(\d+)", release or "")
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", release or "")
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 

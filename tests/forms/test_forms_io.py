@@ -376,6 +376,8 @@ def test_a_column_of_another_type_is_damage(tmp_path: Path, value: str) -> None:
         (("rows", "switch"), [50, "x"], "rows.switch[1]: a whole number expected"),
         (("machine",), None, "machine: an object expected"),
         (("problems",), "cut off", "problems: a list expected"),
+        (("span_ns",), 1 << 64, "span_ns: a whole number expected"),
+        (("silences",), [1], "silences[0]: an object expected"),
     ],
 )
 def test_an_entry_of_a_manifest_of_another_kind_is_damage(

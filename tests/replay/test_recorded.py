@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from tracedat import Machine, schedule, write
 from world import World
 
 from rewake.analysis.quality import decisions_by_class
+from rewake.cli import main
 from rewake.errors import TraceError
 from rewake.forms import ENUMS, Recording
 from rewake.importing import import_trace
@@ -73,6 +75,18 @@ def test_more_cpus_than_the_engine_takes(tmp_path: Path) -> None:
     write(tmp_path / "trace.dat", schedule(2000, 1030), machine=Machine(1030))
     with pytest.raises(TraceError, match=r"^a machine of 1030 CPUs: at most 1024 are supported$"):
         import_trace(tmp_path / "trace.dat", None)
+
+
+def test_a_kernel_or_hz_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both came to the engine, which has no such numbers, and looked like a bug."""
+    trace, recording = tmp_path / "trace.dat", tmp_path / "a.rewake"
+    write(trace, schedule(1000, 2), machine=Machine(2, uname="Linux box 99999999999.1.0 x86_64"))
+    import_trace(trace, None, recording)
+    assert main(["replay", str(recording), "--force", "-o", str(tmp_path / "a.run")]) == 0
+    manifest = json.loads((recording / "manifest.json").read_bytes())
+    (recording / "manifest.json").write_text(json.dumps(manifest | {"hz": -5}))
+    assert main(["replay", str(recording), "--force", "-o", str(tmp_path / "b.run")]) == 1
+    assert capsys.readouterr().err.endswith("manifest.json: damaged (hz: -5): import the trace again\n")
 
 
 @pytest.mark.parametrize("shares", [2, 15, 1024, 262_144])

@@ -26,7 +26,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "snapshot": {"sources": [dict], "threads": int, "clock": str}, "clock_offset_ns": int, "first_ns": int,
         "last_ns": int, "span_ns": int, "events": _COUNTS, "events_total": int, "skipped": _COUNTS,
         "loss": [_COUNTS], "lost": int, "steps_back": int, "wakeup_failed": int, "problems": _TEXTS, "window": dict,
-        "silences": list, "contexts": bool, "missing": _TEXTS, "notes": _TEXTS, "features": {EACH: bool},
+        "silences": [dict], "contexts": bool, "missing": _TEXTS, "notes": _TEXTS, "features": {EACH: bool},
         "sysctl": {EACH: str}, "hz": int, "guest": bool, "steal_pct": float, "exit_latency_us": {EACH: [int]},
         "capture": dict, "sched_ext": bool, "core_scheduling": bool, "preempt_rt": bool, "outside": [int],
         "replay": dict, "slice": {"events": [int], "window_ns": [int], "damage": list}, "running_at_start": [[int]],
@@ -53,13 +53,18 @@ _KINDS = {
 }
 
 
+def _too_large(value: Any) -> bool:
+    """A number without end, as JSON allows: no time, count or span has more than 64 bits and a sign."""
+    return isinstance(value, int) and abs(value) >= 1 << 64
+
+
 def misfit(value: Any, shape: Any, name: str = "") -> str | None:
     """The first entry that is of another kind than it should be: `machine.cpus: a whole number expected`."""
     kind: type = shape if isinstance(shape, type) else type(shape)
     fits: Any = (int, float) if kind is float else kind
     if value is None and name not in NEVER_NULL:
         return None
-    if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool):
+    if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool) or _too_large(value):
         return f"{name}: {_KINDS[kind]} expected"
     inside: list[tuple[str, Any, Any]] = []
     if isinstance(shape, list):

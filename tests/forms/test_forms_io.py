@@ -378,6 +378,10 @@ def test_a_column_of_another_type_is_damage(tmp_path: Path, value: str) -> None:
         (("problems",), "cut off", "problems: a list expected"),
         (("span_ns",), 1 << 64, "span_ns: a whole number expected"),
         (("silences",), [1], "silences[0]: an object expected"),
+        (("n_parts",), 10**9, "rows.switch: rows of 1000000000 files expected"),
+        (("rows", "switch"), [], "rows.switch: rows of 2 files expected"),
+        (("rows", "switch"), [50, -1], "rows.switch: rows of 2 files expected"),
+        (("rows", "task"), None, "rows.task: rows of 1 files expected"),
     ],
 )
 def test_an_entry_of_a_manifest_of_another_kind_is_damage(

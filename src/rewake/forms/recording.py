@@ -122,6 +122,13 @@ class Recording:
             self._written: dict[str, list[str]] = dict(self.manifest["columns"])
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(f"{self.path}/manifest.json: damaged: import the trace again") from error
+        for spec in RECORDING_TABLES.values():
+            rows = self._rows.get(spec.name)
+            each = rows if isinstance(rows, list) else [rows]
+            fit = len(each) == (self.n_parts if spec.parts else 1) and all(n is not None and n >= 0 for n in each)
+            if spec.name in self._rows and not fit:  # a table that is newer than the recording is not there
+                what = f"rows.{spec.name}: rows of {self.n_parts if spec.parts else 1} files expected"
+                raise TraceError(f"{self.path}/manifest.json: damaged ({what}): import the trace again")
         self._threads = threads or threads_for(sum(self.rows(name) for name in RECORDING_TABLES))
         for spec in RECORDING_TABLES.values():
             for file in self._files(spec):

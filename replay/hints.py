@@ -123,7 +123,7 @@ def load(path: Path) -> Rules:
         document = tomllib.loads(data.decode())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, a number of thousands of digits
         raise UsageError(f"{path}: not TOML: {error}") from error
     except RecursionError:
         raise UsageError(f"{path}: not a rules file: nested too deeply") from None

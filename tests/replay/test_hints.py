@@ -240,6 +240,7 @@ def test_hints_over_time_against_the_definition(machine: tuple[Any, ...]) -> Non
         ("version = 1\n[[rule]]\ntid=1\nhints=[]", r"\[\[rule\]\] tables expected"),
         ("[[rule]\n", "not TOML: "),
         ("\x00", "not TOML: "),
+        (f"a = {'9' * 5000}\n", "not TOML: "),
         ('[[rule]]\ntid = 1\nhints = []\n[[rule]]\ncom = "x"', "rule 2: unknown key 'com'; allowed are comm, cgroup"),
         ("[[rule]]\nhints = []", "rule 1: names no task; at least one of comm, cgroup, tgid, tid"),
         ("[[rule]]\nfrom = 1\nhints = []", "names no task"),

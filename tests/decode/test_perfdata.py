@@ -225,3 +225,15 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         peak[events] = int(subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True,
                                           check=True).stdout)  # fmt: skip
     assert peak[300_000] - peak[30_000] < 8_000, peak  # KiB; the file is 28 MB larger
+
+
+def test_compressed_records_that_unpack_to_much(tmp_path: Path) -> None:
+    """Nothing of it is a record, so nothing went to the disk: a file of a megabyte took minutes."""
+    path = tmp_path / "perf.data"
+    perfdata.write(path, ROWS, layout=LAYOUTS["zstd pipe"])
+    packed = tracedat._Zstd().pack(bytes(128 << 20))
+    packed += b"\x50\x2a\x4d\x18" + struct.pack("<I", -len(packed) % 8) + bytes(-len(packed) % 8)  # a skippable frame
+    data = path.read_bytes()  # a header of 16 bytes, then records: the packed stream is one that has not begun yet
+    path.write_bytes(data[:16] + struct.pack("<IHH", 81, 0, 8 + len(packed)) + packed + data[16:])
+    with pytest.raises(TraceError, match="unpacks to more than 64 MiB; refusing it"):
+        decode(path)

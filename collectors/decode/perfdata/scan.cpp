@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMaxTracing = 256ULL << 20;
 constexpr size_t kMaxOtherNames = 4096;
 constexpr uint64_t kMostLost = 1ULL << 48;
-// perf's own streams reach 20 to 50 times; what claims more than this is made to fill a disk.
+// perf's own streams reach 20 to 50 times; what claims more than this is made to fill a disk, or to take for ever.
 constexpr uint64_t kUnpackedLeast = 64ULL << 20, kUnpackedTimes = 200;
 
 std::string at_offset(uint64_t offset) { return "offset " + std::to_string(offset); }
@@ -234,10 +234,15 @@ class Scanner {
         if (broken_) {
             return true;
         }
+        const uint64_t most = std::max(kUnpackedLeast, file_.size() * kUnpackedTimes);
         if (spool_ == nullptr) {
-            spool_ = std::make_unique<Spool>(file_.path(), std::max(kUnpackedLeast, file_.size() * kUnpackedTimes));
+            spool_ = std::make_unique<Spool>(file_.path(), most);
         }
         broken_ = !unpacker_.run(p, n, [&](const uint8_t* q, size_t m) {
+            unpacked_ += m;  // what is no record never comes to the spool
+            if (unpacked_ > most) {
+                Spool::refuse(file_.path(), most);
+            }
             rest_.insert(rest_.end(), q, q + m);
             unpacked_records(at);
         });
@@ -313,6 +318,7 @@ class Scanner {
     std::vector<uint64_t> lost_;
     std::map<uint64_t, uint32_t> cpu_of_;  // of an id
     uint64_t inline_bytes_ = 0;            // data behind the record
+    uint64_t unpacked_ = 0;                // bytes so far
     uint32_t seen_cpu_ = 0, index_cpus_ = 0;
     bool some_tasks_ = false, broken_ = false, tail_lost_ = false;
 };

@@ -30,10 +30,14 @@ Spool::Spool(const std::string& trace, uint64_t most) : trace_(trace), most_(mos
     file_ = std::make_unique<File>(fd, trace);
 }
 
+void Spool::refuse(const std::string& trace, uint64_t most) {
+    throw Error(trace + ": unpacks to more than " + std::to_string(most >> 20) + " MiB; refusing it");
+}
+
 uint64_t Spool::add(const uint8_t* p, size_t n) {
     const uint64_t at = size_;
     if (n > most_ - size_) {
-        throw Error(trace_ + ": unpacks to more than " + std::to_string(most_ >> 20) + " MiB; refusing it");
+        refuse(trace_, most_);
     }
     pending_.insert(pending_.end(), p, p + n);
     size_ += n;

@@ -19,6 +19,8 @@ class Spool {
   public:
     /// In TMPDIR, else /tmp. `most`: bytes that it may grow to. Throws Error.
     Spool(const std::string& trace, uint64_t most);
+    /// Throws the Error of a trace that unpacks to more than `most` bytes.
+    [[noreturn]] static void refuse(const std::string& trace, uint64_t most);
 
     /// Offset of the bytes in the file.
     uint64_t add(const uint8_t* p, size_t n);

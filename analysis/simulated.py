@@ -303,7 +303,8 @@ def per_policy(s: Simulated) -> sql.Rows:
 def enforce(found: Simulated, force: bool) -> None:
     """RewakeError where a conservation check failed; QualityVeto where too much diverged, unless forced."""
     if found.broken:
-        raise RewakeError(f"{found.broken} conservation checks failed: these figures are worthless; please report this")
+        why = "please report this" if found.quality.ok else "the recording contradicts itself, see rewake check"
+        raise RewakeError(f"{found.broken} conservation checks failed: these figures are worthless; {why}")
     if found.diverged and not force:
         worst = max(found.diverged, key=lambda p: p["diverged_pct"])
         raise QualityVeto(

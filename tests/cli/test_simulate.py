@@ -138,6 +138,17 @@ def test_a_damaged_time_makes_no_millions_of_windows(capsys: pytest.CaptureFixtu
     assert ": 277.8 h from its first switch to its last, 500,000," in said and "a time in it is damaged" in said
 
 
+def test_a_recording_that_contradicts_itself_is_no_bug(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The clock of one of two CPUs is a second behind, which the quality card refuses."""
+    trace = tmp_path / "behind.dat"
+    columns = tracedat.schedule(8_000, 2)
+    for column in columns.values():
+        column["ts"] = np.where(column["cpu"] == 0, column["ts"], column["ts"] + 10**9)
+    tracedat.write(trace, columns)
+    assert main(["simulate", str(trace), "--policy", "prev", "--force"]) == 1
+    assert capsys.readouterr().err.endswith("are worthless; the recording contradicts itself, see rewake check\n")
+
+
 def test_hints_of_a_file_are_followed_by_those_that_follow_any(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -129,6 +129,18 @@ def test_bad_page_is_a_gap(tmp_path: Path) -> None:
     assert got.table("loss")[0]["lost"] is None and got.end["lost"][0]["blind_ns"] > 0
 
 
+def test_zeroed_page_is_a_gap(tmp_path: Path) -> None:
+    """What a file system leaves of blocks that it did not get to write: not a page without records."""
+    path = tmp_path / "trace.dat"
+    tracedat.write(path, [(10 * i, 0, "cpu_idle", {"state": 1, "cpu_id": 0}) for i in range(1, 601)])
+    data = bytearray(path.read_bytes())
+    data[-8192:-4096] = bytes(4096)  # the second of three
+    path.write_bytes(data)
+    got = decode(path)
+    assert got.end["problems"][0].startswith("page of zeros where records were: CPU 0, offset ")
+    assert [r["lost"] for r in got.table("loss")] == [None] and got.end["lost"][0]["gaps"] == 1
+
+
 def test_bad_chunk_is_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "trace.dat"
     tracedat.write(path, tracedat.schedule(20_000, 1), version=7, compression="zstd", machine=tracedat.Machine(1))

@@ -169,6 +169,11 @@ class Stream {
             size = room;
         }
         clock_ = load<uint64_t, Big>(page_.p + layout_.timestamp);
+        if (flags == 0 && clock_ == 0) [[unlikely]] {  // no buffer writes a page without a time or a record
+            end_ = page_.p;
+            damaged("page of zeros where records were");
+            return true;
+        }
         pos_ = page_.p + layout_.data;
         end_ = pos_ + size;
         if ((flags & kMissed) != 0) [[unlikely]] {

@@ -65,6 +65,17 @@ def test_a_snapshot_beside_a_trace_is_not_searched(tmp_path: Path) -> None:
     assert names(tmp_path) == ["trace.dat"]
 
 
+def test_a_link_to_a_directory_above_has_nothing_new(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "trace.dat").write_bytes(b"")
+    (tmp_path / "in" / "again").symlink_to("..")
+    (tmp_path / "other").symlink_to("in")
+    assert [s.uri for s in plan.find([str(tmp_path)]).sources] == [
+        f"{tmp_path}/in/trace.dat",
+        f"{tmp_path}/other/trace.dat",
+    ]
+
+
 def test_a_list_has_windows_and_labels(traces: Path) -> None:
     sources = plan.find([str(traces / "all.list")]).sources
     assert [(s.from_ns, s.until_ns) for s in sources[:2]] == [(0, 20_000_000), (20_000_000, 40_000_000)]

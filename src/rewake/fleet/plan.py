@@ -83,9 +83,10 @@ def _local(path: Path, window: tuple[int | None, int | None], found: Found) -> I
         yield Source(str(path), os.path.abspath(path), *window)
 
 
-def _walk(folder: Path, found: Found) -> Iterator[Path]:
+def _walk(folder: Path, found: Found, above: tuple[str, ...] = ()) -> Iterator[Path]:
     """Recordings and traces below a directory, in order of their names; one that cannot be looked into is a source that
-    fails."""
+    fails. `above`: the directories that it is in, from the outermost on; a link to one of them has nothing new."""
+    above = (*above, os.path.realpath(folder))
     try:
         inside = sorted(folder.iterdir())
     except OSError:
@@ -97,8 +98,8 @@ def _walk(folder: Path, found: Found) -> Iterator[Path]:
         if path.is_dir():
             if os.path.isfile(path / "manifest.json"):  # no error where nothing may be looked at
                 yield path
-            elif path.name != "topology":  # a snapshot beside a trace
-                yield from _walk(path, found)
+            elif path.name != "topology" and os.path.realpath(path) not in above:  # a snapshot beside a trace
+                yield from _walk(path, found, above)
         elif path.suffix in SUFFIXES or _is_trace(path):
             yield path
         else:

@@ -91,6 +91,16 @@ def test_a_wrong_line_is_named(line: str, tmp_path: Path) -> None:
         plan.find([str(tmp_path / "x.list")])
 
 
+def test_a_list_that_names_itself_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.list").write_text("b.list\n")
+    (tmp_path / "b.list").write_text("trace.dat\n./a.list\n")
+    with pytest.raises(UsageError, match=r"a\.list: a list that names itself"):
+        plan.find([str(tmp_path / "a.list")])
+    (tmp_path / "c.list").write_text("d.list\nd.list\n")
+    (tmp_path / "d.list").write_text("trace.dat\n")
+    assert names(tmp_path / "c.list") == ["trace.dat"], "one that is named twice is none"
+
+
 def test_a_window_of_a_plain_name(traces: Path) -> None:
     source = plan.find([str(traces / "demo.rewake") + "@10ms..20ms"]).sources[0]
     assert (source.from_ns, source.until_ns) == (10_000_000, 20_000_000) and source.where.endswith("demo.rewake")

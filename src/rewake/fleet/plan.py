@@ -57,7 +57,8 @@ def find(named: Sequence[str]) -> Found:
     return found
 
 
-def _expand(name: str, base: Path, found: Found) -> Iterator[Source]:
+def _expand(name: str, base: Path, found: Found, lists: tuple[str, ...] = ()) -> Iterator[Source]:
+    """`lists`: the lists that this name was read from, from the outermost on."""
     plain, window = _windowed(name)
     if remote.is_url(plain):
         for uri in remote.expand(plain, SUFFIXES):
@@ -71,7 +72,9 @@ def _expand(name: str, base: Path, found: Found) -> Iterator[Source]:
         for match in matches:
             yield from _local(Path(match), window, found)
     elif path.suffix in LISTS and path.is_file() and not _is_trace(path):
-        yield from _listed(path, found)
+        if os.path.realpath(path) in lists:
+            raise UsageError(f"{path}: a list that names itself, or one that names it")
+        yield from _listed(path, found, (*lists, os.path.realpath(path)))
     else:
         yield from _local(path, window, found)
 
@@ -116,7 +119,7 @@ def _is_trace(path: Path) -> bool:
     return True
 
 
-def _listed(path: Path, found: Found) -> Iterator[Source]:
+def _listed(path: Path, found: Found, lists: tuple[str, ...]) -> Iterator[Source]:
     """A line per trace: its name, relative to the list, then labels such as workload=web."""
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
@@ -131,7 +134,7 @@ def _listed(path: Path, found: Found) -> Iterator[Source]:
             if not equals or key not in LABELS or not value:
                 raise UsageError(f"{path}:{number}: {word}: {', '.join(f'{k}=...' for k in LABELS)} expected")
             labels[key] = _moment(value, f"{path}:{number}: time") if key == "time" else value
-        for source in _expand(words[0], path.parent, found):
+        for source in _expand(words[0], path.parent, found, lists):
             yield replace(source, labels=labels)
 
 

@@ -101,6 +101,12 @@ def test_a_list_that_names_itself_is_told(tmp_path: Path) -> None:
     assert names(tmp_path / "c.list") == ["trace.dat"], "one that is named twice is none"
 
 
+def test_a_file_of_a_list_may_be_named_like_a_window(tmp_path: Path) -> None:
+    (tmp_path / "x.list").write_text("a@1..2\n")
+    (tmp_path / "a@1..2").write_bytes(b"")
+    assert names(tmp_path / "x.list") == ["a@1..2"]
+
+
 def test_a_window_of_a_plain_name(traces: Path) -> None:
     source = plan.find([str(traces / "demo.rewake") + "@10ms..20ms"]).sources[0]
     assert (source.from_ns, source.until_ns) == (10_000_000, 20_000_000) and source.where.endswith("demo.rewake")

@@ -59,7 +59,7 @@ def find(named: Sequence[str]) -> Found:
 
 def _expand(name: str, base: Path, found: Found, lists: tuple[str, ...] = ()) -> Iterator[Source]:
     """`lists`: the lists that this name was read from, from the outermost on."""
-    plain, window = _windowed(name)
+    plain, window = _windowed(name, base)
     if remote.is_url(plain):
         for uri in remote.expand(plain, SUFFIXES):
             yield Source(uri, uri, *window)
@@ -144,12 +144,12 @@ def _moment(text: str, name: str) -> str:
     return moment(text, name)
 
 
-def _windowed(name: str) -> tuple[str, tuple[int | None, int | None]]:
-    """`REC@2s..5s`: the name and the window in ns."""
+def _windowed(name: str, base: Path) -> tuple[str, tuple[int | None, int | None]]:
+    """`REC@2s..5s`, relative to `base`: the name and the window in ns."""
     from rewake.window import parse
 
     plain, at, window = name.rpartition("@")
-    if not at or ".." not in window or "/" in window or os.path.exists(name):
+    if not at or ".." not in window or "/" in window or os.path.exists(base / name):
         return name, (None, None)
     return plain, tuple(parse(window))  # type: ignore[return-value]
 

@@ -91,6 +91,13 @@ def test_a_wrong_line_is_named(line: str, tmp_path: Path) -> None:
         plan.find([str(tmp_path / "x.list")])
 
 
+def test_labels_of_a_list_within_a_list_stay(tmp_path: Path) -> None:
+    (tmp_path / "all.list").write_text("web.list machine=prod-3\n")
+    (tmp_path / "web.list").write_text("trace.dat workload=web machine=prod-1\n")
+    labels = plan.find([str(tmp_path / "all.list")]).sources[0].labels
+    assert labels == {"workload": "web", "machine": "prod-3"}, "the outer list has the last word"
+
+
 def test_a_list_that_names_itself_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.list").write_text("b.list\n")
     (tmp_path / "b.list").write_text("trace.dat\n./a.list\n")

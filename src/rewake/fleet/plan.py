@@ -135,7 +135,7 @@ def _listed(path: Path, found: Found, lists: tuple[str, ...]) -> Iterator[Source
                 raise UsageError(f"{path}:{number}: {word}: {', '.join(f'{k}=...' for k in LABELS)} expected")
             labels[key] = _moment(value, f"{path}:{number}: time") if key == "time" else value
         for source in _expand(words[0], path.parent, found, lists):
-            yield replace(source, labels=labels)
+            yield replace(source, labels={**source.labels, **labels})
 
 
 def _moment(text: str, name: str) -> str:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from fleetcheck import Killer, alive, cells_of, check, left, parent, shards
 
-from rewake.errors import MissingExtra, TraceError
+from rewake.cli.fleet import _seeds
+from rewake.errors import MissingExtra, RewakeError, TraceError, UsageError
 from rewake.fleet import engines
 from rewake.fleet.cell import Cell, Limits, size
 from rewake.fleet.drive import MaxFailed, Summary, max_failed, run
@@ -202,6 +203,19 @@ def test_more_failures_than_allowed(tasks: list[Task], tmp_path: Path) -> None:
     assert (found.failed, found.left) == (3, len(bad) - 3) and "--max-failed" in str(found.why)
     assert max_failed("5%") == MaxFailed(5, True) and MaxFailed(50, True).limit(10) == 5
     assert size("1.5GB") == 3 << 29
+
+
+@pytest.mark.parametrize("text", ["0MB", "0GB", "²GB", "1.2.3GB", "-1GB", ".MB", "1TB"])
+def test_a_limit_that_is_none_or_no_number_is_refused(text: str) -> None:
+    with pytest.raises(RewakeError, match="expected a size"):
+        size(text)
+
+
+@pytest.mark.parametrize("text", ["²", "3..1", "-1", "..9", "9223372036854775808", "0..99999999999999999999"])
+def test_seeds_that_replay_does_not_take_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--seed"):
+        _seeds(text)
+    assert _seeds("0..2") == range(3) and _seeds("9223372036854775807")[0] == 2**63 - 1
 
 
 def test_known_failures_are_done_again_on_request_only(tasks: list[Task], tmp_path: Path) -> None:

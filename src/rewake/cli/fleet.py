@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -143,10 +144,15 @@ def _engine(name: str, store: str, limits: Any, workers: int | None, address: st
 
 
 def _seeds(text: str) -> range:
-    first, dots, last = text.partition("..")
-    if not first.isdigit() or (dots and not last.isdigit()) or (dots and int(last) < int(first)):
+    from rewake.replay.settings import WHOLE
+
+    match = re.fullmatch(r"([0-9]{1,19})(?:\.\.([0-9]{1,19}))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if last < first:
         raise UsageError(f"--seed {text}: a number or a range such as 0..9 expected")
-    return range(int(first), int(last if dots else first) + 1)
+    if last > WHOLE["seed"][1]:
+        raise UsageError(f"--seed {text}: no seed is above {WHOLE['seed'][1]}")
+    return range(first, last + 1)
 
 
 class _Progress:

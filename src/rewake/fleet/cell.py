@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -231,11 +232,12 @@ def _serve(fd: int, memory: int) -> None:
 
 
 def size(text: str) -> int:
-    """Bytes of `512MB`, `2GB`; RewakeError for anything else."""
-    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20)):
-        if text.upper().endswith(unit) and (number := text[: -len(unit)].strip()).replace(".", "", 1).isdigit():
-            return round(float(number) * factor)
-    raise RewakeError(f"{text}: expected a size such as 512MB or 2GB")
+    """Bytes of `512MB`, `2GB`; RewakeError for anything else, and for none at all: that would be no limit."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}) *(GB|MB)", text.strip(), re.IGNORECASE)
+    found = round(float(match[1]) * (1 << 30 if match[2].upper() == "GB" else 1 << 20)) if match else 0
+    if not found:
+        raise RewakeError(f"{text}: expected a size such as 512MB or 2GB")
+    return found
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ EXIT_INCONCLUSIVE = 6
 EXIT_INTERRUPTED = 130
 
 
+NOT_UTF8 = "a name that is not UTF-8: rename it, or give a link to it"
+
+
 class RewakeError(Exception):
     """Something the user can act on: says what failed, where (file, offset, CPU, event) and what to do next.
 

@@ -7,16 +7,18 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fleetcheck import study
 
-from rewake.errors import UsageError
-from rewake.fleet import plan, remote
+from rewake.errors import NOT_UTF8, UsageError
+from rewake.fleet import drive, engines, plan, remote
+from rewake.fleet.cell import Limits
 from rewake.fleet.tasks import Task
+from rewake.forms import FleetStore
 
 
 def names(*given: str | Path) -> list[str]:
@@ -56,6 +58,20 @@ def test_what_cannot_be_read_is_a_task_that_fails(tmp_path: Path, monkeypatch: p
     found = plan.find([str(tmp_path)])
     assert [Path(s.where).name for s in found.sources] == ["pipe.dat", "secret"]
     assert plan._content(str(tmp_path / "pipe.dat"), None) == "unreadable-special", "to open a FIFO is to wait"
+
+
+@pytest.mark.parametrize("engine", [engines.inline, lambda store: engines.local(store, Limits(), 1)])
+def test_a_name_that_is_not_utf_8_is_a_task_that_fails(
+    engine: Callable[[str], engines.Engine], traces: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(traces / "demo.rewake", os.fsdecode(os.fsencode(tmp_path) + b"/in/d\xff.rewake"))
+    tasks = plan.tasks(plan.find([str(tmp_path / "in")]).sources, study())
+    store = FleetStore(tmp_path / "fleet")
+    assert drive.run(tasks, store, engine(str(tmp_path / "fleet"))).kinds == {"usage": 1}
+    con = store.connect()
+    told = con.execute("SELECT uri, message FROM shard WHERE error IS NOT NULL").fetchall()
+    con.close()
+    assert told == [(f"{tmp_path}/in/d\\xff.rewake", f"{tmp_path}/in/d\\xff.rewake: {NOT_UTF8}")]
 
 
 def test_a_snapshot_beside_a_trace_is_not_searched(tmp_path: Path) -> None:

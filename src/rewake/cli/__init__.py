@@ -23,7 +23,7 @@ from rewake import __version__
 from rewake.analysis import text
 from rewake.cli import _examples
 from rewake.cli._shared import reader_left
-from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, RewakeError
+from rewake.errors import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, NOT_UTF8, RewakeError
 
 _SETTINGS: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -151,7 +151,7 @@ def _excused(error: Exception) -> int:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
             _complain(f"{where}{error.strerror or error}")
         case UnicodeEncodeError() if error.reason == "surrogates not allowed":
-            _complain(f"{error.object}: a name that is not UTF-8: rename it, or give a link to it")
+            _complain(f"{error.object}: {NOT_UTF8}")
             return EXIT_USAGE
         case MemoryError():
             _complain("out of memory")

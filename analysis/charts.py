@@ -25,7 +25,7 @@ def history() -> dict[str, Any]:
         axis=alt.Axis(format="%d %b", labelOverlap=True, labelSeparation=12, grid=False, tickCount=5),
     )
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False, nice=True),
-              axis=alt.Axis(tickCount=4, format=",.4~g"))  # fmt: skip
+              axis=alt.Axis(tickCount=4, format=",.4~r"))  # fmt: skip
     band = (
         alt.Chart(alt.NamedData("levels"))
         .mark_rect(style="series", opacity=0.16)
@@ -42,7 +42,7 @@ def history() -> dict[str, Any]:
         alt.Tooltip("run:N"),
         alt.Tooltip("made:T", format="%Y-%m-%d %H:%M"),
         alt.Tooltip("revision:N"),
-        alt.Tooltip("value:Q", format=",.4~g"),
+        alt.Tooltip("value:Q", format=",.4~r"),
     ]
     dots = points.mark_circle(style="series", size=26, opacity=1, cursor="pointer").encode(
         x=x, y=y, href="href:N", tooltip=tooltip
@@ -65,7 +65,7 @@ def latency() -> dict[str, Any]:
         .mark_line(interpolate="step-after", strokeWidth=1.8)
         .encode(
             x=alt.X("us:Q", title="wakeup latency, µs", scale=alt.Scale(type="log"),
-                    axis=alt.Axis(format=",~g", grid=False)),
+                    axis=alt.Axis(format=",~r", grid=False)),
             y=alt.Y("share:Q", title="share that waited longer", scale=alt.Scale(type="log"),
                     axis=alt.Axis(format="~p", values=[1, 0.1, 0.01, 0.001, 0.0001])),
             color=alt.Color("policy:N", title=None, sort=None, scale=alt.Scale(range=palette),

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from rewake import runs
-from rewake.analysis import dashboard, trend
+from rewake.analysis import charts, dashboard, trend
 from rewake.forms import Store
 
 for _module in ("altair", "vl_convert", "jinja2", "otava.analysis"):
@@ -220,6 +220,19 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Any, tmp_path: Path) ->
     opened.page.locator(".card a").first.click()
     opened.page.wait_for_selector("#latency[data-drawn] svg")
     assert opened.said == []
+
+
+def test_axes_have_no_exponents() -> None:
+    """p99 of 12 ms is 12,000 µs, as the text below the chart has it."""
+    import vl_convert
+
+    points = [{"made": f"2026-11-{d:02}T00:00:00Z", "value": 12_000 + 300 * d} for d in range(1, 15)]
+    curve = [{"policy": "recorded", "side": "lo", "us": 10.0**k, "share": 10.0**-k} for k in range(8)]
+    named = {"points": points, "levels": [], "worse": [], "better": [], "curve": curve}
+    for spec, label in ((charts.history(), "14,000"), (charts.latency(), "1,000,000")):
+        shown = vl_convert.vegalite_to_svg(spec | {"datasets": named, "width": 400})
+        labels = re.findall(r"<text[^>]*>([^<]*)</text>", shown)
+        assert label in labels and not [text for text in labels if re.search(r"\de[+\u2212]", text)]
 
 
 def test_an_unbounded_history_says_so(browser: Any, tmp_path: Path) -> None:

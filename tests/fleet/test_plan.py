@@ -107,6 +107,12 @@ def test_a_wrong_line_is_named(line: str, tmp_path: Path) -> None:
         plan.find([str(tmp_path / "x.list")])
 
 
+def test_a_window_of_a_list_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.list").write_text("trace.dat\n")
+    with pytest.raises(UsageError, match=r"a\.list@1s\.\.2s: a list has no window"):
+        plan.find([str(tmp_path / "a.list@1s..2s")])
+
+
 def test_labels_of_a_list_within_a_list_stay(tmp_path: Path) -> None:
     (tmp_path / "all.list").write_text("web.list machine=prod-3\n")
     (tmp_path / "web.list").write_text("trace.dat workload=web machine=prod-1\n")

@@ -72,6 +72,8 @@ def _expand(name: str, base: Path, found: Found, lists: tuple[str, ...] = ()) ->
         for match in matches:
             yield from _local(Path(match), window, found)
     elif path.suffix in LISTS and path.is_file() and not _is_trace(path):
+        if window != (None, None):
+            raise UsageError(f"{name}: a list has no window: give each line its own")
         if os.path.realpath(path) in lists:
             raise UsageError(f"{path}: a list that names itself, or one that names it")
         yield from _listed(path, found, (*lists, os.path.realpath(path)))

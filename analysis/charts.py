@@ -19,9 +19,11 @@ def history() -> dict[str, Any]:
     `better` (made).
     """
     alt = extra("altair", "report", "a dashboard")
+    utc = alt.Scale(type="utc")  # as the text has it, wherever the reader is
     x = alt.X(
         "made:T",
         title=None,
+        scale=utc,
         axis=alt.Axis(format="%d %b", labelOverlap=True, labelSeparation=12, grid=False, tickCount=5),
     )
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False, nice=True),
@@ -29,18 +31,18 @@ def history() -> dict[str, Any]:
     band = (
         alt.Chart(alt.NamedData("levels"))
         .mark_rect(style="series", opacity=0.16)
-        .encode(x=alt.X("first:T"), x2="last:T", y=alt.Y("low:Q", scale=alt.Scale(zero=False)), y2="high:Q")
+        .encode(x=alt.X("first:T", scale=utc), x2="last:T", y=alt.Y("low:Q", scale=alt.Scale(zero=False)), y2="high:Q")
     )
     level = (
         alt.Chart(alt.NamedData("levels"))
         .mark_rule(style="soft", strokeDash=[2, 2])
-        .encode(x="first:T", x2="last:T", y="median:Q")
+        .encode(x=alt.X("first:T", scale=utc), x2="last:T", y="median:Q")
     )
     points = alt.Chart(alt.NamedData("points"))
     line = points.mark_line(style="series", strokeWidth=1.2, opacity=0.6).encode(x=x, y=y)
     tooltip = [
         alt.Tooltip("run:N"),
-        alt.Tooltip("made:T", format="%Y-%m-%d %H:%M"),
+        alt.Tooltip("made:T", timeUnit="utcyearmonthdatehoursminutes", title="made", format="%Y-%m-%d %H:%M"),
         alt.Tooltip("revision:N"),
         alt.Tooltip("value:Q", format=",.4~r"),
     ]
@@ -48,7 +50,9 @@ def history() -> dict[str, Any]:
         x=x, y=y, href="href:N", tooltip=tooltip
     )
     rules = [
-        alt.Chart(alt.NamedData(kind)).mark_rule(style=name, strokeWidth=2, strokeDash=dash).encode(x="made:T")
+        alt.Chart(alt.NamedData(kind))
+        .mark_rule(style=name, strokeWidth=2, strokeDash=dash)
+        .encode(x=alt.X("made:T", scale=utc))
         for kind, name, dash in (("worse", "bad", [1, 0]), ("better", "good", [6, 3]))
     ]
     return _plain(alt.layer(band, level, line, *rules, dots).properties(width="container", height=120))

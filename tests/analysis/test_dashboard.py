@@ -7,7 +7,10 @@ import functools
 import html
 import http.server
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -233,6 +236,23 @@ def test_axes_have_no_exponents() -> None:
         shown = vl_convert.vegalite_to_svg(spec | {"datasets": named, "width": 400})
         labels = re.findall(r"<text[^>]*>([^<]*)</text>", shown)
         assert label in labels and not [text for text in labels if re.search(r"\de[+\u2212]", text)]
+
+
+def test_a_history_has_its_days_in_utc_wherever_it_is_read() -> None:
+    """A run of 2026-11-01T02:00Z is of that day in New York too, as in the text below the chart."""
+    import vl_convert
+
+    spec = charts.history()
+    point = {"made": "2026-11-01T02:00:00Z", "value": 1.0, "run": "a", "revision": "b", "href": "c"}
+    named = {"points": [point], "levels": [], "worse": [], "better": []}
+    code = "import json, sys, vl_convert; print(vl_convert.vegalite_to_svg(json.load(sys.stdin)))"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(spec | {"datasets": named, "width": 400}), text=True, check=True,
+        capture_output=True, env=os.environ | {"TZ": "America/New_York"},
+    ).stdout  # fmt: skip
+    assert "made: 01 Nov" in shown and "Oct" not in shown
+    drawn = json.dumps(vl_convert.vegalite_to_vega(spec | {"datasets": named, "width": 400}))
+    assert "utcFormat" in drawn and 'timeFormat(datum[\\"made' not in drawn, "tooltips, and what is read out"
 
 
 def test_an_unbounded_history_says_so(browser: Any, tmp_path: Path) -> None:

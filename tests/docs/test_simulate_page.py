@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -141,3 +142,16 @@ def test_jobs_that_were_recorded_again_are_all_on_the_page() -> None:
     page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
     names = {name.rpartition("-R")[0] for name in sys.modules["_pages"].jobs(SIMULATE.parent / "fidelity/jobs.again")}
     assert names and all(f"| `{name}` and 4 more |" in page for name in names)
+
+
+def test_the_readme_counts_what_the_page_counts() -> None:
+    page = (SIMULATE.parent / "simulate.md").read_text(encoding="utf-8")
+    seen, _, unseen = page.partition("\n## Recordings that this version had not seen\n")
+    counts = [re.search(rf"\b{arm} holds on (\d+) of (\d+)", part) for part in (seen, unseen) for arm in ("V3", "V4")]
+    (v3, all_seen), (v4, _), (u3, all_unseen), (u4, _) = (found.groups() for found in counts if found)
+    readme = " ".join((SIMULATE.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    assert f"within its bounds on {v3} of {all_seen} recordings, with the recorded kernel in charge on {v4};" in readme
+    assert (
+        f"on {all_unseen} recordings of other machines and loads, for which nothing was made, on {u3} and on {u4} ("
+        in readme
+    )

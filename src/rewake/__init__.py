@@ -24,3 +24,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'rewake' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # What is loaded when it is used has to be found before, by completion and by help().
+    return sorted({*globals(), *__all__})

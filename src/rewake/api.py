@@ -51,6 +51,10 @@ class _Asked(ABC):
             self._connections[here] = self._connect()
         return self._connections[here]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """To another process, or into a copy, go the files and no connection to them."""
+        return {name: value for name, value in self.__dict__.items() if name != "_connections"}
+
     def sql(self, text: str, /, **values: Any) -> duckdb.DuckDBPyRelation:
         """The answer to SQL text. Every table of the form is a view (docs/columns.md); `values` are its $parameters.
 

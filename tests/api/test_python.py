@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import shutil
 import subprocess
@@ -205,6 +207,15 @@ def test_threads_that_read_one_recording(page: dict[str, Any]) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(rows, reads))
     assert found == [{recording.rows("switch")}, {recording.rows("waking")}, *[{recording.rows("decision")}] * 2]
+
+
+def test_what_was_asked_can_be_copied_and_sent(page: dict[str, Any]) -> None:
+    """Connections stay behind: with them it could be pickled until the first question, and not after it."""
+    for name in ("recording", "run", "simulation"):
+        made = page[name]
+        asked = made.sql("SELECT count(*) FROM cpu").fetchall()
+        for copied in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made), copy.copy(made)):
+            assert copied.path == made.path and copied.sql("SELECT count(*) FROM cpu").fetchall() == asked
 
 
 def test_no_trace(tmp_path: Path) -> None:

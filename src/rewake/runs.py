@@ -5,6 +5,7 @@ interface share."""
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,12 @@ GENERIC_NAMES = ("trace", "recording")
 def display_name(given: Path) -> str:
     """What a recording is called in a table: the file's name, or its directory's where that says more."""
     path = given.resolve()
-    return path.parent.name if path.stem in GENERIC_NAMES and path.parent.name else path.stem
+    return legible(path.parent.name if path.stem in GENERIC_NAMES and path.parent.name else path.stem)
+
+
+def legible(name: str) -> str:
+    r"""The name of a file with the bytes in it that are no UTF-8 as `\xNN`: no table, column or stream takes them."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def policies() -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 from fleetcheck import check, shards, study
 
 import rewake
+from rewake import runs
 from rewake.errors import TraceError, UsageError
 from rewake.fleet import engines, plan
 from rewake.fleet.cell import Limits
 from rewake.fleet.drive import run
 from rewake.fleet.tasks import CLOSED, Study, Task, tool
-from rewake.fleet.work import rows_of
+from rewake.fleet.work import FAILED, do, rows_of
 from rewake.forms import FleetStore, connect
 from rewake.forms.objects import Objects
 
@@ -97,6 +99,19 @@ def test_failures_say_why_and_name_the_trace_as_it_was_named(reference: Path) ->
     for name in ("garbled.dat", "empty.dat", "gone.dat"):
         assert any(name in message for _, message in found)
     assert not any("/tmp/rewake-" in message for _, message in found)
+
+
+def test_a_name_that_is_not_utf8_is_shown_in_bytes_and_stops_nothing(tmp_path: Path) -> None:
+    """No shard could be written of it, so the run never came to its end."""
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / os.fsdecode(b"t\xff.dat")).write_bytes(b"")
+    (task,) = plan.tasks(plan.find([str(tmp_path / "traces")]).sources, study())
+    store = FleetStore(tmp_path / "store")
+    done = do(task, store)
+    assert (done.status, done.error) == (FAILED, "trace")
+    ((uri, message),) = store.connect().execute("SELECT uri, message FROM shard").fetchall()
+    assert uri.endswith("/t\\xff.dat") and message.startswith(f"{uri}: empty")
+    assert runs.display_name(tmp_path / os.fsdecode(b"t\xff.dat")) == "t\\xff"
 
 
 def test_a_fleet_store_of_another_version(reference: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import re
 import shutil
@@ -283,6 +284,14 @@ def test_a_link_to_a_recording_stays_a_link(tmp_path: Path) -> None:
 def test_a_recording_needs_a_name(name: str) -> None:
     with pytest.raises(UsageError, match="no name for a recording"):
         forms.RecordingWriter(name)
+
+
+def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    """DuckDB is given the paths of tables: it answered with a std::bad_cast."""
+    name = tmp_path / os.fsdecode(b"a\xff.rewake")
+    for use in (forms.Recording, forms.Run, forms.RecordingWriter, forms.RunWriter):
+        with pytest.raises(UsageError, match="a name that is not UTF-8: rename it, or give a link to it"):
+            use(name)
 
 
 def test_two_writers_of_one_name(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rewake import runs
 from rewake.errors import RewakeError, TraceError, UsageError
 from rewake.fleet import remote
 from rewake.fleet.tasks import Study, Task
@@ -83,14 +84,9 @@ def _expand(name: str, base: Path, found: Found, lists: tuple[str, ...] = ()) ->
 
 def _local(path: Path, window: tuple[int | None, int | None], found: Found) -> Iterator[Source]:
     if path.is_dir() and not os.path.isfile(path / "manifest.json"):
-        yield from (Source(_spelt(p), os.path.abspath(p), *window) for p in _walk(path, found))
+        yield from (Source(runs.legible(str(p)), os.path.abspath(p), *window) for p in _walk(path, found))
     else:
-        yield Source(_spelt(path), os.path.abspath(path), *window)
-
-
-def _spelt(path: Path) -> str:
-    """A name that a shard can hold; bytes that are no UTF-8 are spelled out."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+        yield Source(runs.legible(str(path)), os.path.abspath(path), *window)
 
 
 def _walk(folder: Path, found: Found, above: tuple[str, ...] = ()) -> Iterator[Path]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import os
 import resource
 import shutil
 import tempfile
@@ -19,7 +18,7 @@ import duckdb
 
 from rewake import api, runs
 from rewake.analysis import shard
-from rewake.errors import NOT_UTF8, PluginError, RewakeError, UsageError
+from rewake.errors import PluginError, RewakeError, UsageError
 from rewake.fleet import remote
 from rewake.fleet.tasks import CLOSED, Task, tool
 from rewake.forms import FleetStore, Recording, Run
@@ -154,8 +153,6 @@ def _name(uri: str) -> str:
 
 def rows_of(task: Task) -> list[Row]:
     """The rows of a task; raises what the replay raises."""
-    if not task.where.isascii() and os.fsencode(task.where).decode("utf-8", "replace") != task.where:
-        raise UsageError(f"{task.uri}: {NOT_UTF8}")  # what is in the cache could be done, elsewhere not
     opened = _OPENED.window(task)
     with tempfile.TemporaryDirectory(prefix="rewake-task-") as folder:
         recording = api.Recording(opened, _name(task.uri))

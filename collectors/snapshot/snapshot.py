@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import tempfile
@@ -97,7 +98,8 @@ def load(path: Path | str | None) -> Snapshot:
         if where.is_file():
             return _load_file(where)
     except OSError as e:
-        raise TraceError(f"topology {where}: {e.strerror or e}") from None
+        if e.errno != errno.ENAMETOOLONG:  # no file: indexes of many CPUs, written out
+            raise TraceError(f"topology {where}: {e.strerror or e}") from None
     if isinstance(path, str) and _SYNTHETIC.fullmatch(path):
         snapshot = Snapshot(sources=[{"name": "synthetic", "sha256": hashlib.sha256(path.encode()).hexdigest()}])
         return _build(snapshot, hwloc.read_synthetic(path), None, None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache as memoize
@@ -109,9 +110,9 @@ def _machine_digest(where: Path | str | None) -> str | None:
     if where is None:
         return None
     path = Path(where)
-    if path.is_file():
+    if os.path.isfile(path):  # no error where a description is longer than a name may be
         return _file_digest(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         files = sorted(f for f in path.rglob("*") if f.is_file())
         return _digest([x for f in files for x in (str(f.relative_to(path)), _file_digest(f))])
     return _digest([str(where)])

@@ -12,7 +12,7 @@ import pytest
 from command import told
 
 from rewake.analysis import topology
-from rewake.importing import import_trace
+from rewake.importing import identity, import_trace
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo-split-llc-schbench"
 V1 = """<?xml version="1.0"?>
@@ -34,6 +34,15 @@ def machine(rows: list[tuple[int, int, int, int, int, int]], off: tuple[int, ...
     columns = {n: np.array(c, np.uint16) for n, c in zip(names, zip(*rows, strict=True), strict=True)}
     online = np.array([r[0] not in off for r in rows], np.bool_)
     return topology.cpus_of(columns, {"cpu": columns["cpu"], "online": online, "isolated": ~online})
+
+
+def test_a_description_longer_than_a_name_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbers of many CPUs, written out: "File name too long"."""
+    indexes = ",".join(str(i // 2 + i % 2 * 64) for i in range(128))
+    asked = f"pack:2 l3:4 core:8 pu:2(indexes={indexes})"
+    assert "8 cores of 2 CPUs, CPUs 56-63,120-127" in told(capsys, "topology", "show", asked)
+    trace = DEMO / "trace.dat"
+    assert identity(trace, asked) not in (identity(trace), identity(trace, asked.replace("l3", "l2")))
 
 
 def test_a_recording_a_snapshot_and_a_description(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,9 +46,9 @@ def _machine(source: str) -> tuple[Columns, Columns, list[str]]:
     from rewake.identify import identify
 
     path = Path(source)
-    if (path / "manifest.json").is_file():
+    if os.path.isfile(path / "manifest.json"):  # no error where a description is longer than a name may be
         found = open_recording(path)
-    elif path.is_file():
+    elif os.path.isfile(path):
         try:
             is_trace = not identify(path).holds_snapshot
         except TraceError:

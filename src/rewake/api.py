@@ -134,7 +134,7 @@ class Recording(_Asked):
         if sync not in ("0", "1", "auto", "causal"):
             raise UsageError(f"sync={sync!r}: '0', '1', 'auto' or 'causal' expected")
         number("seed", seed, *WHOLE["seed"])
-        where = None if out is None else _path("out", out)
+        where = None if out is None else _path("out", out).absolute()
         wanted = runs.parse_policies(_names(policies))
         from rewake.replay.hints import load
 
@@ -195,7 +195,7 @@ class Recording(_Asked):
         from rewake.replay.hints import load
 
         number("threads", threads, 1, MOST_THREADS)
-        where = None if out is None else _path("out", out)
+        where = None if out is None else _path("out", out).absolute()
         settings = Settings(
             windows_ns=runs.duration(_text("windows", windows)), replicas=replicas, seed=seed, balance=balance,
             move_factor=move_cost, scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
@@ -339,8 +339,8 @@ def _text(name: str, value: str) -> str:
 
 
 def _path(name: str, value: Path | str) -> Path:
-    """The same of a path."""
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+    """The same of a path. What is opened and made is kept absolute: it is asked later, wherever the session is then."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or "\0" in str(value):
         raise UsageError(f"{name}={value!r}: a path expected")
     return Path(value)
 
@@ -362,14 +362,14 @@ def open(path: Path | str, topology: Path | str | None = None) -> Recording:
     given = _path("path", path)
     if topology is not None:
         _path("topology", topology)
-    if (given / "manifest.json").is_file():
+    if os.path.isfile(given / "manifest.json"):  # no error where nothing may be looked at: import_trace tells that
         if topology is not None:
             raise UsageError(f"{given}: a recording has its topology already: give topology with the trace")
-        return Recording(forms.Recording(given), runs.display_name(given))
+        return Recording(forms.Recording(given.absolute()), runs.display_name(given))
     return Recording(import_trace(given, topology), runs.display_name(given))
 
 
 def open_run(path: Path | str) -> Run | Simulation:
     """A run that `rewake replay -o` or `Recording.replay(out=...)` wrote, or one of `rewake simulate`."""
-    run = forms.Run(_path("path", path))
+    run = forms.Run(_path("path", path).absolute())
     return Simulation(run) if run.manifest.get("mode") == "closed" else Run(run)

@@ -143,6 +143,7 @@ def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.Monke
         (lambda r: r.table([]), "name=[]: text expected"),
         (lambda _: rewake.open(None), "path=None: a path expected"),
         (lambda _: rewake.open_run(""), "path='': a path expected"),
+        (lambda _: rewake.open_run("a\0b"), "a path expected"),
         (lambda r: rewake.open(r.path, topology=5), "topology=5: a path expected"),
         (lambda r: r.query("latency/none"), "no query named latency/none"),
         (lambda r: r.query("moves/one_step"), "needs a run"),
@@ -218,9 +219,23 @@ def test_what_was_asked_can_be_copied_and_sent(page: dict[str, Any]) -> None:
             assert copied.path == made.path and copied.sql("SELECT count(*) FROM cpu").fetchall() == asked
 
 
+def test_a_session_may_go_elsewhere(page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was named by a relative path was damaged then: "make it again"."""
+    for name in ("recording", "run"):
+        (tmp_path / name).symlink_to(page[name].path)
+    monkeypatch.chdir(tmp_path)
+    made = rewake.open("recording").replay("prev", out="made")
+    opened = [rewake.open("recording"), rewake.open_run("run"), made]
+    monkeypatch.chdir("/")
+    n = page["recording"].table("decision").count("*").fetchall()
+    assert [o.table("decision").count("*").fetchall() for o in opened] == [n] * 3
+    assert [o.path for o in opened] == [tmp_path / "recording", tmp_path / "run", tmp_path / "made"]
+
+
 def test_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(TraceError):
-        rewake.open(tmp_path / "none.dat")
+    for name in ("none.dat", "n" * 5000):
+        with pytest.raises(TraceError, match=r": no such file$|: File name too long$"):
+            rewake.open(tmp_path / name)
 
 
 def test_same_run_as_the_command_line(page: dict[str, Any]) -> None:

@@ -294,6 +294,11 @@ def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
             use(name)
 
 
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="File name too long"), forms.RecordingWriter(tmp_path / ("a" * 300)):
+        pass
+
+
 def test_two_writers_of_one_name(tmp_path: Path) -> None:
     with (
         forms.RecordingWriter(tmp_path / "x.rewake"),

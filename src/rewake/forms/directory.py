@@ -51,9 +51,9 @@ class Writer:
 
     def require_free(self) -> None:
         """Raises UsageError where something else has the name; for those who work long before they write."""
-        if self.path.exists() and kind_of(self.path) != self.kind:
+        if os.path.exists(self.path) and kind_of(self.path) != self.kind:  # no error: the writer's mkdir tells it
             raise UsageError(f"{self.path}: exists and is no rewake {self.kind}: give another name")
-        if self.part.is_symlink():
+        if os.path.islink(self.part):
             raise UsageError(f"{self.part}: a symbolic link in the way: give another name, or remove it")
 
     def __enter__(self) -> Self:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import bigrun
+import command
 import duckdb
 import pytest
 
 from rewake.analysis import metrics, sql
 from rewake.cli import main
+from rewake.errors import EXIT_USAGE
 
 NAMES = ("recorded", "prev", "linux-6.1", "a|b", "</script>", "=cmd()", "*x* [y](z) @all #1", "\x1b[2J")
 SCHEMA = json.loads(files("rewake.analysis").joinpath("report.schema.json").read_text())
@@ -61,6 +63,24 @@ def test_the_schema_describes_every_figure(capfdbinary: Any) -> None:
             assert column == "policy" or described[column]["description"]
             assert column in ("policy", "decisions") or meaning
     assert json.loads(told(capfdbinary, "report", "--json-schema")) == SCHEMA
+
+
+def test_what_has_one_form_takes_no_other(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--format json printed the name of the page, or the script."""
+    page = tmp_path / "page.html"
+    for asked in (
+        ("report", run, "--html", page),
+        ("fleet", "report", run, "--html", page),
+        ("record", "--emit-script"),
+    ):
+        for form in ("json", "table"):
+            assert "has one form, leave --format out" in command.told(capsys, *asked, "--format", form, code=EXIT_USAGE)
+    assert not page.exists()
+
+
+def test_a_run_has_its_topology(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = command.told(capsys, "query", run, "SELECT 1", "--topology", "core:2 pu:1", code=EXIT_USAGE)
+    assert "was made with its topology: give --topology with the trace" in asked
 
 
 def test_parquet_is_the_csv_with_types(run: Path, capfdbinary: Any, tmp_path: Path) -> None:

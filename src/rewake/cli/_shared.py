@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rewake.analysis import text
 from rewake.errors import UsageError
@@ -82,6 +83,12 @@ def format_option(*formats: str) -> Callable[[_F], _F]:
     return click.option(
         "--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
     )
+
+
+def only_form(option: str) -> None:
+    """For options whose output has one form: UsageError where --format asks for another beside them."""
+    if click.get_current_context().get_parameter_source("format_") is not ParameterSource.DEFAULT:
+        raise UsageError(f"{option} and --format: what {option} gives has one form, leave --format out")
 
 
 def force_option(function: _F) -> _F:

@@ -13,7 +13,7 @@ import click
 
 from rewake import __version__, runs
 from rewake.cli import _answers, _runs
-from rewake.cli._shared import AnyNumber, force_option, format_option, topology_option
+from rewake.cli._shared import AnyNumber, force_option, format_option, only_form, topology_option
 from rewake.errors import EXIT_ERROR, RewakeError, UsageError
 
 if TYPE_CHECKING:
@@ -250,6 +250,8 @@ def report(
     from rewake.forms import FleetStore
     from rewake.whole import put
 
+    if page is not None:
+        only_form("--html")
     con = FleetStore(store).connect()
     try:
         found = fleet.build(

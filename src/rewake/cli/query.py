@@ -34,10 +34,14 @@ def command(source: Path | None, question: str | None, topology: str | None, lis
         return
     if source is None or question is None:
         raise UsageError("a REC or RUN and a NAME or SQL are expected; `rewake query --list` shows the names")
-    if any(any(source.glob(f"{folder}/")) for folder in ("done", "failed", "suite=*")):
+    is_fleet = any(any(source.glob(f"{folder}/")) for folder in ("done", "failed", "suite=*"))
+    is_run = kind_of(source) == "run"
+    if topology is not None and (is_run or is_fleet):
+        raise UsageError(f"{source}: was made with its topology: give --topology with the trace")
+    if is_fleet:
         _fleet(source, question, format_)
         return
-    if kind_of(source) == "run":
+    if is_run:
         run = Run(source)
         recording, con = run.recording, run.connect()
         branches = report.branches_of(run.manifest.get("policies") or [])

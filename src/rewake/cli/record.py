@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rewake.analysis import text
-from rewake.cli._shared import format_option, print_json, print_rows, progress
+from rewake.cli._shared import format_option, only_form, print_json, print_rows, progress
 from rewake.errors import RewakeError, UsageError
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def command(
                    "--measure-overhead": measure_overhead, "--dry-run": dry_run}  # fmt: skip
         if given := [name for name, value in unheard.items() if value]:
             raise UsageError(f"--emit-script knows nothing of {', '.join(given)}: leave it out")
+        only_form("--emit-script")
         _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
     _end_as_by_ctrl_c()

@@ -9,7 +9,7 @@ import click
 
 from rewake import runs
 from rewake.cli import _answers
-from rewake.cli._shared import force_option, format_option
+from rewake.cli._shared import force_option, format_option, only_form
 from rewake.errors import UsageError
 
 
@@ -44,6 +44,8 @@ def command(
     from rewake.forms import Run
     from rewake.whole import put
 
+    if page is not None:
+        only_form("--html")
     opened = Run(run)
     if opened.manifest.get("mode") == "closed":
         if min_skill is not None:

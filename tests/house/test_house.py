@@ -51,6 +51,8 @@ def test_spdx_line_and_size() -> None:
     sources = list(files(".py", ".cpp", ".hpp", ".c", ".h", ".sql", ".sh", ".toml", "CMakeLists.txt"))
     sources += [ROOT / "dev", ROOT / ".ci/run"]
     assert len(sources) > 40
+    for path in files(".md"):
+        assert TAG in path.read_text().partition("\n")[0], path
     for path in sources:
         lines = path.read_text().splitlines()
         tag = TAG.replace("GPL-2.0-or-later", "MIT") if path.name in MIT else TAG

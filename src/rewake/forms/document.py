@@ -21,6 +21,7 @@ from rewake.forms.tables import (
 )
 
 _HEAD = f"""\
+<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Generated: python -m rewake.forms > docs/columns.md -->
 # Tables and columns
 

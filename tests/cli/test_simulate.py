@@ -168,6 +168,12 @@ def test_hints_of_a_file_are_followed_by_those_that_follow_any(
     assert "--hints says nothing with --pin" in told(capsys, "simulate", DEMO, "--pin", "--hints", rules, code=2)
 
 
+def test_no_policy_is_in_charge_of_a_pinned_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was left out of the table, and nothing said so."""
+    asked = ("simulate", DEMO, "--pin", "--policy", "prev")
+    assert "--policy says nothing with --pin: what was recorded is forced" in told(capsys, *asked, code=2)
+
+
 def test_a_pinned_run_says_what_was_not_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = tmp_path / "pinned.run"
     text = " ".join(told(capsys, "simulate", DEMO, "--pin", "-o", run).split())

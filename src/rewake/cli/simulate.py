@@ -124,8 +124,9 @@ def command(
         windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
         scan_ns=scan_cost, smt=smt, timers=timers, pin=pin, sync=_answers.sync_of(assume, causal=False),
     )  # fmt: skip
-    if hints is not None and pin:
-        raise UsageError("--hints says nothing with --pin: what was recorded is forced")
+    for option, given in (("--hints", hints is not None), ("--policy", bool(asked))):
+        if given and pin:
+            raise UsageError(f"{option} says nothing with --pin: what was recorded is forced")
     if not asked and not pin:
         raise UsageError("--policy is missing: what shall be in charge? (rewake policies list)")
     wanted = runs.parse_policies(asked, plugin_timeout)

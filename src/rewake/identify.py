@@ -9,6 +9,7 @@ from pathlib import Path
 from rewake.collectors import unpack
 from rewake.errors import TraceError
 from rewake.formats import FORMATS, HEAD_BYTES, Format, in_gzip
+from rewake.forms.directory import kind_of
 
 _PACKED_HEAD = 1 << 16  # of a packed file, in which the first HEAD_BYTES of its contents are
 _PACKED = (
@@ -23,6 +24,8 @@ def identify(path: Path) -> Format:
         if (path / "data").is_file() and (path / "data.0").is_file():
             raise TraceError(f"{path}: a directory of `perf record --threads`, not supported: record without --threads")
         if path.is_dir():
+            if kind := kind_of(path):
+                raise TraceError(f"{path}: a {kind}, and no trace: nothing to import")
             raise TraceError(f"{path}: a directory, and not a recording (no manifest.json): give the trace file itself")
         if not path.is_file():
             what = "not a regular file: write it into one first" if path.exists() else "no such file"

@@ -272,6 +272,8 @@ def test_what_is_no_trace_is_named(run: Run, tmp_path: Path, content: bytes, mes
 
 def test_directories_and_missing_files(run: Run, tmp_path: Path) -> None:
     assert "not a recording" in only_line(run("info", tmp_path)[2])
+    (tmp_path / "manifest.json").write_text('{"format": "rewake-recording"}')
+    assert "a recording, and no trace: nothing to import" in only_line(run("import", tmp_path)[2])
     code, _, err = run("info", tmp_path / "none")
     assert code == 1
     assert "no such file" in only_line(err)

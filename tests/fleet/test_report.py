@@ -311,7 +311,8 @@ def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(("arguments", "what"), [
     (("--policy", "no-such"), "no-such"), (("--seed", "3..1"), "--seed"), (("--max-failed", "x"), "--max-failed"),
     (("--address", "tcp://x:1"), "--address"), (("--closed",), "--policy"), (("--memory", "lots"), "lots"),
-    (("--cut", "soon"), "soon"), (("--engine", "dask", "--address", "x", "--workers", "2"), "--workers"),
+    (("--cut", "soon"), "soon"), (("--windows", "50ms"), "--closed"),
+    (("--engine", "dask", "--address", "x", "--workers", "2"), "--workers"),
 ])  # fmt: skip
 def test_wrong_requests_are_told_before_anything_runs(
     arguments: tuple[str, ...], what: str, traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -85,9 +85,14 @@ def format_option(*formats: str) -> Callable[[_F], _F]:
     )
 
 
+def typed(parameter: str) -> bool:
+    """Whether the command that runs was given this parameter; False: it has its default."""
+    return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
+
+
 def only_form(option: str) -> None:
     """For options whose output has one form: UsageError where --format asks for another beside them."""
-    if click.get_current_context().get_parameter_source("format_") is not ParameterSource.DEFAULT:
+    if typed("format_"):
         raise UsageError(f"{option} and --format: what {option} gives has one form, leave --format out")
 
 

@@ -13,7 +13,7 @@ import click
 
 from rewake import __version__, runs
 from rewake.cli import _answers, _runs
-from rewake.cli._shared import AnyNumber, force_option, format_option, only_form, topology_option
+from rewake.cli._shared import AnyNumber, force_option, format_option, only_form, topology_option, typed
 from rewake.errors import EXIT_ERROR, RewakeError, UsageError
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def run(
     from rewake.fleet import cell, drive, plan
     from rewake.forms import FleetStore
 
+    if typed("windows") and not closed:
+        raise UsageError("--windows is for --closed: --cut makes windows of a replay")
     study = _study(asked, assume, ignore_probes, hints, closed, windows, cut)
     limits = cell.Limits(cell.size(memory), runs.duration(timeout) / 1e9)
     engine = _engine(engine_name, store, limits, workers, address)

@@ -40,9 +40,9 @@ DECISION_COLUMNS = (
 )  # fmt: skip
 
 DEFAULT_HZ = 250
+"""Tick rate when the recording does not say: what the distributions' kernels of this age use."""
 MOST_HZ = 10_000
 """Ten times that of any kernel."""
-"""Tick rate when the recording does not say: what the distributions' kernels of this age use."""
 
 _ON_CPU_NS = 5_000
 """A task that was switched out so shortly before it is woken may still be on its CPU (policies.md C3.6a)."""

@@ -334,7 +334,7 @@ void OpenLoop::started(TaskId p, Cpu c, bool from_idle) {
     });
 }
 
-void OpenLoop::take(const Shape& s) {
+void OpenLoop::take(const Shape& s, bool rebuilt) {
     CpuMask out = s.gone;
     for (int i = 0; i < topo_.words; ++i) out.w[i] |= s.inactive.w[i];
     *live_ = base_.without(s.gone);
@@ -342,13 +342,18 @@ void OpenLoop::take(const Shape& s) {
     for (int i = 0; i < topo_.words; ++i) live_->online.w[i] &= ~out.w[i];
     machine_.set_online(s.off ? live_->online : base_.online);
     irq_.set_online(s.off ? live_->online : base_.online);
-    if (!s.rebuilds) return;
-    machine_.rebuilt();
+    if (s.rebuilds == rebuilt) return;
+    machine_.rebuilt(s.from);
     for (Instance& in : instances_) in.policy->memory().hic.assign(in.policy->memory().hic.size(), 0);
 }
 
+void OpenLoop::take_shapes(Ns ts) {
+    for (; shape_ < shapes_.size() && ts >= shapes_[shape_].from; ++shape_)
+        take(shapes_[shape_], shape_ > 0 && shapes_[shape_ - 1].rebuilds);
+}
+
 void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
-    while (shape_ < shapes_.size() && ts >= shapes_[shape_].from) take(shapes_[shape_++]);
+    take_shapes(ts);
     auto null = [row](const bool* mask) { return mask && mask[row]; };
     const auto cls = static_cast<DecisionClass>(d.cls[row]);
     const auto kind = static_cast<Kind>(d.kind[row]);

@@ -182,7 +182,9 @@ class OpenLoop {
     /// So close to a tick jiffies may be the next or the one before: it changes while one CPU handles its tick, and placement
     /// reads it some microseconds before its decision is taken here.
     static constexpr Ns kTickTakes = 50'000;
-    void take(const Shape& s);
+    /// `rebuilt`: so did the one before.
+    void take(const Shape& s, bool rebuilt);
+    void take_shapes(Ns ts);  ///< those that begin until then
     /// Whether it is certain that nothing is searched for it: its waker puts it on the wake list of the CPU that it is
     /// leaving (5.8).
     bool listed_at_once(DecisionClass cls) const { return opt_.calls_seen && cls == DecisionClass::maybe_on_cpu; }

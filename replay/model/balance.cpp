@@ -76,6 +76,12 @@ void Machine::balance(Cpu c, bool is_idle, Ns jiffy) {
     if (!scan.recorded) write_idle_scan(llc);
 }
 
+void Machine::rebuilt(Ns at) {
+    view_.nr_idle_scan.assign(view_.nr_idle_scan.size(), 0);
+    balancer_ = Balancer(topo_, jiffy_at(at));
+    balancer_.set_tick(tick_);
+}
+
 std::optional<Machine::Balanced> Machine::balanced(Cpu c, size_t level) const {
     const auto turn = balancer_.last_turn(c, level);
     if (!turn) return {};

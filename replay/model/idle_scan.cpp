@@ -12,7 +12,7 @@ int32_t nr_idle_scan_of(int64_t sum_util, int llc_size, int pct) {
     return static_cast<int32_t>((kFull - t) * llc_size / kFull);
 }
 
-Balancer::Balancer(const Topology& topo)
+Balancer::Balancer(const Topology& topo, std::optional<int64_t> built)
     : words_(topo.words),
       online_(topo.online.count(topo.words)),
       levels_(topo.stack.size()),
@@ -25,6 +25,8 @@ Balancer::Balancer(const Topology& topo)
             const Domain& domain = topo.domains[static_cast<size_t>(topo.stack[c][l])];
             const CpuMask* own = domain.group(Cpu(c));
             Level level;
+            level.last = built.value_or(kNever);
+            level.early = built.has_value();
             level.span = domain.span;
             level.balances = domain.load_balance && own;
             if (level.balances) level.group = *own;

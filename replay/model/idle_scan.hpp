@@ -45,7 +45,9 @@ class Balancer {
             });
         return best ? best : thread ? thread : first;
     }
-    explicit Balancer(const Topology& topo);
+    /// `built`: the jiffy in which the kernel built the domains, that counts as their last balance; nothing: long ago. Their first
+    /// interval is the shortest (sd_init(), 2.6.18 - 7.2).
+    explicit Balancer(const Topology& topo, std::optional<int64_t> built = {});
     /// Length of a jiffy. Before any look().
     void set_tick(Ns tick);
     /// `c` looks which of its domains are due, as an idle CPU or a busy one. True: it balances its LLC, and so writes

@@ -189,8 +189,9 @@ class Machine {
         online_ = online;
         for (uint16_t c = 0; c < cpus_.size(); ++c) refresh(Cpu(c));
     }
-    /// The kernel built its domains anew: what they share begins with nothing.
-    void rebuilt() { view_.nr_idle_scan.assign(view_.nr_idle_scan.size(), 0); }
+    /// The kernel built its domains anew, those that topo() has by now: what they share begins with nothing, and they are not
+    /// balanced before an interval is over.
+    void rebuilt(Ns at);
     Ns now() const { return std::max(now_, switch_at_); }  ///< time of the event at hand
     /// The tick: its period and when one was. Busy CPUs bring their averages up to date then.
     void set_tick(Ns period, Ns at) {
@@ -414,7 +415,8 @@ class Machine {
     Ns pelt_clock(Cpu c);
     void lose_idle_time(Cpu c);
     int32_t exit_latency(Cpu c) const;
-    Ns jiffy() const { return (now_ - tick_phase_) / tick_; }
+    Ns jiffy_at(Ns ts) const { return (ts - tick_phase_) / tick_; }
+    Ns jiffy() const { return jiffy_at(now_); }
     /// Its tick interrupted `c`, which is idle, in this jiffy.
     bool ticks(Cpu c, Ns jiffy) const { return cpus_[c.v].ticked == static_cast<uint32_t>(jiffy); }
     /// Brings the averages of `c` to the time of the event at hand.

@@ -73,6 +73,14 @@ TEST_F(Turns, AnIdleCpuSoonABusyOneSixteenTimesLater) {
     EXPECT_TRUE(look(0, 133, {})) << "8 x 16 ms, less a jiffy";
 }
 
+TEST_F(Turns, DomainsThatWereJustBuiltCountAsBalancedAndComeBackInHalfTheTime) {
+    balancer_.emplace(topo_, 100);
+    EXPECT_FALSE(look(0, 100, mask({0})));
+    EXPECT_TRUE(look(0, 101, mask({0}))) << "4 ms";
+    EXPECT_FALSE(look(0, 102, mask({0})));
+    EXPECT_TRUE(look(0, 103, mask({0}))) << "8 ms: there was nothing to pull";
+}
+
 TEST_F(Turns, WhoPulledATaskComesBackInHalfTheTime) {
     EXPECT_TRUE(look(0, 100, mask({0})));
     balancer_->pulled(Cpu(2), Cpu(0));

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 from world import World
 
 from rewake.replay import _engine, hotplug
+from rewake.replay.recorded import SCHED_SOFTIRQ
 
 MS = 1_000_000
 NAMES = {4: "cpuhp/1", 5: "migration/1", 6: "cpuhp/0", 7: "load"}
@@ -173,3 +175,39 @@ def test_half_a_node_is_allowed_half_the_imbalance(policy: str) -> None:
     w.runs(2000, 0, 0, 40, "R").wakeup(2 * MS, 0, 39, 1, new=True, curr=40)
     assert decided(w, [], policy)[0] in range(1, 16)
     assert decided(w, gone(*range(8, 16), *range(24, 32)), policy)[0] in range(16, 24)
+
+
+def halved(*wakeups: int) -> World:
+    """CPUs 0 and 1 are busy, 0 with two tasks: it asks idle CPUs to balance, at every tick. The others have been idle
+    since 20 ms. A task that was on CPU 1 is woken at these times, in ms."""
+    w = World(8, 40)
+    w.runs(1000, 0, 0, 20, "R").runs(2000, 1, 1, 21, "R").wakeup(3000, 0, 30, 0, curr=20)
+    for c in range(2, 8):
+        w.runs(20 * MS + c, c, 20 + c, c)
+    for ms in wakeups:
+        w.waking(ms * MS, 0, 19, 1, curr=20).wakeup(ms * MS + 200, 1, 19, 1, curr=21)
+        w.runs(ms * MS + 1000, 1, 21, 19, "R").runs(ms * MS + 2000, 1, 19, 21)
+    return w
+
+
+def searched(w: World, *, at: int, balances: Sequence[int] = ()) -> list[bool]:
+    """Whether the bound lets a search begin, where CPUs 4 to 7 leave in that ms. `balances`: when CPU 3 is known to
+    balance; nothing: it is not known who does."""
+    for ms in balances:
+        w.add("softirq", ms * MS, 3, vec=SCHED_SOFTIRQ, phase=0)
+    w.events.sort(key=lambda e: e[1]["ts_ns"])
+    decisions = w.decisions((6, 12))
+    for batch in decisions.batches if balances else []:
+        batch["balance"] = {name: batch["softirq"][name] for name in ("id", "ts_ns", "cpu")}
+    shapes = [(at * MS, [], [4, 5, 6, 7], True, True), (at * MS + 1, [], [4, 5, 6, 7], True, False)]
+    (ledger,) = decisions.replay("linux-6.12", shapes=shapes).ledgers
+    return [_engine.BRANCHES[row["branch"]] == "SCAN" for row in ledger]
+
+
+@pytest.mark.parametrize("at", [97, 105, 109, 117])
+def test_domains_that_were_just_built_are_balanced_at_their_own_intervals(at: int) -> None:
+    """Of 4 CPUs these are 4 ms: with the next tick nr_idle_scan is no longer 0. Of 8 CPUs they were up to 16 ms,
+    counted from when those were last balanced."""
+    times = [*range(at - 2, at), *range(at + 1, at + 20)]
+    first = at // 4 * 4 + 4
+    assert searched(halved(*times), at=at) == [ms < at or ms >= first for ms in times]

@@ -177,7 +177,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
     };
     // Before an event of the model.
     auto before = [&](Event e, const HeadColumns& head, size_t i) {
-        if (calling_.empty() && opt_.looks.empty() && early.empty()) return;
+        if (calling_.empty() && opt_.looks.empty() && early.empty() && shape_ == shapes_.size()) return;
         const Ns ts = head.ts[i] - EventOrder::lead_of(b, e, i, opt_.lead);
         for (; !early.empty() && early.back().first <= ts; early.pop_back()) {
             const auto [at, coming] = early.back();
@@ -188,6 +188,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
         }
         if (!calling_.empty()) settle(ts), returned(Cpu(head.cpu[i]), ts);
         if (!opt_.looks.empty()) machine_.seen_at(ts);
+        take_shapes(ts);
     };
     order_.walk([&](Event e, size_t i) {
         switch (e) {
@@ -207,6 +208,7 @@ void OpenLoop::run(const Batch& b, const SwitchColumns* next, const DecisionColu
                 break;
             case Event::exec: opening(b.exec.id[i], b.exec.ts[i]); break;
             case Event::wake_list: before(e, b.wake_list, i); break;
+            case Event::balance: take_shapes(b.balance.ts[i]); break;  // by the domains of then
             case Event::probe:
                 if (opt_.blind) break;
                 if (b.probe.phase[i] != 0)

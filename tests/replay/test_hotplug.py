@@ -211,3 +211,10 @@ def test_domains_that_were_just_built_are_balanced_at_their_own_intervals(at: in
     times = [*range(at - 2, at), *range(at + 1, at + 20)]
     first = at // 4 * 4 + 4
     assert searched(halved(*times), at=at) == [ms < at or ms >= first for ms in times]
+
+
+@pytest.mark.parametrize("wakeups", [[90, 112], [90, 108, 112]])
+def test_what_is_balanced_after_a_rebuild_counts_from_then_on(wakeups: list[int]) -> None:
+    """At 110 ms, whether or not somebody was woken between."""
+    found = searched(halved(*wakeups), at=100, balances=(40, 110))
+    assert found == [not 100 <= ms < 110 for ms in wakeups]

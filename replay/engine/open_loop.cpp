@@ -393,6 +393,7 @@ void OpenLoop::decide(const DecisionColumns& d, size_t row, Ns ts) {
         w.common = topo_.common(w.waker, w.prev);
         if (several && !budget_) w.sums = &sums_;  // the budget asks about other machines, too
         machine_.advance(ts, w.prev, w.waker, p);
+        machine_.set_prio(p, d.prio[row]);
         if (!opt_.looks.empty()) {
             const ReplayOptions::Looks& looks =
                 opt_.looks[d.looks ? std::min<size_t>(d.looks[row], opt_.looks.size() - 1) : 0];
@@ -579,8 +580,8 @@ void OpenLoop::take_loads(Wakeup& w, LoadKind kind) {
     machine_.select_load(kind);
     sums_.forget();
     w.p_load_avg = machine_.task(w.p).pelt.load_avg;
-    w.p_load = machine_.task_load(machine_.task(w.p), w.prev, kind);
-    w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(machine_.task(w.curr), w.waker, kind);
+    w.p_load = machine_.task_load(w.p, w.prev, kind);
+    w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(w.curr, w.waker, kind);
 }
 
 /// Gives a policy the flips of one of several hypotheses.

@@ -335,9 +335,10 @@ void Machine::look_at_all() {
     }
 }
 
-int64_t Machine::task_load(const Task& t, Cpu c, LoadKind kind) const {
+int64_t Machine::task_load(TaskId p, Cpu c, LoadKind kind) const {
+    const Task& t = tasks_[p.v];
     if (!prio_is_fair(t.prio)) return 0;
-    if (kind == LoadKind::weight) return weight_of(t.prio, t.sidle);
+    if (kind == LoadKind::weight) return table_.weight(p, t.prio);
     // task_h_load of the root group: the task's share of the queue's load_avg, one of which guards the division.
     const CpuState& s = cpus_[c.v];
     const int64_t root = s.h_load_jiffy == jiffy() ? s.h_load : s.pelt.load_avg;

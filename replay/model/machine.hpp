@@ -82,6 +82,11 @@ class Machine {
     /// idle, F.2).
     void on_waking(TaskId p, int prio, bool placed, Cpu chosen, std::optional<Cpu> by = std::nullopt);
     void on_wakeup(TaskId p, int prio, Cpu target, Ns ts);
+    /// Its priority is that, as it wakes up: before task_load() for its placement.
+    void set_prio(TaskId p, int prio) {
+        grow(p);
+        set_prio(tasks_[p.v], prio);
+    }
     void on_migrate(TaskId p, Cpu orig, Cpu dest, Ns ts, Cpu by);
     void on_fork(TaskId child, std::optional<TaskId> parent = {});
     void on_exit(TaskId p, Ns ts);
@@ -228,7 +233,7 @@ class Machine {
         if (t.group) groups_.asked(t.group, c, now, s.h_load, s.pelt.load_avg);
     }
     /// w(x) of policies.md A5 for a task that was last on `c`: nice weight, or its average as part of the queue's.
-    int64_t task_load(const Task& t, Cpu c, LoadKind kind) const;
+    int64_t task_load(TaskId p, Cpu c, LoadKind kind) const;
     /// When `c` last balanced a level of its stack, as far as that is known, and whether it found something there.
     struct Balanced {
         Ns at = 0;

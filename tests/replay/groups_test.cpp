@@ -196,9 +196,7 @@ class Groups : public testing::Test {
         machine_->select_load(kind);
         return machine_->view().load[c.v];
     }
-    int64_t counts(uint32_t task, Cpu c) {
-        return machine_->task_load(machine_->task(TaskId(task)), c, LoadKind::average);
-    }
+    int64_t counts(uint32_t task, Cpu c) { return machine_->task_load(TaskId(task), c, LoadKind::average); }
     int32_t util(uint32_t task, Cpu c) { return machine_->task_util(machine_->task(TaskId(task)), c).util; }
     bool idle(Cpu c) const { return machine_->view().idle.test(c); }
 

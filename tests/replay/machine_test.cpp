@@ -192,9 +192,8 @@ TEST_F(Loads, TwoTasksAddUp) {
     machine_->on_wakeup(TaskId(5), 120, Cpu(0), 2 * kMs);
     machine_->advance(900 * kMs, Cpu(0), Cpu(0));
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 2048, 4);
-    EXPECT_NEAR(static_cast<double>(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average)), 1023,
-                2);
-    EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 1024);
+    EXPECT_NEAR(static_cast<double>(machine_->task_load(TaskId(4), Cpu(0), LoadKind::average)), 1023, 2);
+    EXPECT_EQ(machine_->task_load(TaskId(4), Cpu(0), LoadKind::weight), 1024);
 }
 
 TEST_F(Loads, ATaskOfIdlePolicyWeighsNextToNothing) {
@@ -203,7 +202,7 @@ TEST_F(Loads, ATaskOfIdlePolicyWeighsNextToNothing) {
     machine_->advance(900 * kMs, Cpu(0), Cpu(0));
     EXPECT_NEAR(static_cast<double>(load(0, LoadKind::average)), 3, 1);
     EXPECT_EQ(load(0, LoadKind::weight), 3);
-    EXPECT_EQ(machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::weight), 3);
+    EXPECT_EQ(machine_->task_load(TaskId(4), Cpu(0), LoadKind::weight), 3);
     EXPECT_NEAR(util(4, 0).util, 1023, 2) << "it uses the CPU as others do";
     EXPECT_TRUE(machine_->view().sidle.test(Cpu(0)));
 }
@@ -638,7 +637,7 @@ TEST_F(Loads, ATaskCountsByItsQueueAsOfTheFirstQuestionInTheJiffy) {
     runs(kMs, 0, 0, 4);
     runs(501 * kMs, 0, 4, 0);
     machine_->advance(504 * kMs, Cpu(0), Cpu(0));
-    const auto counts = [&] { return machine_->task_load(machine_->task(TaskId(4)), Cpu(0), LoadKind::average); };
+    const auto counts = [&] { return machine_->task_load(TaskId(4), Cpu(0), LoadKind::average); };
     const int64_t alone = counts();
     machine_->asked_load(machine_->task(TaskId(4)), Cpu(0));
     machine_->on_fork(TaskId(5));

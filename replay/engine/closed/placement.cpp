@@ -47,6 +47,7 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
     machine_.task(std::max(curr, id, [](TaskId a, TaskId b) { return a.v < b.v; }));  // no reference moves from now on
     const Machine::Task &p = *machine_.known(id), &by = *machine_.known(curr);
     machine_.advance(now_, prev, waker, id);
+    machine_.set_prio(id, s.prio);
     if (irq_) irq_->advance(now_);
     const bool by_idle = idle(curr);
     // The snapshot's mask may not have been in force.
@@ -85,8 +86,8 @@ Simulation::Placed Simulation::place(const Stim& s, Task& t, Cpu waker, TaskId c
         const LoadKind kind = policy_->load_kind();
         machine_.select_load(kind);
         w.p_load_avg = p.pelt.load_avg;
-        w.p_load = machine_.task_load(p, prev, kind);
-        w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(by, waker, kind);
+        w.p_load = machine_.task_load(id, prev, kind);
+        w.curr_load = w.curr_is_idle ? 0 : machine_.task_load(curr, waker, kind);
     }
     std::erase_if(fresh_, [&](const Fresh& f) {
         return tasks_[f.p.v].state != Task::State::waking || tasks_[f.p.v].cpu != f.chosen;

@@ -68,7 +68,7 @@ bool Pulling::fits(TaskId id) {
         const Machine::Task* t = m_.known(id);
         if (!t) return false;
         if (surplus_->of == Surplus::Of::load) {
-            much = std::max<int64_t>(1, m_.task_load(*t, *from_, m_.load_kind()));
+            much = std::max<int64_t>(1, m_.task_load(id, *from_, m_.load_kind()));
         } else {
             much = std::max(t->pelt.util_avg, t->util_est);  // as of when it came or ran
         }

@@ -288,12 +288,15 @@ Topology Topology::without(const CpuMask& gone) const {
             continue;
         }
         std::vector<int> kept;
-        t.has_cluster[c] = t.has_cluster[c] && !(t.cluster[c] == t.smt[c]);  // else its level goes, too
+        // Else its level goes, too.
+        t.has_cluster[c] = t.has_cluster[c] && t.cluster[c].count() > 1 && !(t.cluster[c] == t.smt[c]);
         t.llc_level[c] = kNone;
         for (int i : t.stack[c]) {
             const Domain& d = t.domains[i];
             if (d.weight <= (kept.empty() ? 1 : t.domains[kept.back()].weight)) continue;
             if (d.share_llc) t.llc_level[c] = static_cast<int>(kept.size());
+            if (d.share_core && d.span == t.cluster[c])
+                t.has_cluster[c] = false;  // other threads of its core are in no domain
             kept.push_back(i);
         }
         t.stack[c] = std::move(kept);

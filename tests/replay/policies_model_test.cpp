@@ -161,6 +161,31 @@ TEST(Topology, WhatGoesOfflineTakesSmtAndClustersAlong) {
     EXPECT_FALSE(less.share_resources(cpu(0), cpu(4)));
 }
 
+/// LLC of CPUs 0 to 5, of which 4 and 5 are threads of a core whose other two, 6 and 7, are isolated. 2 to 5 are a cluster.
+TEST(Topology, AClusterOfWhatIsolationLeftOfACoreIsNone) {
+    Topology t;
+    t.n_cpus = 8;
+    t.online = first_cpus(8);
+    for (int c = 0; c < 8; ++c) {
+        t.smt.push_back(c < 4 ? cpus({c}) : cpus({4, 5, 6, 7}));
+        t.llc_id.push_back(static_cast<uint16_t>(c < 6 ? 0 : c));
+        t.has_llc_domain.push_back(c < 6);
+        t.cluster.push_back(c < 2 || c > 5 ? CpuMask{} : cpus({2, 3, 4, 5}));
+    }
+    for (const CpuMask& span : {cpus({4, 5}), cpus({2, 3, 4, 5}), first_cpus(6)}) {
+        Domain& d = t.domains.emplace_back();
+        d.span = span, d.share_llc = true;
+    }
+    t.finish();
+    EXPECT_FALSE(t.share_resources(cpu(0), cpu(4)));
+    EXPECT_TRUE(t.without(cpus({2})).has_cluster[4]);
+    for (const CpuMask& gone : {cpus({2, 3}), cpus({2, 3, 5})}) {
+        const Topology less = t.without(gone);
+        EXPECT_FALSE(less.has_cluster[4] || less.clusters_active);
+        EXPECT_TRUE(less.share_resources(cpu(0), cpu(4)));
+    }
+}
+
 TEST(Topology, UnknownMachineIsSingleCpus) {
     Topology t;
     t.n_cpus = 3;

@@ -99,7 +99,8 @@ class OracleIdle final : public Reference {
         auto found = (v.avail.test(w.prev) && w.allowed->test(w.prev) && t_.online.test(w.prev)) ? std::optional(w.prev)
                                                                                                  : std::nullopt;
         if (!found) found = nearest(t_.smt[w.prev.v]);
-        if (!found) found = nearest(t_.llc_span[t_.llc[w.prev.v].v]);
+        // One that is offline shares its cache with nobody, whenever it went.
+        if (const CpuMask& llc = t_.llc_span[t_.llc[w.prev.v].v]; !found && llc.test(w.prev)) found = nearest(llc);
         if (!found) found = nearest(t_.node_span[t_.node[w.prev.v]]);
         if (!found) found = first_in_wrap(t_.words, 0, idle);
         if (found) d = at(*found, Branch::oracle_idle);

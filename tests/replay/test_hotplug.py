@@ -177,6 +177,20 @@ def test_half_a_node_is_allowed_half_the_imbalance(policy: str) -> None:
     assert decided(w, gone(*range(8, 16), *range(24, 32)), policy)[0] in range(16, 24)
 
 
+def test_offline_is_offline_however_long() -> None:
+    """Prev 5 went offline, or was before the recording began: nobody tells what its cache was, so 1 is as near as 6."""
+
+    def asked(w: World) -> World:
+        w.runs(1000, 0, 0, 20, "R").runs(2000, 4, 4, 24, "R")
+        return w.waking(2 * MS, 0, 19, 5, curr=20).migrate(2 * MS + 100, 0, 19, 5, 4).wakeup(2 * MS + 200, 4, 19, 4)
+
+    before = World(8, 40, llcs=2)
+    before.cpus[5]["online"] = False
+    before.domains = [d for d in before.domains if d["cpu"] != 5]
+    assert decided(asked(World(8, 40, llcs=2)), gone(5), "oracle-idle")[0] == 1
+    assert decided(asked(before), [], "oracle-idle")[0] == 1
+
+
 def halved(*wakeups: int) -> World:
     """CPUs 0 and 1 are busy, 0 with two tasks: it asks idle CPUs to balance, at every tick. The others have been idle
     since 20 ms. A task that was on CPU 1 is woken at these times, in ms."""

@@ -100,7 +100,8 @@ def decisions_by_class(recording: Recording) -> dict[str, int]:
 
 
 def assess(recording: Recording) -> QualityCard:
-    """The card of a recording."""
+    """The card of a recording. TraceError where its tables do not fit together."""
+    recording.check()
     return judge(recording.manifest, decisions_by_class(recording))
 
 

@@ -97,6 +97,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     def build_decisions(writer: forms.RecordingWriter) -> None:
         table = forms.DECISION
         columns = {c.name: np.zeros(told.wakeups, forms.dtype_of(c)) for c in table.columns}
+        columns["decision_id"] = np.arange(told.wakeups)
         columns["class"] = np.full(told.wakeups, forms.ENUMS["decision_class"].index("stayed"), np.uint8)
         columns["class"][: told.observer] = forms.ENUMS["decision_class"].index("observer")
         writer.write_part("decision", 0, dict(columns))

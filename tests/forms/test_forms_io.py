@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import pickle
 import re
@@ -53,13 +54,29 @@ def assert_same(got: Columns, want: Columns, table: forms.Table) -> None:
         np.testing.assert_array_equal(gv[~gn], wv[~wn], err_msg=column.name)
 
 
+def fitting(table: forms.Table, columns: Columns, first: int) -> Columns:
+    """The same with codes, tasks and CPUs that there are, and with dense numbers from `first` on."""
+    out: Columns = {}
+    for column in table.columns:
+        given = columns[column.name]
+        values, null = given if isinstance(given, tuple) else (given, None)
+        if column.name in ("task_id", "decision_id") or (table.name == "cpu" and column.name == "cpu"):
+            values = np.arange(first, first + len(values)).astype(values.dtype)
+        elif column.enum:
+            values = (values % len(forms.ENUMS[column.enum])).astype(values.dtype)
+        elif column.name.endswith(("task", "child", "cpu")):
+            values = values % len(values)
+        out[column.name] = values if null is None else (values, null)
+    return out
+
+
 def small(path: Path, parts: int = 2, rows: int = 50, threads: int = 2) -> dict[str, list[Columns]]:
     """A recording with every table filled; the columns that went in."""
     given_columns: dict[str, list[Columns]] = {}
     with forms.RecordingWriter(path, threads) as writer:
         for n, table in enumerate(forms.RECORDING_TABLES.values()):
             for part in range(parts if table.parts else 1):
-                columns = random_columns(table, rows, 100 * n + part)
+                columns = fitting(table, random_columns(table, rows, 100 * n + part), part * rows)
                 given_columns.setdefault(table.name, []).append(columns)
                 if table.parts:
                     writer.write_part(table.name, part, columns)
@@ -396,6 +413,14 @@ def test_a_column_of_another_type_is_damage(tmp_path: Path, value: str) -> None:
         (("rows", "switch"), [], "rows.switch: rows of 2 files expected"),
         (("rows", "switch"), [50, -1], "rows.switch: rows of 2 files expected"),
         (("rows", "task"), None, "rows.task: rows of 1 files expected"),
+        (("running_at_start",), [[10**9]], "running_at_start[0]: a list of 2 expected"),
+        (("running_at_start",), [[0, 1], [-1, 1]], "running_at_start[1][0]: 0 to 65535 expected"),
+        (("running_at_start",), [[0, None]], "running_at_start[0][1]: a whole number expected"),
+        (("exit_latency_us",), {"0": [0, 10**10]}, "exit_latency_us.0[1]: 0 to 2147483647 expected"),
+        (("exit_latency_us",), {"0": [-1]}, "exit_latency_us.0[0]: 0 to 2147483647 expected"),
+        (("exit_latency_us",), {"0": [None]}, "exit_latency_us.0[0]: a whole number expected"),
+        (("steal_pct",), math.nan, "NaN is no number of JSON"),
+        (("capture",), {"seconds": math.inf}, "Infinity is no number of JSON"),
     ],
 )
 def test_an_entry_of_a_manifest_of_another_kind_is_damage(
@@ -416,6 +441,47 @@ def test_an_entry_of_a_manifest_of_another_kind_is_damage(
     (path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(TraceError, match=re.escape(f"{path}/manifest.json: damaged ({told})")):
         (forms.Run if path.suffix == ".run" else forms.Recording)(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "edited", "told"),
+    [
+        ("decision/000001", "* REPLACE (99::UTINYINT AS kind)", "kind: 99, and 3 codes are known"),
+        ("decision/000000", "* REPLACE (99::UTINYINT AS class)", "class: 99, and 16 codes are known"),
+        ("decision/000001", "* REPLACE (decision_id * 2 AS decision_id)", "decision_id: 100 to 198, 50 to 99 exp"),
+        ("decision/000001", "* REPLACE (50::UINTEGER AS waker_task)", "waker_task: 50, and 50 tasks"),
+        ("task", "* REPLACE (least(task_id, 48)::UINTEGER AS task_id)", "task_id: 0 to 48, 0 to 49 expected"),
+        ("task", "* REPLACE (if(task_id = 7, 8, task_id)::UINTEGER AS task_id)", "50 tasks with 49 task_ids"),
+        ("switch/000000", "* REPLACE (999::USMALLINT AS cpu)", "cpu: 999, and 50 CPUs are in the recording"),
+        ("switch/000000", "* REPLACE (4000000000::UINTEGER AS next_task)", "next_task: 4,000,000,000, and 50"),
+        ("waking/000001", "* REPLACE (50::USMALLINT AS target_cpu)", "target_cpu: 50, and 50 CPUs"),
+        ("exit/000001", "* LIMIT 20", "20 rows, 50 in the manifest"),
+    ],
+)
+def test_tables_that_do_not_fit_together_are_damage(tmp_path: Path, file: str, edited: str, told: str) -> None:
+    """What an editor changed made an index error of the command that came to it, or was passed over without a word."""
+    path = tmp_path / "d.rewake"
+    small(path)
+    parquet, copied = path / f"{file}.parquet", tmp_path / "copied"
+    what, _, rest = edited.partition(" LIMIT")
+    duckdb.sql(f"COPY (SELECT {what} FROM '{parquet}' {rest and 'LIMIT' + rest}) TO '{copied}' (FORMAT parquet)")
+    copied.replace(parquet)
+    message = re.escape(f"{parquet}: damaged ({told}")
+    table = file.partition("/")[0]
+    with pytest.raises(TraceError, match=message):
+        forms.Recording(path).check()
+    with pytest.raises(TraceError, match=message):
+        forms.Recording(path).read(table)
+    with pytest.raises(TraceError, match=message):
+        forms.Recording(path).connect((table,))
+
+
+def test_the_first_decision_is_that_of_the_table(tmp_path: Path) -> None:
+    small(tmp_path / "d.rewake")
+    forms.Recording(tmp_path / "d.rewake").check()
+    edit(tmp_path / "d.rewake", first_decision=10**18)
+    with pytest.raises(TraceError, match="decision_id: 0 to 49, 1,000,000,000,000,000,000 to"):
+        forms.Recording(tmp_path / "d.rewake").read("decision")
 
 
 def test_an_entry_that_a_manifest_lacks_is_damage(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -149,6 +150,14 @@ def _require_utf8(path: Path) -> None:
         raise UsageError(f"{path}: {NOT_UTF8}") from None
 
 
+def _finite(text: str) -> float:
+    """ValueError for what JSON does not know and Python reads all the same: NaN, Infinity, 1e999."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
 def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     _require_utf8(path)
     try:
@@ -158,7 +167,7 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from error
     try:
-        manifest = json.loads(text)
+        manifest = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except ValueError as error:
         raise TraceError(f"{path}/manifest.json: damaged ({first_line(error)}): make the {kind} again") from error
     if kind_of(path) not in (None, kind):

@@ -14,6 +14,7 @@ EACH = "*"
 """Stands for every name of an object whose names are not known beforehand."""
 
 _COUNTS = {EACH: int}
+_US = range(1 << 31)
 _TEXTS = [str]
 _TABLES = {EACH: _TEXTS}
 
@@ -27,10 +28,11 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "last_ns": int, "span_ns": int, "events": _COUNTS, "events_total": int, "skipped": _COUNTS,
         "loss": [_COUNTS], "lost": int, "steps_back": int, "wakeup_failed": int, "problems": _TEXTS, "window": dict,
         "silences": [dict], "contexts": bool, "missing": _TEXTS, "notes": _TEXTS, "features": {EACH: bool},
-        "sysctl": {EACH: str}, "hz": int, "guest": bool, "steal_pct": float, "exit_latency_us": {EACH: [int]},
+        "sysctl": {EACH: str}, "hz": int, "guest": bool, "steal_pct": float, "exit_latency_us": {EACH: [_US]},
         "capture": dict, "sched_ext": bool, "core_scheduling": bool, "preempt_rt": bool, "outside": [int],
-        "replay": dict, "slice": {"events": [int], "window_ns": [int], "damage": list}, "running_at_start": [[int]],
-        "first_decision": int, "n_parts": int, "columns": _TABLES,
+        "replay": dict, "slice": {"events": [int], "window_ns": [int], "damage": list},
+        "running_at_start": [(range(1 << 16), range(1 << 32))], "first_decision": range(1 << 62), "n_parts": int,
+        "columns": _TABLES,
         "rows": {t.name: [int] if t.parts else int for t in RECORDING_TABLES.values()},
     },
     "run": {
@@ -41,7 +43,8 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "rows": _COUNTS, "columns": _TABLES,
     },
 })  # fmt: skip
-"""By kind. A type, a list of one, or an object by its names; any may be absent, and null but for NEVER_NULL."""
+"""By kind. A type, a range, a list of one, a tuple of so many, or an object by its names; any may be absent, and null
+but for NEVER_NULL and for what a list holds ranges or tuples of."""
 
 _KINDS = {
     str: "text",
@@ -51,6 +54,7 @@ _KINDS = {
     list: "a list",
     dict: "an object",
 }
+_JSON: dict[type, type] = {range: int, tuple: list}
 
 
 def _too_large(value: Any) -> bool:
@@ -60,15 +64,22 @@ def _too_large(value: Any) -> bool:
 
 def misfit(value: Any, shape: Any, name: str = "") -> str | None:
     """The first entry that is of another kind than it should be: `machine.cpus: a whole number expected`."""
-    kind: type = shape if isinstance(shape, type) else type(shape)
+    kind: type = shape if isinstance(shape, type) else _JSON.get(type(shape), type(shape))
     fits: Any = (int, float) if kind is float else kind
-    if value is None and name not in NEVER_NULL:
+    counted = name.endswith("]") and isinstance(shape, range | tuple)
+    if value is None and name not in NEVER_NULL and not counted:
         return None
     if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool) or _too_large(value):
         return f"{name}: {_KINDS[kind]} expected"
+    if isinstance(shape, range) and value not in shape:
+        return f"{name}: {shape.start} to {shape.stop - 1} expected"
+    if isinstance(shape, tuple) and len(value) != len(shape):
+        return f"{name}: a list of {len(shape)} expected"
     inside: list[tuple[str, Any, Any]] = []
     if isinstance(shape, list):
         inside = [(f"{name}[{i}]", each, shape[0]) for i, each in enumerate(value)]
+    elif isinstance(shape, tuple):
+        inside = [(f"{name}[{i}]", each, kind) for i, (each, kind) in enumerate(zip(value, shape, strict=True))]
     elif isinstance(shape, dict):
         inside = [(f"{name}.{k}".lstrip("."), each, shape.get(k, shape.get(EACH))) for k, each in value.items()]
     found = (misfit(each, expected, at) for at, each, expected in inside if expected is not None)

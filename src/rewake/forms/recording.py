@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewake.errors import TraceError
+from rewake.forms import sound
 from rewake.forms.directory import Writer, read_manifest
 from rewake.forms.kept import RECENT_BYTES, RecentParts
 from rewake.forms.parquet import Columns, connect, copy_out, create_view, empty, fetch, select, source_of, threads_for
@@ -134,6 +135,8 @@ class Recording:
             for file in self._files(spec):
                 if not file.is_file():
                     raise TraceError(f"{file}: missing: import the trace again")
+        self._bounds: dict[str, int] = {}
+        self._checked = set(RECORDING_TABLES) if recent is not None else set()
 
     def read_by_one(self) -> Recording:
         """The same, read by one thread: what each thread holds of a query comes on top."""
@@ -145,6 +148,30 @@ class Recording:
     def first_decision(self) -> int:
         """decision_id of the first decision: 0 but for a slice."""
         return int(self.manifest.get("first_decision") or 0)
+
+    def check(self) -> None:
+        """TraceError where what any table holds cannot be: reading finds it of the tables that are read."""
+        for spec in RECORDING_TABLES.values():
+            self._check(spec)
+
+    def _check(self, spec: Table) -> None:
+        """Of each table when it is asked for first: a file's statistics cost less than any query, and few commands
+        ask for all tables."""
+        if spec.name in self._checked:
+            return
+        rows = self._rows.get(spec.name, 0)
+        each = [n for n in (rows if isinstance(rows, list) else [rows]) if n]
+        sound.check(spec, self._files(spec), each, self.first_decision, self._bound)
+        self._checked.add(spec.name)
+
+    def _bound(self, name: str) -> int:
+        """One more than the highest number of a `task` or `cpu`."""
+        if name not in self._bounds:
+            spec, rows = RECORDING_TABLES[name], self.rows(name)
+            self._check(spec)
+            files = self._files(spec)
+            self._bounds[name] = 1 + sound.largest(spec, spec.columns[0].name, files[0], rows) if files else 0
+        return self._bounds[name]
 
     def _files(self, spec: Table, index: int | None = None) -> list[Path]:
         rows = self._rows.get(spec.name, 0)
@@ -159,6 +186,7 @@ class Recording:
         wanted = select(spec, names)
         if not files:
             return empty(spec, names)
+        self._check(spec)
         # A connection for each call: one serves one thread at a time, and a cursor costs nothing.
         return fetch(connect(self._threads), wanted, source_of(spec, files, self._written.get(spec.name, ())))
 
@@ -190,4 +218,5 @@ class Recording:
 
     def add_views(self, con: duckdb.DuckDBPyConnection, tables: Iterable[str] = tuple(RECORDING_TABLES)) -> None:
         for spec in map(_recording_table, tables):
+            self._check(spec)
             create_view(con, spec.name, source_of(spec, self._files(spec), self._written.get(spec.name, ())))

@@ -44,7 +44,8 @@ ANCHOR = 2_000_000
 """Length of the windows of the pinned arms, and of their warm-up."""
 ANCHOR_WARM_UP = 1_000_000
 MOST_WINDOWS = 10_000_000
-"""Of that length in a recording, five and a half hours; many more do not fit in memory. A damaged time makes years."""
+"""Many more do not fit in memory; of that length they last for five and a half hours. Of a longer recording, those are
+made in which anything happens."""
 MOST_TAIL = 50_000_000
 """Their scripts go on for so long at most: so many of them are in memory at once."""
 
@@ -98,14 +99,15 @@ class Window:
 
 
 def plan(
-    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = 0, end: int | None = None
-) -> list[Window]:
+    first: int, last: int, length: int, warm_up: int = WARM_UP, slack: int = 0, end: int | None = None,
+    numbers: Iterable[int] | None = None,
+) -> list[Window]:  # fmt: skip
     """Windows of `length` ns over a recording, each after a warm-up; the rest before `last` is left out. Scripts go on
-    for four times that, or for `slack` ns if that is longer, and end before `end`."""
+    for four times that, or for `slack` ns if that is longer, and end before `end`. `numbers`: of these only."""
     end = last if end is None else end
     slack = min(SLACK, max(slack, 4 * length))
     out = []
-    for k in range((last - first) // length):
+    for k in range((last - first) // length) if numbers is None else numbers:
         begin = first + k * length
         warm = min(warm_up, length // 2)
         measured = begin if k else begin + warm
@@ -164,20 +166,14 @@ class Simulator:
         if not recording.rows("decision"):
             raise TraceError(f"{recording.given}: no wakeups: nothing to simulate")
         self.span = self._span()
-        if (windows := (self.span[1] - self.span[0]) // ANCHOR) > MOST_WINDOWS:
-            hours = (self.span[1] - self.span[0]) / 3.6e12
-            raise UsageError(
-                f"{recording.given}: {hours:,.1f} h from its first switch to its last, {windows:,} windows of"
-                f" {ANCHOR // 10**6} ms, are more than the {MOST_WINDOWS:,} that can be simulated: keep a part with"
-                " rewake slice; if it was not recorded for so long, a time in it is damaged"
-            )
+        self._refuse_gaps()
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
         length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)
         if length < MIN_WINDOW:
             raise UsageError(f"{recording.given}: windows of {length / 1e6:.1f} ms are too short to simulate")
         self.usable, self.length = usable, length
-        self.windows = plan(self.span[0], usable, length, end=self.span[1])
+        self.windows = self._plan(usable, length)
         self.handlers = Handlers(recording)
         searched = None if unseen is None else unseen.searched
         lazily = self.loop.recorded.preempts_lazily
@@ -216,6 +212,46 @@ class Simulator:
             if last < first:
                 raise TraceError(f"{self.recording.given}: at no time all CPUs have records: nothing to simulate")
         return first, last
+
+    def _refuse_gaps(self) -> None:
+        """Of a machine that was recorded for hours, most seconds have a switch. A damaged time makes days and years."""
+        first, last = self.span
+        seconds = (last - first) // 10**9
+        if seconds * 10**9 <= MOST_WINDOWS * ANCHOR:
+            return
+        if 2 * (held := len(self._busy(last, 10**9))) < seconds:
+            raise UsageError(
+                f"{self.recording.given}: {seconds / 3600:,.1f} h from its first switch to its last, and only"
+                f" {held:,} s of them have any: keep a part with rewake slice; if it was not recorded for so long, a"
+                " time in it is damaged"
+            )
+
+    def _busy(self, last: int, length: int) -> list[int]:
+        """Numbers of the windows of that length in which anything happens."""
+        con = self.recording.connect(("switch", "decision"))
+        ask = " UNION ALL ".join(f"SELECT ts_ns FROM {t} WHERE ts_ns BETWEEN ? AND ?" for t in ("switch", "decision"))
+        first, end = self.span[0], last - (last - self.span[0]) % length - 1
+        try:
+            found = sparingly(
+                lambda: con.execute(
+                    f"SELECT DISTINCT (ts_ns - ?) // ? AS number FROM ({ask}) ORDER BY number",
+                    [first, length, first, end, first, end],
+                ).fetchnumpy()
+            )
+        finally:
+            con.close()
+        numbers: list[int] = found["number"].tolist()
+        return numbers
+
+    def _plan(self, last: int, length: int, warm_up: int = WARM_UP, slack: int = 0) -> list[Window]:
+        first, end = self.span
+        numbers = self._busy(last, length) if (last - first) // length > MOST_WINDOWS else None
+        if numbers is not None and len(numbers) > MOST_WINDOWS:
+            raise UsageError(
+                f"{self.recording.given}: {len(numbers):,} windows of {length / 1e6:g} ms in which anything happens are"
+                f" more than the {MOST_WINDOWS:,} that can be simulated: keep a part with rewake slice"
+            )
+        return plan(first, last, length, warm_up, slack, end, numbers)
 
     def _drawn_from(self, windows: Sequence[Window]) -> list[_engine.Costs]:
         """Costs of all anchored windows, of those that are not odd(), and of those that are (Window.costs): those that
@@ -366,7 +402,7 @@ class Simulator:
             if self.length // 2 < MIN_WINDOW or sum(diverged) <= most * len(diverged):
                 return
             self.length //= 2
-            self.windows = plan(self.span[0], self.usable, self.length, end=self.span[1])
+            self.windows = self._plan(self.usable, self.length)
 
     def calibrate(self, threads: int = 1) -> list[dict[str, Any]]:
         """Runs the recorded kernel's column, and sets how often decisions are hidden by it. Returns its windows."""
@@ -401,7 +437,7 @@ class Simulator:
 
     def anchored(self) -> list[Window]:
         """Windows of the pinned arms: recorded placements mean nothing on a machine that has left the recording."""
-        found = plan(self.span[0], self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
+        found = self._plan(self.span[1], ANCHOR, ANCHOR_WARM_UP, min(MOST_TAIL, 2 * self._longest_wait()))
         return crossed(found, self.span[0])
 
 
@@ -546,6 +582,8 @@ def _notes(simulator: Simulator, specs: Sequence[PolicySpec], hints: int) -> lis
         notes.append("no topology: searches, domains and costs of moves are as if each CPU were an LLC of its own")
     if not tells_queued(recording.manifest):
         notes.append("no sched_wakeup: when a wakee was queued is a model, half of its time to an idle CPU")
+    if (simulator.span[1] - simulator.span[0]) // ANCHOR > MOST_WINDOWS:
+        notes.append(f"windows of {ANCHOR // 10**6} ms in which nothing happens are left out: the recording is long")
     if simulator.never_idle:
         notes.append("no wakeup onto an idle CPU was recorded: one costs what those cost that preempt on a busy one")
     return notes

@@ -127,7 +127,8 @@ def test_what_cannot_be_simulated_is_said(
 
 
 def test_a_damaged_time_makes_no_millions_of_windows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A jump of eleven days is 500 million windows, of 2^63 ns more than any memory holds: said at once."""
+    """A jump of eleven days is 500 million windows, of 2^63 ns more than any memory holds: said at once. Of a machine
+    that was recorded for so long most seconds have a switch."""
     trace = tmp_path / "jump.dat"
     columns = tracedat.schedule(3_000, 2)
     middle = int(columns["sched_switch"]["ts"][len(columns["sched_switch"]["ts"]) // 2])
@@ -135,7 +136,40 @@ def test_a_damaged_time_makes_no_millions_of_windows(capsys: pytest.CaptureFixtu
         column["ts"] = np.where(column["ts"] > middle, column["ts"] + 10**15, column["ts"])
     tracedat.write(trace, columns)
     said = told(capsys, "simulate", trace, "--policy", "prev", "--force", code=2)
-    assert ": 277.8 h from its first switch to its last, 500,000," in said and "a time in it is damaged" in said
+    assert ": 277.8 h from its first switch to its last, and only 1 s of them have any: keep a part" in said
+    assert "a time in it is damaged" in said
+
+
+def test_a_long_recording_of_few_events_is_simulated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a day has 43 million windows of 2 ms, and something happens in few of them. Here 8,810 are too many."""
+    trace = tmp_path / "long.dat"
+    columns = tracedat.schedule(6_000, 2)
+    first = min(int(column["ts"].min()) for column in columns.values())
+    for column in columns.values():
+        column["ts"] = column["ts"] + (column["ts"] - first) // 100_000 * 19_900_000
+    tracedat.write(trace, columns)
+    arguments = ("simulate", trace, "--force", "--pin", "--format", "json")
+    every = json.loads(told(capsys, *arguments, "-o", tmp_path / "every.run"))
+    monkeypatch.setattr("rewake.replay.simulate.MOST_WINDOWS", 2_000)
+    few = json.loads(told(capsys, *arguments, "-o", tmp_path / "few.run"))
+    left_out = "windows of 2 ms in which nothing happens are left out: the recording is long"
+    assert left_out in few["notes"] and left_out not in every["notes"]
+    window = f"SELECT DISTINCT from_ns FROM '{tmp_path}/few.run/sim_window.parquet'"
+    assert 0 < len(duckdb.sql(window).fetchall()) < 1_000
+    woken = [
+        duckdb.sql(
+            f"SELECT w.* EXCLUDE window_id FROM '{tmp_path}/{run}.run/woken.parquet' w"
+            f" JOIN '{tmp_path}/{run}.run/sim_window.parquet' USING (arm, window_id) WHERE from_ns IN ({window})"
+            " ORDER BY ALL"
+        ).fetchall()
+        for run in ("every", "few")
+    ]
+    assert woken[0] == woken[1] and len(woken[1]) > 1_000
+    monkeypatch.setattr("rewake.replay.simulate.MOST_WINDOWS", 500)
+    said = told(capsys, *arguments, code=2)
+    assert "windows of 2 ms in which anything happens are more than the 500 that can be simulated" in said
 
 
 def test_a_recording_that_contradicts_itself_is_no_bug(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def identify(path: Path) -> Format:
         raise TraceError(f"{path}: {error.strerror}") from error
     head = start[:HEAD_BYTES]
     if known := _known(head):
+        if known.name == "text" and b"\r" in head and b"\n" not in head:
+            raise TraceError(f"{path}: text whose lines end in CR alone: give it LF, by tr '\\r' '\\n' < FILE > NEW")
         return known
     if size == 0:
         raise TraceError(f"{path}: empty: the recording was not finished, or the disk was full; record again")

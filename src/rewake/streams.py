@@ -63,6 +63,10 @@ def silences(streams: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
     """What is wrong, in words, for the manifest. `streams`: as the decoder's finish() gives them."""
     seen = [s for s in streams if s["events"]]
+    back = {s["steps_back"] for s in seen if s["events"] >= _FEW}
+    if len(seen) > 1 and len(back) == 1 and (times := back.pop()):
+        again = f"the time of every CPU steps back {times} times: the same trace twice in one file, or several traces"
+        return [again, *uneven(silences(streams), window(streams), *_ends(streams))]
     found = [
         f"CPU {s['cpu']}: its own time steps back {s['steps_back']} times: pages misordered or overlapping"
         for s in seen

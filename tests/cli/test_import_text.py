@@ -89,6 +89,39 @@ def test_every_published_file_is_in_the_table() -> None:
     assert not files or files == set(PUBLISHED)
 
 
+def lines_of(n: int, cpus: int) -> str:
+    """Switches to and from the idle task, in turns on all CPUs."""
+    idle, task = "prev_comm=swapper prev_pid=0 prev_prio=120", "prev_comm=a prev_pid=7{cpu} prev_prio=120"
+    to_task, to_idle = "next_comm=a next_pid=7{cpu} next_prio=120", "next_comm=swapper next_pid=0 next_prio=120"
+    out = []
+    for k in range(n):
+        cpu, busy = k % cpus, k // cpus % 2
+        body = f"{task} prev_state=S ==> {to_idle}" if busy else f"{idle} prev_state=R ==> {to_task}"
+        out.append(f"  a-7{cpu}  [00{cpu}] d... {1 + k / 1000:.6f}: sched_switch: " + body.format(cpu=cpu) + "\n")
+    return "".join(out)
+
+
+def test_the_same_trace_twice_in_one_file_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Twice a whole length, among many events a few steps back: the card's limit lets them pass."""
+    trace = tmp_path / "twice.txt"
+    trace.write_text(lines_of(200, 2))
+    assert recorded(capsys, trace)["problems"] == []
+    trace.write_text(lines_of(200, 2) * 2)
+    found = recorded(capsys, trace)
+    told_once = "the time of every CPU steps back 1 times: the same trace twice in one file, or several traces"
+    assert found["problems"] == [told_once] and found["events_total"] == 400
+    assert told_once in told(capsys, "import", trace, "--strict", code=1)
+
+
+def test_lines_that_end_in_cr_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """They read as one line that was too long, without an event and without an error."""
+    trace = tmp_path / "cr.txt"
+    trace.write_bytes(lines_of(200, 2).replace("\n", "\r").encode())
+    assert "lines end in CR alone: give it LF, by tr" in told(capsys, "import", trace, code=1)
+    trace.write_bytes(lines_of(200, 2).replace("\n", "\r\n").encode())
+    assert recorded(capsys, trace)["events_total"] == 200
+
+
 def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """import, check and replay. Without a topology the figures that need one are NULL, the others are the same."""
     text = tmp_path / "report.txt"

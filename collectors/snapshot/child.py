@@ -17,6 +17,8 @@ MEMORY_BYTES = 2 << 30
 CPU_SECONDS = 20
 OUTPUT_BYTES = 64 << 20
 OPEN_FILES = 64
+MOST_NUMBERS = 1 << 20
+"""Far above those of any machine. hwloc has sets of all numbers up to the highest, one for each object."""
 
 
 def main(extension: str, kind: str, file: str = "") -> int:
@@ -37,6 +39,9 @@ def main(extension: str, kind: str, file: str = "") -> int:
     if kind == "xml":
         # hwloc 3 writes what hwloc 2 reads, under a number that hwloc 2 refuses; objects and CPU sets are the same.
         text = re.sub(r'(<topology\s+version=")3\.\d+"', r'\g<1>2.0"', text, count=1)
+        if (number := highest_index(text)) >= MOST_NUMBERS:
+            print(f"a CPU or NUMA node with the number {number}: the file is damaged", file=sys.stderr)
+            return 1
     spec = importlib.util.spec_from_file_location("_hwloc", extension)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -49,6 +54,13 @@ def main(extension: str, kind: str, file: str = "") -> int:
     result["xml"] = result["xml"].decode("utf-8", "replace")
     json.dump(result, sys.stdout)
     return 0
+
+
+def highest_index(xml: str) -> int:
+    """The highest number of a CPU or NUMA node; -1 without any."""
+    objects = re.findall(r"<object\s[^<>]*\btype=[\"'](?:PU|NUMANode)[\"'][^<>]*", xml)
+    found = (re.search(r"\bos_index=[\"'](\d{1,20})\b", tag) for tag in objects)
+    return max((int(m[1]) for m in found if m is not None), default=-1)
 
 
 if __name__ == "__main__":

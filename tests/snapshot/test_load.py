@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -174,6 +175,19 @@ def test_xml(tmp_path: Path) -> None:
     assert stack(s, 9)[:2] == [("SMT", "8-9", 110), ("MC", "8-15", 117)]
     assert values(s.cpu, "capacity") == [None] * 16
     assert s.notes == ["no scheduler domains in the snapshot: default stack of the hardware assumed"]
+
+
+@pytest.mark.parametrize("kind", ["PU", "NUMANode"])
+def test_a_number_that_no_cpu_has_is_told_before_hwloc_is_asked(tmp_path: Path, kind: str) -> None:
+    """hwloc made sets of four thousand million numbers until its limit of CPU time ended it."""
+    xml = load("pack:1 core:2 pu:1").topology_xml
+    assert xml is not None
+    file = tmp_path / "t.xml"
+    damaged = re.sub(rf'(type="{kind}" os_index=)"0"'.encode(), rb'\1"4294967295"', xml)
+    assert damaged != xml
+    file.write_bytes(damaged)
+    with pytest.raises(TraceError, match=r"t\.xml: a CPU or NUMA node with the number 4294967295: the file is damaged"):
+        load(file)
 
 
 def test_synthetic() -> None:

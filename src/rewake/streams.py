@@ -66,13 +66,26 @@ def problems(streams: Sequence[dict[str, Any]]) -> list[str]:
     back = {s["steps_back"] for s in seen if s["events"] >= _FEW}
     if len(seen) > 1 and len(back) == 1 and (times := back.pop()):
         again = f"the time of every CPU steps back {times} times: the same trace twice in one file, or several traces"
-        return [again, *uneven(silences(streams), window(streams), *_ends(streams))]
+        return [again, *_same(seen), *uneven(silences(streams), window(streams), *_ends(streams))]
     found = [
         f"CPU {s['cpu']}: its own time steps back {s['steps_back']} times: pages misordered or overlapping"
         for s in seen
         if s["steps_back"]
     ]
-    return _few(found) + uneven(silences(streams), window(streams), *_ends(streams))
+    return _same(seen) + _few(found) + uneven(silences(streams), window(streams), *_ends(streams))
+
+
+def _same(seen: Sequence[dict[str, Any]]) -> list[str]:
+    """CPUs whose streams cannot be told apart: no two have as many records between the same two times, to the ns."""
+    alike: dict[tuple[int, int, int], list[int]] = {}
+    for s in seen:
+        if s["events"] >= _FEW:
+            alike.setdefault((s["events"], s["first_ns"], s["last_ns"]), []).append(s["cpu"])
+    return [
+        f"{len(cpus)} CPUs, {cpus[0]} among them, have the same {key[0]:,} records: one CPU's, given for each"
+        for key, cpus in alike.items()
+        if len(cpus) > 1
+    ]
 
 
 def uneven(silent: Sequence[dict[str, Any]], whole: dict[str, Any] | None, first: int, last: int) -> list[str]:

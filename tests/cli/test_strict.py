@@ -176,6 +176,19 @@ def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(tmp_path / "t.dat", "7 events lost in 1 gaps", capsys)["lost"] == 7
 
 
+def test_the_records_of_one_cpu_given_for_all(
+    tmp_path: Path, events: Columns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where the offsets of a file lead to one section. Only its wakeups that contradict each other told of it."""
+    one = cut(events, lambda ts, cpu: cpu == 0)
+    shared = {n: {k: np.tile(v, 2) for k, v in c.items()} for n, c in one.items()}
+    for columns in shared.values():
+        columns["cpu"] = np.repeat([0, 1], len(columns["cpu"]) // 2).astype(columns["cpu"].dtype)
+    shared = {n: {k: v[np.argsort(c["ts"], kind="stable")] for k, v in c.items()} for n, c in shared.items()}
+    manifest = check(write(tmp_path / "t.dat", shared), "2 CPUs, 0 among them, have the same", capsys)
+    assert manifest["problems"][0].endswith("records: one CPU's, given for each")
+
+
 def test_silence_of_an_idle_cpu_is_no_problem() -> None:
     one = {"cpu": 0, "events": 10_000, "first_ns": 0, "last_ns": 10**9, "steps_back": 0, "busy_first": True,
            "late": False, "cut": False}  # fmt: skip

@@ -22,6 +22,9 @@ from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, OUTCOMES
 
 _FIELD = re.compile(r"^(Question|Definition|Units|Requires|Columns): ?(.*)$")
 _NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
+_SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_EXPLAIN = re.compile(rf"{_SPACE}EXPLAIN\b(?:{_SPACE}ANALYZE\b|{_SPACE}\([^)]*\))?", re.IGNORECASE | re.DOTALL)
+_PIVOT = re.compile(rf"{_SPACE}(?:\(|(?:PIVOT|PIVOT_WIDER|FROM|SELECT|WITH)\b)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -183,14 +186,34 @@ def run_text(con: duckdb.DuckDBPyConnection, text: str) -> Rows:
     """Answers a catalogue name or SQL text."""
     if _NAME.fullmatch(text.strip()):
         return run(con, text.strip())
+    require_question(text)
     return _execute(con, text)
+
+
+def require_question(text: str) -> None:
+    """UsageError unless SQL text is one statement that only asks: of several, DuckDB would show the last answer alone,
+    and others change the views or write files."""
+    kinds = duckdb.StatementType
+    try:
+        text.encode()
+        found = duckdb.extract_statements(text)
+    except UnicodeEncodeError:
+        raise UsageError("query: the SQL is not UTF-8") from None
+    except duckdb.Error:  # who runs it tells
+        return
+    if len(found) != 1:
+        what = f"{len(found)} statements, not one question: ask them one by one" if found else "no SQL in it"
+        raise UsageError(f"query: {what}")
+    kind = found[0].type
+    if kind == kinds.EXPLAIN and (explains := _EXPLAIN.match(text)):  # with ANALYZE it does what it explains
+        require_question(text[explains.end() :])
+    elif kind != kinds.SELECT and not (kind == kinds.MULTI and _PIVOT.match(text)):  # MULTI: all that has a PIVOT in it
+        raise UsageError("query: not a question (SELECT, FROM, DESCRIBE ...)")
 
 
 def _execute(con: duckdb.DuckDBPyConnection, sql: str) -> Rows:
     try:
         cursor = con.execute(sql)
-        if cursor is None:  # DuckDB's answer to no statement at all
-            raise RewakeError("query: no SQL in it")
         described = cursor.description or []
         rows = cursor.fetchall() if described else []
     except duckdb.Error as error:

@@ -63,11 +63,10 @@ class _Asked(ABC):
         """
         import duckdb
 
-        _text("query", text)
-        asks = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI)  # PIVOT: MULTI
+        from rewake.analysis import sql
+
+        sql.require_question(_text("query", text))
         try:
-            if [s.type in asks for s in duckdb.extract_statements(text)] != [True]:
-                raise UsageError("query: not one question (SELECT, FROM, DESCRIBE ...)")
             found = self._con.sql(text, params=values or None)
         except duckdb.Error as error:
             raise UsageError(f"query: {str(error).splitlines()[0]}") from None

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from command import told
 
+import rewake
 from rewake.cli import _answers, main
-from rewake.errors import EXIT_INTERRUPTED, EXIT_QUALITY, EXIT_USAGE
+from rewake.errors import EXIT_INTERRUPTED, EXIT_QUALITY, EXIT_USAGE, UsageError
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "12cpu-buddy-hackbench" / "trace.dat"
 PROGRAM = [sys.executable, "-m", "rewake.cli"]
@@ -90,7 +91,42 @@ def test_a_limit_is_a_number(asked: str, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("sql", ["", " ", ";"])
 def test_no_question(sql: str, refused: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "query: no SQL in it" in told(capsys, "query", refused, sql, code=1)
+    assert "query: no SQL in it" in told(capsys, "query", refused, sql, code=EXIT_USAGE)
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT 1; SELECT 2", "2 statements, not one question"),
+        ("DROP VIEW decision", "not a question"),
+        ("COPY decision TO 'x.csv'", "not a question"),
+        ("EXPLAIN ANALYZE COPY decision TO 'x.csv'", "not a question"),
+        ("/* */ EXPLAIN (ANALYZE, FORMAT json) -- a\nCOPY decision TO 'x.csv'", "not a question"),
+        ("COPY (PIVOT decision ON kind USING count(*)) TO 'x.csv'", "not a question"),
+    ],
+)
+def test_what_does_not_only_ask(
+    sql: str,
+    why: str,
+    refused: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"query: {why}" in told(capsys, "query", refused, sql, code=EXIT_USAGE)
+    with pytest.raises(UsageError, match=f"query: {why}"):
+        rewake.open(refused).sql(sql)
+    assert not list(tmp_path.glob("*.csv"))
+
+
+@pytest.mark.parametrize(
+    "sql", ["SHOW TABLES", "/* a */ EXPLAIN ANALYZE SELECT 1;", "EXPLAIN (FORMAT json) SELECT 1", "TABLE cpu; -- all",
+            "( PIVOT (SELECT 1 AS a) ON a USING count(*) )", "pivot (SELECT 1 AS a) ON a USING count(*)"]
+)  # fmt: skip
+def test_what_only_asks(sql: str, refused: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "query", refused, sql)
+    assert rewake.open(refused).sql(sql).fetchall()
 
 
 def test_a_report_of_a_refused_recording_is_refused(

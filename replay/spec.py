@@ -62,6 +62,8 @@ def parse(text: str) -> list[PolicySpec]:
     name, at, column = head.partition("@")
     if "/" in head:
         name, column = head, ""
+        if "\0" in name:
+            raise UsageError(f"--policy {text}: the path of a plugin expected, there is a NUL in it")
     elif not _WORD.fullmatch(name) or (at and not _WORD.fullmatch(column)):
         raise UsageError(f"--policy {text}: expected NAME[@COLUMN][:key=value[,...]]; see `rewake policies list`")
     choices: dict[str, list[str]] = {}
@@ -69,6 +71,8 @@ def parse(text: str) -> list[PolicySpec]:
         key, equals, value = item.partition("=")
         if not equals or not _WORD.fullmatch(key) or not value:
             raise UsageError(f"--policy {text}: expected key=value, got {item or 'nothing'}")
+        if not value.isprintable():
+            raise UsageError(f"--policy {text}: the value of {key} is no printable text")
         if key in choices:
             raise UsageError(f"--policy {text}: {key} given twice")
         choices[key] = _values(text, value)

@@ -68,6 +68,14 @@ def test_a_name_that_is_not_utf8(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a name that is not UTF-8" in told(capsys, "info", os.fsdecode(b"t\xff.dat"), code=EXIT_USAGE)
 
 
+def test_a_temporary_directory_whose_name_is_not_utf8(refused: Path, tmp_path: Path) -> None:
+    (odd := tmp_path / os.fsdecode(b"t\xff")).mkdir()
+    asked = [*PROGRAM, "query", refused, "SELECT 1", "--format", "parquet"]
+    done = subprocess.run(asked, capture_output=True, env={**os.environ, "TMPDIR": str(odd)}, check=False)
+    assert done.returncode == EXIT_USAGE and b"t\\xff/rewake-spill-" in done.stderr
+    assert b": a name that is not UTF-8" in done.stderr
+
+
 def test_a_path_to_type_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/some home")

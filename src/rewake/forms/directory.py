@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rewake.errors import NOT_UTF8, TraceError, UsageError
+from rewake.errors import TraceError, UsageError
 from rewake.forms.manifest import SHAPES, Entries, misfit
-from rewake.forms.parquet import connect, first_line
+from rewake.forms.parquet import connect, first_line, require_utf8
 from rewake.forms.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Writer:
         self.path = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
         if not self.path.name:
             raise UsageError(f"{str(path)!r}: no name for a {self.kind}: give one")
-        _require_utf8(self.path)
+        require_utf8(self.path)
         self.part = self.path.with_name(self.path.name + ".part")
         self.manifest: dict[str, Any] = {}
         self._threads = threads
@@ -142,14 +142,6 @@ def damaged(path: Path, suffix: str) -> bool:
     return False
 
 
-def _require_utf8(path: Path) -> None:
-    """Raises UsageError where DuckDB, which is given the paths of the tables, could not have this one."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{path}: {NOT_UTF8}") from None
-
-
 def _finite(text: str) -> float:
     """ValueError for what JSON does not know and Python reads all the same: NaN, Infinity, 1e999."""
     number = float(text)
@@ -159,7 +151,7 @@ def _finite(text: str) -> float:
 
 
 def read_manifest(path: Path, kind: str) -> dict[str, Any]:
-    _require_utf8(path)
+    require_utf8(path)
     try:
         text = (path / "manifest.json").read_bytes()
     except FileNotFoundError:

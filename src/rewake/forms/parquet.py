@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rewake.errors import TraceError
+from rewake.errors import NOT_UTF8, TraceError, UsageError
 from rewake.forms.tables import SCHEMA_VERSION, Column, Table
 
 if TYPE_CHECKING:
@@ -104,16 +104,26 @@ def _database(threads: int) -> duckdb.DuckDBPyConnection:
     """One per process: to start it takes 20 ms, a connection to it none."""
     import duckdb
 
+    spill = Path(tempfile.gettempdir(), f"rewake-spill-{os.getpid()}")
+    require_utf8(spill)
     return duckdb.connect(
         ":memory:",
         config={
             "threads": threads,
-            "temp_directory": os.path.join(tempfile.gettempdir(), f"rewake-spill-{os.getpid()}"),
+            "temp_directory": str(spill),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             **_confined,
         },
     )
+
+
+def require_utf8(path: Path) -> None:
+    """Raises UsageError where DuckDB, which is given the paths of the tables, could not have this one."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path}: {NOT_UTF8}") from None
 
 
 def dtype_of(column: Column) -> np.dtype[Any]:

@@ -75,12 +75,17 @@ def examine(tracefs: Tracefs, level: int | None = 0, btf: Path = BTF) -> Plan:
     return Plan(definitions(level))
 
 
+def require(plan: Plan) -> None:
+    """RewakeError where the kernel cannot."""
+    if plan.reason is not None:
+        raise RewakeError(f"--probes: {plan.reason}: it needs {plan.remedy}")
+
+
 @contextmanager
 def installed(tracefs: Tracefs, plan: Plan) -> Iterator[Sequence[str]]:
     """The probes as events `rewake:select_in` and `rewake:select_out` meanwhile. Raises RewakeError with the kernel's
     own message when it refuses."""
-    if plan.reason is not None:
-        raise RewakeError(f"--probes: {plan.reason}: it needs {plan.remedy}")
+    require(plan)
     file = tracefs.root / "dynamic_events"
     present = tidy(tracefs)
     if present:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import told
 from tracing import TRACING, Machine
 
 from rewake.collectors.capture import doctor, probes, process
@@ -158,6 +159,15 @@ def test_kernels_that_cannot_probe_say_why(tmp_path: Path) -> None:
     nothing = probes.Plan((), "why", "this")
     with pytest.raises(RewakeError, match="--probes: why: it needs this"), probes.installed(fake(tmp_path), nothing):
         pass
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], ["--duration", "1s"]])
+def test_record_is_refused_where_it_could_not_probe(
+    more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is looked at or recorded, and also where nothing would be."""
+    monkeypatch.setattr(Tracefs, "find", lambda: Tracefs(tmp_path))
+    assert "--probes: the kernel has no dynamic events" in told(capsys, "record", "--probes", *more, code=1)
 
 
 def test_probes_come_and_go(tmp_path: Path) -> None:

@@ -384,7 +384,8 @@ def test_without_tracefs_it_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--duration", "5"], "not a time above 0"),
+        (["--duration", "5"], "5: the unit is missing: ns, us, ms, s, m, h"),
+        (["--max-size", "4096"], "4096: the unit is missing: K, M, G"),
         (["--measure-overhead"], "needs a CMD"),
         (["--buffer", "1X"], "not a size above 0"),
         (["--cpus", "9999"], "CPUs below"),

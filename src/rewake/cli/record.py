@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,7 @@ _SIZES = {"K": 10, "M": 20, "G": 30}
 
 def seconds_of(value: str) -> float:
     """A time such as 500ms, 10s or 2m."""
+    _require_unit(value, _UNITS)
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|s|m|h)", value)
     if not match or float(match[1]) <= 0:
         raise UsageError(f"not a time above 0 such as 500ms, 10s or 2m: {value[:40]!r}")
@@ -44,10 +45,16 @@ def seconds_of(value: str) -> float:
 
 def bytes_of(value: str) -> int:
     """A size such as 512K, 64M or 1G."""
+    _require_unit(value, _SIZES)
     match = re.fullmatch(r"(\d{1,9})([KMG])i?B?", value)
     if not match or int(match[1]) == 0:
         raise UsageError(f"not a size above 0 such as 512K, 64M or 1G: {value[:40]!r}")
     return int(match[1]) << _SIZES[match[2]]
+
+
+def _require_unit(value: str, units: Iterable[str]) -> None:
+    if re.fullmatch(r"\d+(?:\.\d+)?", value):
+        raise UsageError(f"{value[:40]}: the unit is missing: {', '.join(units)}")
 
 
 @click.command(short_help="Record this machine.")
@@ -97,6 +104,7 @@ def command(
     recording. Needs root and trace-cmd; rewake doctor says what is missing. The kernel's main buffer is not touched.
     """
     from rewake.collectors.capture import events, sizing
+    from rewake.collectors.capture import probes as placement
     from rewake.collectors.capture.tracefs import Tracefs
     from rewake.forms.recording import RecordingWriter
 
@@ -130,6 +138,8 @@ def command(
     if max_size is not None and flight_recorder:
         raise UsageError("--max-size: the flight recorder writes nothing before its end; --buffer is its size per CPU")
     tracefs = Tracefs.find()
+    if probes:
+        placement.require(placement.examine(tracefs))
     choice = events.choose(tracefs.events(), subset, tool)
     plan = None
     if dry_run or flight_recorder or (not cmd and (seconds is None or seconds >= LONG_SECONDS)):

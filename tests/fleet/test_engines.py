@@ -202,6 +202,9 @@ def test_more_failures_than_allowed(tasks: list[Task], tmp_path: Path) -> None:
     found = run(bad, FleetStore(tmp_path), engines.inline(str(tmp_path)), limit=MaxFailed(2, False))
     assert (found.failed, found.left) == (3, len(bad) - 3) and "--max-failed" in str(found.why)
     assert max_failed("5%") == MaxFailed(5, True) and MaxFailed(50, True).limit(10) == 5
+    assert max_failed("100%") == MaxFailed(100, True) and max_failed("101") == MaxFailed(101, False)
+    with pytest.raises(UsageError, match=r"--max-failed 101%: no more than 100% can fail"):
+        max_failed("101%")
     assert size("1.5GB") == 3 << 29
 
 
@@ -215,6 +218,8 @@ def test_a_limit_that_is_none_or_no_number_is_refused(text: str) -> None:
 def test_seeds_that_replay_does_not_take_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--seed"):
         _seeds(text)
+    with pytest.raises(UsageError, match=r"1,000,000,000,000,000,001 tasks are more than the 1,000,000 of one run"):
+        _seeds("0..1000000000000000000")
     assert _seeds("0..2") == range(3) and _seeds("9223372036854775807")[0] == 2**63 - 1
 
 

@@ -149,6 +149,16 @@ def test_cutting_covers_the_recording_once(traces: Path) -> None:
     assert [(t.from_ns, t.until_ns) for t in whole] == [(0, None)]
 
 
+def test_more_tasks_than_can_be_held(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = plan.find([str(traces / "demo.rewake")]).sources
+    with pytest.raises(UsageError, match=r"^2,000,000 tasks are more than the 1,000,000 of one run: fewer seeds"):
+        plan.tasks(source * 2, study(), seeds=range(1_000_000))
+    for cut_ns, seeds in ((30_000_000, range(400_000)), (50, range(1))):
+        monkeypatch.setattr(plan, "Task", None)  # nothing is built before
+        with pytest.raises(UsageError, match=r"^1,[0-9,]+ tasks are more"):
+            plan.tasks(source, study(), cut_ns=cut_ns, seeds=seeds)
+
+
 def test_the_hash_is_of_what_decides(traces: Path, tmp_path: Path) -> None:
     task = plan.tasks(plan.find([str(traces / "demo.rewake")]).sources, study())[0]
     assert Task.of(json.loads(json.dumps(task.plain()))).key == task.key

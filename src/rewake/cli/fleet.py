@@ -146,6 +146,7 @@ def _engine(name: str, store: str, limits: Any, workers: int | None, address: st
 
 
 def _seeds(text: str) -> range:
+    from rewake.fleet.plan import require_few
     from rewake.replay.settings import WHOLE
 
     match = re.fullmatch(r"([0-9]{1,19})(?:\.\.([0-9]{1,19}))?", text)
@@ -154,6 +155,7 @@ def _seeds(text: str) -> range:
         raise UsageError(f"--seed {text}: a number or a range such as 0..9 expected")
     if last > WHOLE["seed"][1]:
         raise UsageError(f"--seed {text}: no seed is above {WHOLE['seed'][1]}")
+    require_few(last + 1 - first)
     return range(first, last + 1)
 
 

@@ -68,6 +68,8 @@ def max_failed(text: str) -> MaxFailed:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
     if match is None:
         raise UsageError(f"--max-failed {text}: a number of tasks or a percentage expected, such as 20 or 5%")
+    if match[2] and float(match[1]) > 100:
+        raise UsageError(f"--max-failed {text}: no more than 100% can fail")
     return MaxFailed(float(match[1]), bool(match[2]))
 
 

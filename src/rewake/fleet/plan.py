@@ -23,6 +23,8 @@ SUFFIXES = (".dat", ".data", ".pftrace", ".perfetto-trace", ".perfetto", ".sched
 LISTS = (".txt", ".list")
 LABELS = ("workload", "machine", "time")
 _MAGIC = ("*", "?", "[")
+MOST_TASKS = 1_000_000
+"""Of one run: they are all held at once, at some 2 kB each."""
 _READERS = 4
 """Files hashed at the same time."""
 
@@ -162,7 +164,8 @@ def tasks(
     seeds: Sequence[int] = (0,), progress: Callable[[int, int], None] | None = None,
 ) -> list[Task]:  # fmt: skip
     """A task per source, window and seed, in that order. What cannot be read becomes a task as well: it will fail, and
-    say why."""
+    say why. UsageError for more than MOST_TASKS."""
+    require_few(len(sources) * len(seeds))
     with ThreadPoolExecutor(_READERS) as pool:
         contents = []
         places = dict.fromkeys(s.where for s in sources)
@@ -172,15 +175,28 @@ def tasks(
                 progress(i, len(places))
     of = dict(zip(places, contents, strict=True))
     given = None if topology is None else topology if not os.path.exists(topology) else os.path.abspath(topology)
-    out = []
+    parts = []
+    n = 0
     for source in sources:
+        parts.append(_cut(source, cut_ns, topology))
+        require_few(n := n + len(parts[-1]) * len(seeds))
+    out = []
+    for source, windows in zip(sources, parts, strict=True):
         labels = {"made" if k == "time" else k: v for k, v in source.labels.items()}
-        for from_ns, until_ns in _cut(source, cut_ns, topology):
+        for from_ns, until_ns in windows:
             for seed in seeds:
                 out.append(
                     Task(study, source.uri, source.where, of[source.where], from_ns, until_ns, seed, given, labels)
                 )
     return list({t.key: t for t in out}.values())
+
+
+def require_few(n: int) -> None:
+    if n > MOST_TASKS:
+        raise UsageError(
+            f"{n:,} tasks are more than the {MOST_TASKS:,} of one run: fewer seeds (--seed), longer windows (--cut), or"
+            " several runs into one store"
+        )
 
 
 def _content(where: str, topology: str | None) -> str:
@@ -221,6 +237,7 @@ def _cut(source: Source, cut_ns: int | None, topology: str | None) -> list[tuple
         return whole
     # What is left over at the end, below half a window, goes to the last one.
     n = max(1, (span + cut_ns // 2) // cut_ns)
+    require_few(n)
     return [(k * cut_ns, (k + 1) * cut_ns if k + 1 < n else None) for k in range(n)]
 
 

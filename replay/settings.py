@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from typing import Any
 
 from rewake.errors import UsageError
 
@@ -38,12 +40,42 @@ class Settings:
         for name, known in CHOICES.items():
             if (value := getattr(self, name)) not in known:
                 raise UsageError(f"{name}={value!r}: {', '.join(map(repr, known))} expected")
-        for ranges in (WHOLE, RANGES):
-            for name, (least, most) in ranges.items():
-                number(_ELSEWHERE.get(name, name), getattr(self, name), least, most, whole=ranges is WHOLE)
+        taken: dict[str, float] = {}
+        for name, of in WHOLE.items():
+            taken[name] = whole(_ELSEWHERE.get(name, name), getattr(self, name), *of)
+        for name, ends in RANGES.items():
+            taken[name] = number(_ELSEWHERE.get(name, name), getattr(self, name), *ends)
+        for name, value in taken.items():
+            object.__setattr__(self, name, value)
 
 
-def number(name: str, value: object, least: float, most: float, *, whole: bool = True) -> None:
-    """UsageError unless `value` is a number from `least` to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not least <= value <= most:
-        raise UsageError(f"{name}={value!r}: a {'whole ' * whole}number from {least} to {most} expected")
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """The value, Python's own; UsageError unless it is a whole number from `least` to `most`."""
+    found = plain(value)
+    if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
+        raise UsageError(f"{name}={value!r}: a whole number from {least} to {most} expected")
+    return found
+
+
+def number(name: str, value: object, least: float, most: float) -> float:
+    """The same of any number."""
+    found = plain(value)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not least <= found <= most:
+        raise UsageError(f"{name}={value!r}: a number from {least} to {most} expected")
+    return float(found)
+
+
+def flag(name: str, value: object) -> bool:
+    """The same of a truth value."""
+    found = plain(value)
+    if not isinstance(found, bool):
+        raise UsageError(f"{name}={value!r}: True or False expected")
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A number or truth value of numpy as Python's own: neither DuckDB nor JSON take it, and keys of the cache differ.
+    Who has none need not load numpy."""
+    numpy = sys.modules.get("numpy")
+    of_numpy = numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf"
+    return value.item() if of_numpy else value

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewake import forms, runs
 from rewake.errors import FidelityError, UsageError
-from rewake.replay.settings import MOST_THREADS, WHOLE, Settings, number
+from rewake.replay.settings import MOST_THREADS, WHOLE, Settings, flag, plain, whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,7 +67,7 @@ class _Asked(ABC):
 
         sql.require_question(_text("query", text))
         try:
-            found = self._con.sql(text, params=values or None)
+            found = self._con.sql(text, params={name: plain(value) for name, value in values.items()} or None)
         except duckdb.Error as error:
             raise UsageError(f"query: {str(error).splitlines()[0]}") from None
         return found
@@ -132,7 +132,8 @@ class Recording(_Asked):
         """
         if sync not in ("0", "1", "auto", "causal"):
             raise UsageError(f"sync={sync!r}: '0', '1', 'auto' or 'causal' expected")
-        number("seed", seed, *WHOLE["seed"])
+        seed = whole("seed", seed, *WHOLE["seed"])
+        use_probes, force = flag("use_probes", use_probes), flag("force", force)
         where = None if out is None else _path("out", out).absolute()
         wanted = runs.parse_policies(_names(policies))
         from rewake.replay.hints import load
@@ -193,7 +194,7 @@ class Recording(_Asked):
         from rewake.analysis import simulated
         from rewake.replay.hints import load
 
-        number("threads", threads, 1, MOST_THREADS)
+        threads, force = whole("threads", threads, 1, MOST_THREADS), flag("force", force)
         where = None if out is None else _path("out", out).absolute()
         settings = Settings(
             windows_ns=runs.duration(_text("windows", windows)), replicas=replicas, seed=seed, balance=balance,

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rewake
@@ -133,6 +134,11 @@ def test_hostile_names_are_inert(page: dict[str, Any], monkeypatch: pytest.Monke
         (lambda r: r.simulate("prev", smt=1e-18), "smt=1e-18"),
         (lambda r: r.simulate("prev", threads=0), "threads=0"),
         (lambda r: r.replay("prev", seed=-1), "seed=-1"),
+        (lambda r: r.replay("prev", seed=np.float64(1)), "seed=np.float64(1.0): a whole number"),
+        (lambda r: r.replay("prev", seed=np.bool_(True)), "seed=np.True_: a whole number"),
+        (lambda r: r.replay("prev", seed=np.timedelta64(1, "s")), "a whole number"),
+        (lambda r: r.replay("prev", use_probes="no"), "use_probes='no': True or False expected"),
+        (lambda r: r.replay("prev", force=1), "force=1: True or False expected"),
         (lambda r: r.replay([5]), "policies: 5 is no name"),
         (lambda r: r.replay("./a\0b"), "the path of a plugin expected, there is a NUL in it"),
         (lambda r: r.replay("linux-6.1:sis_prop=\udcff"), "the value of sis_prop is no printable text"),
@@ -175,6 +181,19 @@ def test_what_sql_takes(page: dict[str, Any]) -> None:
     assert len(page["run"].sql("DESCRIBE ledger").fetchall()) > 5
     count = "PIVOT (SELECT policy, known FROM ledger) ON known IN (true) USING count(*)"
     assert len(page["run"].sql(count).fetchall()) == len(page["run"].policies)
+
+
+def test_numbers_of_numpy_are_taken(page: dict[str, Any]) -> None:
+    """As Python's own: they make the run that is kept already."""
+    recording = page["recording"]
+    made = recording.replay("prev", seed=3, use_probes=False)
+    again = recording.replay("prev", seed=np.int64(3), use_probes=np.bool_(False), force=np.bool_(True))
+    assert again.path == made.path
+    simulated = recording.simulate("prev", windows="100ms", replicas=1, move_cost=1.5, smt=1)
+    same = {"replicas": np.uint8(1), "move_cost": np.float32(1.5), "smt": np.float64(1), "threads": np.int32(1)}
+    assert recording.simulate("prev", windows="100ms", **same).path == simulated.path
+    asked = {"a": np.int64(3), "b": np.bool_(True), "c": np.float32(0.5)}
+    assert recording.sql("SELECT $a, $b, $c", **asked).fetchall() == [(3, True, 0.5)]
 
 
 def test_threads_that_share_a_run(page: dict[str, Any]) -> None:

@@ -42,6 +42,22 @@ def test_a_trace_alone_is_the_product(capsys: pytest.CaptureFixture[str]) -> Non
     assert told(capsys, "replay", DEMO) == text, "the same bytes from the cache"
 
 
+def test_what_to_type_next_simulates_what_was_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The recorded kernel's column stands before it and is exposed, too."""
+    rules = tmp_path / "my rules.toml"
+    rules.write_text('[[rule]]\ncomm = "*"\nhints = ["WAKE_HOLD"]\n')
+
+    def proposed(*asked: object) -> str:
+        text = told(capsys, "replay", DEMO, *asked)
+        (line,) = re.findall(r"^      rewake simulate \S+ (.*)$", text, re.M)
+        return str(line)
+
+    hinted = ("--policy", "userspace-hints", "--hints", rules)
+    assert proposed(*hinted, "--max-exposure", 0) == f"--policy userspace-hints --hints '{rules}'"
+    assert proposed(*hinted, "--max-exposure", 12) == f"--policy userspace-hints --hints '{rules}'"
+    assert proposed("--policy", "linux-4.5", *hinted, "--max-exposure", 0) == "--policy linux-4.5"
+
+
 def test_what_to_type_next_sees_the_same_machine_past_the_same_veto(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

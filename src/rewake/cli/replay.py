@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +15,10 @@ from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
 from rewake.errors import FidelityError
 from rewake.replay.settings import WHOLE
+
+if TYPE_CHECKING:
+    from rewake.analysis.metrics import PolicyFigures
+    from rewake.analysis.report import Report
 
 
 @click.command(short_help="Re-decide every wakeup under other policies.")
@@ -95,9 +101,20 @@ def command(
     steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html{past}", f"{me} query {shown} --list"]
     if refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
-    over = [p.policy for p in report.over_exposed() if p.base.partition("@")[0] in known and not p.reference]
-    if over:  # what simulate takes: no plugins
-        steps.insert(1, f"{me} simulate {source} --policy {shlex.quote(over[0])}")
+    if (charge := _in_charge(report, [str(s) for s in wanted])) is not None:
+        followed = hints is not None and known.get(charge.base.partition("@")[0], {}).get("hints")
+        given = f" --hints {_answers.path_shown(hints)}" if hints is not None and followed else ""
+        steps.insert(1, f"{me} simulate {source} --policy {shlex.quote(charge.policy)}{given}")
     _answers.print_report(report, opened, format_, steps)
     _answers.complain_of_plugins(run)
     fidelity.enforce(report.fidelity, report.refusal, min_skill)
+
+
+def _in_charge(report: Report, asked: Sequence[str]) -> PolicyFigures | None:
+    """What to simulate where one step hides too much, None where it does not: what was asked about, rather than the
+    recorded kernel's column beside it."""
+    over = [p for p in report.over_exposed() if not p.reference]
+    mine = [p for p in over if p.policy in asked] or [
+        p for p in report.policies if p.policy in asked and not p.reference
+    ]
+    return (mine or over)[0] if over else None

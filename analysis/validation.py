@@ -82,6 +82,8 @@ class Validation:
     diverged_pct: float
     """Largest share of diverged windows of a simulation behind it."""
     rows: list[Row]
+    notes: tuple[str, ...] = ()
+    """What of B the model cannot know."""
 
     def mean(self, which: str, score: str) -> float | None:
         """Mean error or interval score of `model`, `null` or `one_step`, over the figures that it has."""
@@ -103,6 +105,7 @@ class Validation:
                 for which in ("model", "null", "one_step")
                 for score in ("error", "score")
             },
+            "notes": self.notes,
         }
 
 
@@ -151,6 +154,7 @@ def build(
     policy_a: str,
     policy_b: str,
     diverged_pct: float = 0.0,
+    notes: tuple[str, ...] = (),
 ) -> Validation:
     """`a`, `b`: measured figures by recording; `ratios`, `one_step`: of B's policy to A's, by recording of A; `errors`:
     of A simulated to A recorded."""
@@ -183,7 +187,7 @@ def build(
                 one_step=_predicted(stepped, truth, spread) if stepped else None,
             )
         )
-    return Validation(list(a), list(b), policy_a, policy_b, diverged_pct, rows)
+    return Validation(list(a), list(b), policy_a, policy_b, diverged_pct, rows, notes)
 
 
 def _shifted(before: Mapping[str, float], ratios: Mapping[str, Mapping[str, float | None]], figure: str) -> list[float]:

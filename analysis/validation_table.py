@@ -28,6 +28,7 @@ def table(v: Validation) -> str:
         f"A: {len(v.a)} recording{'s' if len(v.a) != 1 else ''} under {terminal(v.policy_a)}. "
         f"B: {len(v.b)} under {terminal(v.policy_b)}. B is predicted from A alone (modelled)."
     )
+    lines += [line for note in v.notes for line in wrap(terminal(f"{note[:1].upper()}{note[1:]}.", None))]
     rows = v.rows
     if not rows:
         return "\n".join([*lines, "Nothing can be compared: too few wakeups."]) + "\n"

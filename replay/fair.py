@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rewake.replay.recorded import Source, kernel_version, tunable
@@ -12,6 +13,31 @@ _TUNABLES = {
     "wakeup_granularity_ns": "wakeup_granularity_ns", "slice_ns": "base_slice_ns",
 }  # fmt: skip
 """Options of the engine, by the names below /sys/kernel/debug/sched."""
+
+
+_CLASSES = (
+    ((0, 1), "CFS"), ((6, 6), "EEVDF"), ((6, 12), "EEVDF with delayed dequeues"), ((7, 0), "EEVDF of 7.0 and later"),
+)  # fmt: skip
+"""Fair classes that differ in what is simulated (docs/closed-loop.md), from which kernel on."""
+
+
+def fair_class(release: str | None) -> str | None:
+    """That of a kernel; None where the kernel is unknown."""
+    return next((name for first, name in reversed(_CLASSES) if kernel_version(release) >= first), None)
+
+
+def placement_only(recorded: str | None, kernels: Mapping[str, str | None], whose: str) -> str | None:
+    """What to say of policies (name -> release of their kernel) where theirs is not the fair class of the recorded
+    kernel: that one stays. `whose` that kernel is, in words."""
+    mine = fair_class(recorded)
+    others = {name: found for name, release in kernels.items() if (found := fair_class(release)) not in (None, mine)}
+    if mine is None or not others:
+        return None
+    listed = ", ".join(f"{name} ({found})" for name, found in others.items())
+    return (
+        f"only the placement is simulated of {listed}: who runs next, preemption and slices stay those of {whose}"
+        f" ({mine})"
+    )
 
 
 def settings(source: Source) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rewake.replay import costs, plugins
 from rewake.replay.asking import askers
 from rewake.replay.computing import computing
 from rewake.replay.driver import hardirq_source, machine_notes
+from rewake.replay.fair import placement_only
 from rewake.replay.first_flips import FirstFlips
 from rewake.replay.handlers import Handlers
 from rewake.replay.hints import Rules, TaskHints, check_followed
@@ -576,6 +577,9 @@ def _notes(simulator: Simulator, specs: Sequence[PolicySpec], hints: int) -> lis
     notes = machine_notes(recording, specs, hints)
     if any(Loop.about(s)["reads_irq"] for s in specs):
         notes.append(f"hardirq time: {hardirq_source(recording.manifest.get('events') or {})}")
+    kernels = {str(s): Loop.about(s).get("kernel") for s in specs if str(s) != str(simulator.auto)}
+    if stays := placement_only(recording.manifest.get("kernel"), kernels, "the recorded kernel"):
+        notes.append(stays)
     if off := sorted({gone.cpu for gone in simulator.loop.away}):
         notes.append(f"offline for a time: CPU {', '.join(map(str, off))}: busy then, and in its domains all the same")
     if not recording.manifest.get("topology"):

@@ -89,6 +89,27 @@ def test_without_a_topology_nothing_is_said_of_llcs(capsys: pytest.CaptureFixtur
     assert all(p["machine_idle_pct"] <= 100 for p in data["policies"])
 
 
+def test_of_a_policy_of_another_fair_class_only_the_placement_is_simulated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    short, newer = tmp_path / "short.rewake", FIXTURES / "cgroup-throttle-split-llc" / "trace.dat"
+    told(capsys, "slice", DEMO, "--window", "..100ms", "-o", short)
+    asked = [word for name in ("linux-6.0", "linux-7.2", "idle-thread-scan@linux-6.12") for word in ("--policy", name)]
+    data = json.loads(told(capsys, "simulate", short, *asked, "--format", "json", "--force"))
+    note = (
+        "only the placement is simulated of linux-7.2 (EEVDF of 7.0 and later), idle-thread-scan@linux-6.12 (EEVDF with"
+        " delayed dequeues): who runs next, preemption and slices stay those of the recorded kernel (CFS)"
+    )
+    assert note in data["notes"]
+    told(capsys, "slice", newer, "--window", "..100ms", "-o", tmp_path / "newer.rewake")
+    compared = ("validate", short, tmp_path / "newer.rewake", "--force")
+    data = json.loads(told(capsys, *compared, "--format", "json"))
+    assert data["policy_b"] == "linux-6.12"
+    stays = "only the placement is simulated of linux-6.12 (EEVDF with delayed dequeues): who runs next, preemption and"
+    assert data["notes"] == [f"{stays} slices stay those of A's kernel (CFS)"]
+    assert f"O{stays[1:]} slices stay those of A's kernel (CFS)." in " ".join(told(capsys, *compared).split())
+
+
 def test_moves_by_balancing_stand_beside_the_recorded_ones(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Of the factual run, in the same spans."""
     run = tmp_path / "demo.run"
@@ -250,7 +271,7 @@ def test_validate_compares_arms_and_refuses_what_are_none(capsys: pytest.Capture
     assert main(["validate", str(DEMO), str(other)]) == 2
     assert "of different machines (12 CPUs, 1 LLC" in capsys.readouterr().err
     data = json.loads(told(capsys, "validate", DEMO, other, "--force", "--format", "json"))
-    assert (data["policy_a"], data["policy_b"]) == ("linux-6.1", "linux-6.1")
+    assert (data["policy_a"], data["policy_b"], data["notes"]) == ("linux-6.1", "linux-6.1", [])
     assert {f["figure"] for f in data["figures"]} >= {"p50_ns", "cycles_per_s"}
     for figure in data["figures"]:
         assert figure["model"]["error"] == figure["null"]["error"], "the same column: the model says no change"

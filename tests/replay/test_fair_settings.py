@@ -48,3 +48,13 @@ def test_no_tunable_is_more_than_an_unsigned_int(value: str) -> None:
     assert "slice_ns" not in settings("6.12.1", **manifest)
     assert tunable({"sysctl": {"debug.sched.migration_cost_ns": "4294967295"}}, "migration_cost_ns") == 2**32 - 1
     assert tunable({}, "migration_cost_ns") is None
+
+
+def test_a_fair_class_that_stays_is_told_where_it_differs() -> None:
+    kernels = {"a": "6.5.0", "b": "6.6.1", "c": "6.12.95", "d": "7.2.13", "e": None}
+    assert fair.placement_only("6.1.0-56", kernels, "the recorded kernel") == (
+        "only the placement is simulated of b (EEVDF), c (EEVDF with delayed dequeues), d (EEVDF of 7.0 and later): who"
+        " runs next, preemption and slices stay those of the recorded kernel (CFS)"
+    )
+    assert fair.placement_only("6.8.1", {"b": "6.6.1"}, "it") is None
+    assert fair.placement_only(None, kernels, "it") is None

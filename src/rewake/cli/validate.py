@@ -50,6 +50,7 @@ def command(
     from rewake.analysis import jsonout, simulated, validation, validation_table
     from rewake.analysis.quality import assess
     from rewake.analysis.summary import machine_line
+    from rewake.replay import fair
     from rewake.replay.spec import parse
 
     settings = Settings(windows_ns=runs.duration(windows), seed=seed, balance=balance, move_factor=move_cost)
@@ -84,10 +85,12 @@ def command(
         check = found.check("factual")
         errors[name] = {} if check is None else validation.misses(check.figures)
         steps[name] = _one_step(recording, name, policy_a, policy_b, seed)
+    kernel_a, kernel_b = (next(iter(of.values())).manifest.get("kernel") for of in (before, after))
+    stays = fair.placement_only(kernel_a, {policy_b: kernel_b}, "A's kernel")
     result = validation.build(
         {name: validation.measured(r) for name, r in before.items()},
         {name: validation.measured(r) for name, r in after.items()},
-        ratios, steps, errors, policy_a, policy_b, diverged,
+        ratios, steps, errors, policy_a, policy_b, diverged, () if stays is None else (stays,),
     )  # fmt: skip
     if format_ == "table":
         _answers.emit(validation_table.table(result))

@@ -34,6 +34,9 @@ RANGES = {
 }
 """Figures with the smallest and the largest of a single window."""
 
+NOTHING_TO_JUDGE = "nothing to judge"
+"""Missed by a check of a recording in which no wakeup waited for a CPU."""
+
 _BLOCKS, _RESAMPLES, _SEED, _LEVEL = 20, 200, 1, 0.90
 
 
@@ -51,6 +54,10 @@ class Check:
     @property
     def holds(self) -> bool:
         return not self.missed
+
+    @property
+    def judged(self) -> bool:
+        return NOTHING_TO_JUDGE not in self.missed
 
 
 @dataclass(frozen=True)
@@ -232,6 +239,8 @@ def _check(row: dict[str, Any], half: Mapping[float, float]) -> Check:
     within = PINNED_WITHIN if pinned else FACTUAL_WITHIN
     allowed: dict[str, float] = {}
     missed = []
+    if row["recorded_n"] is None:
+        return Check(row["policy"], row["kind"], row, allowed, [NOTHING_TO_JUDGE])
     for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
         if not pinned and name == "p90":
             continue

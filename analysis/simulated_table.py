@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rewake.analysis.grid import NOTHING, Column, count, micros, number, percent, render, wrap
-from rewake.analysis.simulated import Check, Simulated
+from rewake.analysis.simulated import NOTHING_TO_JUDGE, Check, Simulated
 from rewake.analysis.table import hints
 from rewake.analysis.text import terminal
 
@@ -66,9 +66,12 @@ def checks(s: Simulated) -> list[Column]:
 
 def verdict(s: Simulated) -> str:
     """What the checks come to, in a sentence."""
-    failed = [f"{NAMES[c.kind]}: {', '.join(c.missed)}" for c in s.checks if c.kind != "null" and c.missed]
+    asked = [c for c in s.checks if c.kind != "null"]
+    failed = [f"{NAMES[c.kind]}: {', '.join(c.missed)}" for c in asked if c.missed]
     told = "holds" if not failed else "does NOT hold (!): " + "; ".join(failed)
-    if s.settings.get("pin"):
+    if not any(c.judged for c in asked):
+        told = f"says nothing: there was {NOTHING_TO_JUDGE}, for no wakeup was recorded that waited for a CPU"
+    elif s.settings.get("pin"):
         told += " as far as it goes: V4 was not asked (--pin)"
     elif s.factual is None:
         told += " as far as it goes: the recorded kernel has no column here, so V4 was not asked"

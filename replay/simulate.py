@@ -171,6 +171,12 @@ class Simulator:
         # The end of the recording is left to tasks that get ahead of it.
         usable = self.span[1] - min(SLACK, (self.span[1] - self.span[0]) // 20)
         length = min(settings.windows_ns, (usable - self.span[0]) // FEWEST_WINDOWS)
+        if settings.windows_ns >= MIN_WINDOW > length:
+            needed = -(-FEWEST_WINDOWS * MIN_WINDOW * 20 // 19)  # and what is left to tasks that get ahead
+            raise UsageError(
+                f"{recording.given}: {(self.span[1] - self.span[0]) / 1e6:.1f} ms from its first switch to its last are"
+                f" too short to simulate: {needed / 1e6:.1f} ms at least"
+            )
         if length < MIN_WINDOW:
             raise UsageError(f"{recording.given}: windows of {length / 1e6:.1f} ms are too short to simulate")
         self.usable, self.length = usable, length

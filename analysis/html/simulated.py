@@ -13,7 +13,7 @@ from rewake.analysis import grid, simulated_table, sql
 from rewake.analysis.html import charts
 from rewake.analysis.html.colours import Look, looks
 from rewake.analysis.html.template import fill, tree
-from rewake.analysis.simulated import Check, Simulated
+from rewake.analysis.simulated import NOTHING_TO_JUDGE, Check, Simulated
 from rewake.analysis.table import MOST_COLUMNS
 
 Dicts = list[dict[str, Any]]
@@ -109,6 +109,8 @@ def _tiles(s: Simulated) -> list[tuple[str, str, str, bool]]:
     ):
         if check is None:
             out.append(("none", name, "not simulated: nothing says how well the model follows this kernel", True))
+        elif not check.judged:
+            out.append(("unknown", name, f"{what}; there was {NOTHING_TO_JUDGE}: no wakeup waited for a CPU", True))
         elif check.holds:
             out.append(("holds", name, what, False))
         else:

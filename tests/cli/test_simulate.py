@@ -147,6 +147,34 @@ def test_what_cannot_be_simulated_is_said(
     assert said in capsys.readouterr().err
 
 
+def test_how_long_a_recording_has_to_be(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Four windows of 5 ms, behind which a twentieth is left: nobody asked for windows that short."""
+    told(capsys, "slice", DEMO, "--window", "..18ms", "-o", tmp_path / "short.rewake")
+    said = told(capsys, "simulate", tmp_path / "short.rewake", "--policy", "prev", "--force", code=2)
+    assert re.search(r": 1[78]\.\d ms from its first switch to its last are too short to simulate: 21\.1 ms at", said)
+    told(capsys, "slice", DEMO, "--window", "..22ms", "-o", tmp_path / "enough.rewake")
+    told(capsys, "simulate", tmp_path / "enough.rewake", "--policy", "prev", "--force")
+
+
+def test_without_a_wakeup_that_waited_there_is_nothing_to_judge(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    events = tracedat.schedule(3_000, 2)
+    for table in events.values():
+        for name in {"prio", "prev_prio", "next_prio"} & table.keys():
+            table[name] = np.full_like(table[name], 50)
+    trace, page = tmp_path / "real-time.dat", tmp_path / "page.html"
+    tracedat.write(trace, events)
+    asked = ("simulate", trace, "--policy", "prev", "--force", "-o", tmp_path / "a.run")
+    said = " ".join(told(capsys, *asked).split())
+    assert "validation says nothing: there was nothing to judge, for no wakeup was recorded that waited" in said
+    assert "!" not in said
+    data = json.loads(told(capsys, "report", tmp_path / "a.run", "--format", "json", "--force"))
+    assert [(c["holds"], c["missed"]) for c in data["checks"]] == [(False, ["nothing to judge"])] * 3
+    told(capsys, "report", tmp_path / "a.run", "--html", page, "--force")
+    assert page.read_text().count("there was nothing to judge: no wakeup waited for a CPU") == 2
+
+
 def test_a_damaged_time_makes_no_millions_of_windows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A jump of eleven days is 500 million windows, of 2^63 ns more than any memory holds: said at once. Of a machine
     that was recorded for so long most seconds have a switch."""

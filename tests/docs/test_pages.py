@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 
 import click
@@ -59,5 +60,22 @@ def test_commands_parse(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, hash_, anchor in re.findall(r"\]\(([^)#:]*)(#?)([^):]*)\)", page.read_text()):
+        led = page.parent / target if target else page
+        assert led.exists(), target
+        assert not hash_ or anchor in anchors(led.read_text()), f"{target}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings, as forges make them: lower case, without punctuation, numbered where one is there already."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w -]", "", plain.strip().lower()).replace(" ", "-")
+        found.add(next(n for n in chain([name], (f"{name}-{k}" for k in count(1))) if n not in found))
+    return found
+
+
+def test_anchors_are_those_of_headings() -> None:
+    text = "# A `b_c`: d, [e](f.md)!\n```sh\n# no heading\n```\n## Twice\n## Twice\n"
+    assert anchors(text) == {"a-b_c-d-e", "twice", "twice-1"}

@@ -7,6 +7,7 @@ import ast
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,3 +111,18 @@ def test_every_fixture_says_where_it_comes_from() -> None:
         assert "Provenance:" in text and "CC0" in text, trace
     size = sum(f.stat().st_size for f in (ROOT / "fixtures").rglob("*") if f.is_file())
     assert size < 15 << 20
+
+
+def test_the_wheel_names_the_licences_of_what_is_in_it() -> None:
+    """Tags of files that are packaged, and nanobind, which is linked in; each with its text."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    named = set(told["project"]["license"].split(" AND "))
+    tagged = {"BSD-3-Clause"}
+    for folder in told["tool"]["scikit-build"]["wheel"]["packages"].values():
+        for path in (p for p in (ROOT / folder).rglob("*") if p.is_file()):
+            with path.open("rb") as file:
+                first = file.read(200)
+            tagged |= {m.decode() for m in re.findall(rb"SPDX-License-Identifier: ([\w.-]+)", first)}
+    assert tagged == named
+    texts = {p.name for p in (ROOT / "LICENSES").iterdir()}
+    assert all(any(t.startswith(name) for t in texts) for name in named - {"GPL-2.0-or-later"})

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 
 from rewake.analysis import charts, html, text
-from rewake.analysis.grid import count, percent, share
+from rewake.analysis.grid import count, counted, percent, share
 from rewake.analysis.measures import MEASURES, Measure
 from rewake.analysis.stats import extra
 from rewake.analysis.trend import (
@@ -34,7 +34,7 @@ from rewake.analysis.trend import (
     Series,
     Trend,
 )
-from rewake.analysis.trendout import day, effect, unit, value
+from rewake.analysis.trendout import day, effect, short, unit, value
 from rewake.errors import RewakeError
 
 CSP = "; ".join(
@@ -144,13 +144,14 @@ def _index(trend: Trend, title: str) -> dict[str, Any]:
     runs = len({p.shard for s in trend.series for p in s.points})
     regressed = trend.regressed
     fresh = sum(any(c.state == OPEN for c in s.regressed) for s in regressed)
-    found = f"{count(len(regressed))} of {count(len(trend.series))} histories regressed ({fresh} of them new)"
+    of = counted(len(trend.series), "history", "histories")
+    found = f"{count(len(regressed))} of {of} regressed ({fresh} of them new)"
     series = [_series(s) for s in trend.series]
     none = "No open regression" if trend.short < len(trend.series) else "Nothing judged yet"
     return {
         "title": title,
         "regressed": bool(regressed),
-        "result": f"{found if regressed else none}; {count(runs)} runs, the newest of {day(newest)}",
+        "result": f"{found if regressed else none}; {counted(runs, 'run')}, the newest of {day(newest)}",
         "filters": _filters(trend.series),
         "cards": [_card(s) for s in trend.series],
         "notes": _notes(trend),
@@ -175,7 +176,7 @@ def _notes(trend: Trend) -> list[str]:
     )
     notes = [method, marks, ends]
     if trend.short:
-        notes.append(f"{trend.short} histories have fewer than {LEAST_POINTS} runs and were not looked at.")
+        notes.append(short(trend, "runs"))
     if any(len(s.points) > MOST_POINTS for s in trend.series):
         notes.append(f"A chart shows the newest {MOST_POINTS} runs.")
     return notes
@@ -210,9 +211,9 @@ def _card(s: Series) -> dict[str, Any]:
         "policy": s.policy,
         "metric": s.measure.name,
         "title": _title(s),
-        "alt": f"{_title(s)} of {s.policy} over {len(s.points)} runs",
+        "alt": f"{_title(s)} of {s.policy} over {counted(len(s.points), 'run')}",
         "newest": day(newest.made),
-        "unchanged": "no change" if len(s.known) >= LEAST_POINTS else f"{len(s.points)} runs, not judged",
+        "unchanged": "no change" if len(s.known) >= LEAST_POINTS else f"{counted(len(s.points), 'run')}, not judged",
         "value": value(s.measure, newest.value) if newest.value is not None else "unbounded",
         "href": f"runs/{_stem(newest.shard)}.html",
         "changed": any(c.state != ONE_END for c in s.changes),

@@ -10,7 +10,7 @@ from typing import Any
 from rewake.analysis import sql, stats, text
 from rewake.analysis.compare import Finding
 from rewake.analysis.fleet import FACETS, LEAST_GROUP, Fleet, Group, Single
-from rewake.analysis.grid import NOTHING, Column, count, micros, number, render, wrap
+from rewake.analysis.grid import NOTHING, Column, count, counted, micros, number, render, wrap
 from rewake.analysis.measures import Measure
 from rewake.analysis.report import DEFAULT_MAX_EXPOSURE
 
@@ -74,17 +74,18 @@ def metric(measure: Measure) -> str:
 
 def head(f: Fleet) -> list[str]:
     """What is counted and what is not, in lines."""
-    counted = f.standing.get("counted", (0, 0))
     lines = [f"{f.asked}; rewake {f.tool}"]
-    lines.append(f"{f.tasks:,} tasks; counted: {counted[0]:,} tasks of {counted[1]:,} recordings")
+    lines.append(f"{counted(f.tasks, 'task')}; counted: {_of(*f.standing.get('counted', (0, 0)))}")
     for name, (tasks, recordings) in f.standing.items():
         if name != "counted":
-            lines.append(
-                f"NOT COUNTED, {_STANDING[name]}{_limit(f, name)}: {tasks:,} tasks of {recordings:,} recordings"
-            )
+            lines.append(f"NOT COUNTED, {_STANDING[name]}{_limit(f, name)}: {_of(tasks, recordings)}")
     if f.min_skill is None:
         lines.append("no fidelity gate: recordings count whether or not their own kernel's column reproduces them")
     return lines
+
+
+def _of(tasks: int, recordings: int) -> str:
+    return f"{counted(tasks, 'task')} of {counted(recordings, 'recording')}"
 
 
 def _limit(f: Fleet, standing: str) -> str:
@@ -177,7 +178,9 @@ def _where(f: Fleet) -> Iterator[Section]:
         )
         yield Section("Where a policy wins or loses", (), [], 0, (said,))
     elif not f.changed("regression") and not f.changed("improvement"):
-        yield Section("Where a policy wins or loses", (), [], 0, (f"Nothing significant in {len(f.by_facet)} tests.",))
+        yield Section(
+            "Where a policy wins or loses", (), [], 0, (f"Nothing significant in {counted(len(f.by_facet), 'test')}.",)
+        )
 
 
 def _group(g: Group) -> tuple[str, ...]:

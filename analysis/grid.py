@@ -93,6 +93,11 @@ def count(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
+def counted(value: int, what: str, many: str | None = None) -> str:
+    """So many of them, in words: `1 run`, `1,000 runs`; `many`: their plural, where it is not with an s."""
+    return f"{count(value)} {what if value == 1 else many or what + 's'}"
+
+
 def percent(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None else f"{value:.{digits}f} %"
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from rewake.analysis import sql, text
-from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
+from rewake.analysis.grid import NOTHING, Column, counted, micros, number, render, wrap
 from rewake.analysis.measures import Measure
 from rewake.analysis.trend import LEAST_POINTS, MAX_Q, METHOD, STATES, Change, Series, Trend
 
@@ -35,13 +35,19 @@ def _all(trend: Trend) -> list[tuple[Series, Change]]:
     return sorted(found, key=lambda pair: STATES.index(pair[1].state))
 
 
+def short(trend: Trend, of: str) -> str:
+    """What was too short to be judged."""
+    number, has = counted(trend.short, "history", "histories"), "has" if trend.short == 1 else "have"
+    return f"{number} {has} fewer than {LEAST_POINTS} {of} and {'was' if trend.short == 1 else 'were'} not looked at."
+
+
 def table(trend: Trend) -> str:
     """For a terminal."""
     found = _all(trend)
     counts = [(state, sum(c.state == state for _, c in found)) for state in STATES]
     told = ", ".join(f"{n} {state}" for state, n in counts if n) or "no change"
     runs = {p.shard for s in trend.series for p in s.points}
-    lines = [f"{told} in {len(trend.series)} histories of {len(runs)} runs"]
+    lines = [f"{told} in {counted(len(trend.series), 'history', 'histories')} of {counted(len(runs), 'run')}"]
     if found:
         shown = [(s, c, s.points[c.at]) for s, c in found]
         grid = [
@@ -66,14 +72,12 @@ def table(trend: Trend) -> str:
                 group = (s.suite, s.machine)
                 lines += wrap(f"{text.terminal(s.suite, 60)}, {text.terminal(s.machine, 60)}:")
             lines.append(line)
-    short = (
-        f" {trend.short} histories have fewer than {LEAST_POINTS} points and were not looked at." if trend.short else ""
-    )
+    passed_over = f" {short(trend, 'points')}" if trend.short else ""
     method = (
         f"{METHOD}; p times the places it was picked from, Benjamini-Hochberg over all histories (q ≤ {MAX_Q:g}), at "
-        f"least {trend.floor_pct:g} %. n: runs before and after.{short} open: the newest run brought it to light; "
-        "fixed: a later level is back within that distance; one end: the other end of [lo, hi] did not move, which "
-        "proves nothing."
+        f"least {trend.floor_pct:g} %. n: runs before and after.{passed_over} open: the newest run brought it to "
+        "light; fixed: a later level is back within that distance; one end: the other end of [lo, hi] did not move, "
+        "which proves nothing."
     )
     return "\n".join([*lines, "", *wrap(method)]) + "\n"
 

@@ -68,8 +68,8 @@ def fill(template: str, vega: str, data: Mapping[str, Any], **values: Any) -> st
         finalize=harmless,
     )
     environment.globals |= {
-        "count": grid.count, "percent": grid.percent, "share": grid.share, "number": grid.number,
-        "micros": grid.micros, "ratio": lambda x: grid.number(x, 2), "span": _span,
+        "count": grid.count, "counted": grid.counted, "percent": grid.percent, "share": grid.share,
+        "number": grid.number, "micros": grid.micros, "ratio": lambda x: grid.number(x, 2), "span": _span,
     }  # fmt: skip
     style, script = _file("style.css"), _file("page.js")
     return environment.get_template(template).render(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewake.analysis.grid import WIDTH, Column, bounds, defined, micros, percent, render, wrap
+from rewake.analysis.grid import WIDTH, Column, bounds, counted, defined, micros, percent, render, wrap
 from rewake.analysis.text import columns
 
 
@@ -52,3 +52,8 @@ def test_a_name_too_long_for_its_line_gets_its_own() -> None:
     assert lines[2] == "y" * 60
     assert lines[3].split() == ["2"] * 4
     assert all(columns(line) <= WIDTH for line in lines)
+
+
+def test_counts_in_words() -> None:
+    assert [counted(n, "run") for n in (0, 1, 2, 1000)] == ["0 runs", "1 run", "2 runs", "1,000 runs"]
+    assert [counted(n, "history", "histories") for n in (1, 2)] == ["1 history", "2 histories"]

@@ -124,7 +124,7 @@ def test_unbounded_runs_are_left_out_not_counted_as_zero() -> None:
 def test_short_histories_are_counted_not_judged() -> None:
     found = trend.watch([series([1.0, 2.0, 3.0])], 2.0)
     assert found.short == 1 and not found.series[0].changes
-    assert "1 histories have fewer than 8 points" in trendout.table(found).replace("\n  ", " ")
+    assert "1 history has fewer than 8 points" in trendout.table(found).replace("\n  ", " ")
 
 
 def test_noise_bands_hold_the_runs_of_their_level() -> None:

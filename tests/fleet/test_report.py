@@ -282,7 +282,7 @@ def test_a_dashboard_of_several_studies(
     body = json.loads(told(capsys, "dashboard", "--store", store.where, "-o", out, "--format", "json"))
     assert body["index"] == str(out / "index.html")
     index = (out / "index.html").read_text()
-    assert 'href="one/index.html"' in index and "asked &lt;two&gt;" in index and "failed: 1 tasks" in index
+    assert 'href="one/index.html"' in index and "asked &lt;two&gt;" in index and "failed: 1 task of" in index
     assert 'href="../index.html"' in (out / "two" / "index.html").read_text()
 
 
@@ -296,7 +296,7 @@ def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (body["kind"], body["skipped"], body["done"], body["known_failures"]) == ("fleet", 5, 0, 1)
     told(capsys, *run, "--max-failed", "0", code=1)
     table = told(capsys, "fleet", "report", store, "--force")
-    assert "counted: 4 tasks of 1 recordings" in table and "NOT COUNTED, failed: 1 tasks" in table
+    assert "counted: 4 tasks of 1 recording\n" in table and "NOT COUNTED, failed: 1 task of 1 recording\n" in table
     found = json.loads(told(capsys, "fleet", "report", store, "--format", "json", "--force"))
     assert found["kind"] == "fleet-report" and found["failures"][0]["uri"].endswith("garbled.dat")
     csv = told(capsys, "fleet", "report", store, "--format", "csv", "--force").splitlines()

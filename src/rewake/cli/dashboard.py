@@ -34,7 +34,7 @@ def command(
     Of what `store add` filled: the histories and where they changed. Of a fleet store: which policy wins where, with
     intervals over recordings, and where it loses, worst first. A page whose content is as before is not written again.
     """
-    from rewake.analysis import dashboard, fleetsite, jsonout, text
+    from rewake.analysis import dashboard, fleetsite, grid, jsonout, text
     from rewake.forms import FleetStore, Store
     from rewake.runs import vega
 
@@ -57,4 +57,4 @@ def command(
         _answers.emit(jsonout.dumps(_runs.document("dashboard", {"index": str(output / "index.html"), **vars(done)})))
     else:
         page = text.terminal(_answers.path_shown(output / "index.html"), None)
-        click.echo(f"{page}: {done.written} files written, {done.unchanged} unchanged")
+        click.echo(f"{page}: {grid.counted(done.written, 'file')} written, {done.unchanged} unchanged")

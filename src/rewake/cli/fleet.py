@@ -94,7 +94,8 @@ def run(
     failed_all = done.tasks > 0 and done.tasks == done.failed + done.known_failures
     over = most is not None and done.failed + done.known_failures > most.limit(done.tasks)
     if done.left and done.why:
-        raise RewakeError(f"{done.left} of {done.tasks} tasks are not done: {done.why}; run it again to go on")
+        are = "task is" if done.tasks == 1 else "tasks are"
+        raise RewakeError(f"{done.left} of {done.tasks} {are} not done: {done.why}; run it again to go on")
     return EXIT_ERROR if over or failed_all or done.left else None
 
 
@@ -188,14 +189,15 @@ def _span(seconds: float) -> str:
 
 
 def _tell(s: Summary, store: str, traces: int, passed_over: int, format_: str) -> None:
-    from rewake.analysis import jsonout, text
+    from rewake.analysis import grid, jsonout, text
 
     if format_ == "json":
         body = {"store": store, "sources": traces, "files_passed_over": passed_over, **s.plain()}
         _answers.emit(jsonout.dumps(_runs.document("fleet", body)))
         return
-    passed = f"; {passed_over:,} files of directories are no traces" if passed_over else ""
-    click.echo(f"{traces:,} traces, {s.tasks:,} tasks{passed}")
+    files, are = grid.counted(passed_over, "file"), "is no trace" if passed_over == 1 else "are no traces"
+    passed = f"; {files} of directories {are}" if passed_over else ""
+    click.echo(f"{grid.counted(traces, 'trace')}, {grid.counted(s.tasks, 'task')}{passed}")
     click.echo(f"  {s.skipped:,} were in the store, {s.done:,} done now, {s.failed:,} failed now, {s.left:,} left")
     if s.kinds:
         click.echo("  failed: " + ", ".join(f"{n:,} {kind}" for kind, n in sorted(s.kinds.items())))

@@ -11,6 +11,18 @@ from typing import Any
 
 from rewake.analysis.stats import extra
 
+_MINUTE, _DAY = 60_000, 86_400_000
+_SPANS = ((300 * _DAY, "%b %Y"), (4 * _DAY, "%d %b"), (10 * _MINUTE, "%d %b %H:%M"), (1, "%H:%M:%S"), (0, "%d %b"))
+"""How five ticks over more than so many ms are told apart; over none there is one."""
+
+
+def _moments() -> str:
+    """Vega's expression for the label of a tick of a history."""
+    span, said = "(domain('x')[1] - domain('x')[0])", ""
+    for least, form in _SPANS:
+        said += f"{span} >= {least} ? utcFormat(datum.value, '{form}') : "
+    return said + "''"
+
 
 def history() -> dict[str, Any]:
     """One history: points over time that lead to their runs, the noise band of each level, the changes.
@@ -24,7 +36,9 @@ def history() -> dict[str, Any]:
         "made:T",
         title=None,
         scale=utc,
-        axis=alt.Axis(format="%d %b", labelOverlap=True, labelSeparation=12, grid=False, tickCount=5),
+        axis=alt.Axis(
+            format="%d %b", labelExpr=_moments(), labelOverlap=True, labelSeparation=12, grid=False, tickCount=5
+        ),
     )
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False, nice=True),
               axis=alt.Axis(tickCount=4, format=",.4~r"))  # fmt: skip

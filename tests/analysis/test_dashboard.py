@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,24 @@ def test_axes_have_no_exponents() -> None:
         shown = vl_convert.vegalite_to_svg(spec | {"datasets": named, "width": 400})
         labels = re.findall(r"<text[^>]*>([^<]*)</text>", shown)
         assert label in labels and not [text for text in labels if re.search(r"\de[+\u2212]", text)]
+
+
+@pytest.mark.parametrize(
+    ("days", "label"),
+    [
+        (0.0005, "02:00:30"), (0.008, None), (0.3, "01 Nov 06:00"), (2, "02 Nov 12:00"), (3.9, None), (4.1, None),
+        (30, "20 Nov"), (299, None), (301, None), (700, "Jan 2023"), (3000, "Jan 2028"),
+    ],
+)  # fmt: skip
+def test_no_two_ticks_of_a_history_say_the_same(days: float, label: str | None) -> None:
+    import vl_convert
+
+    begin = datetime(2022, 11, 1, 2, tzinfo=UTC)
+    made = [(begin + timedelta(days=days * k / 20)).isoformat() for k in range(21)]
+    named = {"points": [{"made": m, "value": -1.0} for m in made], "levels": [], "worse": [], "better": []}
+    shown = vl_convert.vegalite_to_svg(charts.history() | {"datasets": named, "width": 400})
+    labels = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", shown) if re.match(r"\d\d[ :]|[A-Z]", text)]
+    assert len(labels) >= 3 and len(set(labels)) == len(labels) and label in (None, *labels)
 
 
 def test_a_history_has_its_days_in_utc_wherever_it_is_read() -> None:

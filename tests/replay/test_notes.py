@@ -27,7 +27,7 @@ def test_the_closed_loop_says_what_it_does_not_know(
     monkeypatch.setattr(simulate, "machine_notes", lambda *_: ["no SMT"])
     simulator = SimpleNamespace(
         recording=SimpleNamespace(manifest={"events": events, "topology": topology}),
-        loop=SimpleNamespace(away=gone), never_idle=never_idle,
+        loop=SimpleNamespace(away=gone), never_idle=never_idle, span=(0, 10**9),
     )  # fmt: skip
     first, note = simulate._notes(simulator, [], 0)  # type: ignore[arg-type]
     assert first == "no SMT" and note.startswith(said)

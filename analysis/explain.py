@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from rewake.analysis import inputs
-from rewake.analysis.grid import NOTHING, defined, micros, wrap
+from rewake.analysis.grid import NOTHING, counted, defined, micros, wrap
 from rewake.analysis.report import Machine
 from rewake.analysis.text import terminal
 from rewake.analysis.topology import cpu_list
@@ -285,7 +285,7 @@ def table(found: Mapping[str, Any], machine: Machine, quality: str) -> str:
 def _llcs(machine: Machine) -> str:
     if machine.llcs is None:
         return "topology unknown"
-    return f"{machine.llcs} LLC{'s' if machine.llcs != 1 else ''}"
+    return counted(machine.llcs, "LLC")
 
 
 def _seconds(ns: int) -> str:
@@ -324,7 +324,7 @@ def _recorded(d: Mapping[str, Any]) -> list[str]:
 
 
 def _cpus(n: int) -> str:
-    return f"{n} CPU{'s' if n != 1 else ''}"
+    return counted(n, "CPU")
 
 
 def _cpu(cpu: int | None) -> str:
@@ -347,7 +347,7 @@ def _view(machine: Sequence[Mapping[str, Any]], d: Mapping[str, Any]) -> list[st
         name = "CPUs" if row["llc"] is None else f"LLC{row['llc']}"
         parts = [f"{name} cpu {cpu_list(row['cpus'])}", f"idle: {' '.join(idle) or 'none'}"]
         if whole_known:
-            parts[-1] += f" ({len(whole)} whole core{'s' if len(whole) != 1 else ''})"
+            parts[-1] += f" ({counted(len(whole), 'whole core')})"
         parts.append("nr: " + (" ".join(f"{cpu(c)}:{n}" for c, n in row["nr"].items()) or "0 everywhere"))
         if row["not_idle_nothing_queued"]:
             parts.append("waking up: " + " ".join(map(cpu, row["not_idle_nothing_queued"])))

@@ -98,6 +98,10 @@ def counted(value: int, what: str, many: str | None = None) -> str:
     return f"{count(value)} {what if value == 1 else many or what + 's'}"
 
 
+def llcs(value: int | None) -> str:
+    return "LLCs unknown" if value is None else counted(value, "LLC")
+
+
 def percent(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None else f"{value:.{digits}f} %"
 

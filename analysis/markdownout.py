@@ -8,7 +8,7 @@ from typing import Any
 
 from rewake.analysis import advice_table, simulated_table, table
 from rewake.analysis.advice import Advice
-from rewake.analysis.grid import NOTHING, Column, count, number
+from rewake.analysis.grid import NOTHING, Column, count, llcs, number
 from rewake.analysis.report import Report
 from rewake.analysis.simulated import Simulated
 from rewake.analysis.sql import Rows
@@ -24,8 +24,7 @@ def _grid(header: Sequence[str], body: Sequence[Sequence[str]], left: int = 1) -
 def report(r: Report) -> str:
     """Machine, quality and fidelity above; policies as rows; notes below."""
     m = r.machine
-    llcs = "LLCs unknown" if m.llcs is None else f"{m.llcs} LLC{'s' if m.llcs != 1 else ''}"
-    machine = f"{m.cpus} CPUs, {llcs}, kernel {markdown(m.kernel or 'unknown')}, {count(r.decisions)} decisions"
+    machine = f"{m.cpus} CPUs, {llcs(m.llcs)}, kernel {markdown(m.kernel or 'unknown')}, {count(r.decisions)} decisions"
     lines = [f"### {markdown(m.recording)}", "", f"{machine}; {markdown(r.quality.line(), None)}", ""]
     if r.fidelity is None:
         lines.append(f"**Fidelity: none**: {markdown(r.refusal or 'the kernel column was not replayed', None)}")

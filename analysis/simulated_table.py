@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rewake.analysis.grid import NOTHING, Column, count, micros, number, percent, render, wrap
+from rewake.analysis.grid import NOTHING, Column, count, counted, llcs, micros, number, percent, render, wrap
 from rewake.analysis.simulated import NOTHING_TO_JUDGE, Check, Simulated
 from rewake.analysis.table import hints
 from rewake.analysis.text import terminal
@@ -18,9 +18,8 @@ NONE_IN_CHARGE = "Only the recorded placement was simulated (--pin)."
 def table(s: Simulated, next_steps: Sequence[str] = ()) -> str:
     """What qualifies the figures, the figures, what they mean, what to type next."""
     m = s.machine
-    llcs = "LLCs unknown" if m.llcs is None else f"{m.llcs} LLC{'s' if m.llcs != 1 else ''}"
     lines = [
-        *wrap(f"{terminal(m.recording)}  {m.cpus} CPUs  {llcs}  kernel {terminal(m.kernel or 'unknown')}"),
+        *wrap(f"{terminal(m.recording)}  {m.cpus} CPUs  {llcs(m.llcs)}  kernel {terminal(m.kernel or 'unknown')}"),
         *wrap(terminal(s.quality.line(), None)),
         *_trust(s),
         "",
@@ -145,7 +144,7 @@ def notes(s: Simulated) -> list[str]:
     run = f"{count(windows)} windows of at most {t.get('windows_ns', 0) / 1e9:g} s"
     settings = (
         f"Closed loop, modelled throughout: {'recorded placement in short windows' if t.get('pin') else run} "
-        f"({t.get('replicas', 1)} replica{'s' if t.get('replicas', 1) != 1 else ''}), each begun on the recorded "
+        f"({counted(t.get('replicas', 1), 'replica')}), each begun on the recorded "
         f"machine. Balancing: {'as recorded' if t.get('pin') else t.get('balance')}. "
         f"Costs of moving x{t.get('move_factor', 0):g}, per CPU searched "
         f"{t.get('scan_ns', 0)} ns, speed beside a busy sibling {t.get('smt', 1):g}. No cache, bandwidth, frequency or "

@@ -16,7 +16,9 @@ from rewake.analysis.grid import (
     Column,
     bounds,
     count,
+    counted,
     defined,
+    llcs,
     micros,
     number,
     percent,
@@ -82,11 +84,10 @@ def _exposure(p: PolicyFigures, limit: float) -> str:
 
 def head(machine: Machine, quality: QualityCard, decisions: int) -> list[str]:
     """Recording, machine and quality: what stands above every table."""
-    llcs = "LLCs unknown" if machine.llcs is None else f"{machine.llcs} LLC{'s' if machine.llcs != 1 else ''}"
     nodes = f"  {machine.nodes} nodes" if (machine.nodes or 1) > 1 else ""
     return [
         *wrap(
-            f"{terminal(machine.recording, _NAME)}  {machine.cpus} CPUs  {llcs}{nodes}  kernel "
+            f"{terminal(machine.recording, _NAME)}  {machine.cpus} CPUs  {llcs(machine.llcs)}{nodes}  kernel "
             f"{terminal(machine.kernel or 'unknown', _NAME)}  {count(decisions)} decisions"
         ),
         *wrap(terminal(quality.line(), None)),
@@ -262,7 +263,7 @@ def hints(given: object) -> list[str]:
         return []
     out = [f"Hints of {terminal(str(given['file']), _NAME)}, by rule:"]
     for i, rule in enumerate(given["rules"], 1):
-        told = f"{count(rule['tasks'])} task{'s' if rule['tasks'] != 1 else ''}"
+        told = counted(rule["tasks"], "task")
         told += f", {count(rule['inherited'])} more by fork"
         told += f", {count(rule['decisions'])} decisions"
         if not rule["tasks"]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rewake.analysis.grid import counted
 from rewake.forms import Columns
 
 LEVELS = ("node", "package", "llc", "core")
@@ -61,7 +62,7 @@ def lines(cpus: list[Cpu]) -> list[str]:
         (len(online), "CPU"),
         *((_count(online, i), _WORDS[level]) for i, level in reversed([*enumerate(LEVELS)])),
     )
-    out = [", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts if n)]
+    out = [", ".join(counted(n, word) for n, word in counts if n)]
     levels = [i for i in range(len(LEVELS) - 1) if _count(online, i)]
     # A level that only repeats the one above it is named on the same line.
     tree = list(_drawn(online, levels, 1, fold=False))
@@ -124,7 +125,7 @@ def _cores(cpus: list[Cpu]) -> Iterator[str]:
     for _, members in _groups(cpus, LEVELS.index("core")):
         kinds.setdefault((len(members), members[0].capacity), []).append(members)
     for (threads, capacity), cores in kinds.items():
-        text = f"{len(cores)} core{'' if len(cores) == 1 else 's'}" + (f" of {threads} CPUs" if threads > 1 else "")
+        text = counted(len(cores), "core") + (f" of {threads} CPUs" if threads > 1 else "")
         text += f", CPU{'' if len(cores) * threads == 1 else 's'} {cpu_list([c.cpu for core in cores for c in core])}"
         yield text + (f", capacity {capacity}" if capacity not in (None, 1024) else "")
 

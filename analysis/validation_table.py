@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
+from rewake.analysis.grid import NOTHING, Column, counted, micros, number, render, wrap
 from rewake.analysis.simulated import MOST_DIVERGED
 from rewake.analysis.text import terminal
 from rewake.analysis.validation import Predicted, Validation
@@ -25,7 +25,7 @@ def _figure(name: str, value: float) -> str:
 def table(v: Validation) -> str:
     """Predicted against measured, figure by figure; then who was nearer."""
     lines = wrap(
-        f"A: {len(v.a)} recording{'s' if len(v.a) != 1 else ''} under {terminal(v.policy_a)}. "
+        f"A: {counted(len(v.a), 'recording')} under {terminal(v.policy_a)}. "
         f"B: {len(v.b)} under {terminal(v.policy_b)}. B is predicted from A alone (modelled)."
     )
     lines += [line for note in v.notes for line in wrap(terminal(f"{note[:1].upper()}{note[1:]}.", None))]

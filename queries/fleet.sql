@@ -107,10 +107,7 @@ SELECT
     policy,
     cgroup,
     side,
-    CASE
-        WHEN bucket IS NULL THEN 0
-        ELSE least(round(0.99 * pow(101.0 / 99.0, bucket)), 9223372036854774784)::BIGINT
-    END AS ns,
+    bucket_ns(bucket) AS ns,
     sum(n)::BIGINT AS n
 FROM (
     SELECT content, policy, cgroup, 'lo' AS side, unnest(lo_bucket) AS bucket, unnest(lo_n) AS n FROM fleet_row

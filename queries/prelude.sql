@@ -28,6 +28,12 @@ CREATE OR REPLACE TEMP MACRO waited_for_cpu(kind, class, prio, censored, latency
         code_decision_class('maybe_on_cpu'), code_decision_class('maybe_delayed')
     ) OR (class = code_decision_class('bypass_on_rq') AND latency_ns > 0));
 
+-- The value that stands for a bucket (replay/engine/buckets.hpp): at most 1 % from all that it holds, and no more than a
+-- BIGINT holds. NULL is the value 0.
+CREATE OR REPLACE TEMP MACRO bucket_ns(bucket) AS
+    CASE WHEN bucket IS NULL THEN 0
+        ELSE least(round(0.99 * pow(101.0 / 99.0, bucket)), 9223372036854774784)::BIGINT END;
+
 -- A percentile needs ten samples beyond it: n >= 10 / (1 - q). Decimal arithmetic, so exact.
 CREATE OR REPLACE TEMP MACRO enough(n, q) AS n * (1 - q) >= 10;
 

@@ -35,17 +35,12 @@ wanted AS (
     WHERE enough(ranked.n, points.q)
 ),
 
--- The value that stands for a bucket: at most 1 % from all that it holds, and no more than a BIGINT holds. NULL is the
--- value 0.
 held AS (
     SELECT
         policy,
         metric,
         n,
-        CASE
-            WHEN bucket IS NULL THEN 0
-            ELSE least(round(0.99 * pow(101.0 / 99.0, bucket)), 9223372036854774784)
-        END AS ns
+        bucket_ns(bucket) AS ns
     FROM bucket
     UNION ALL
     SELECT policy, 'lo', no_estimate, 0 FROM ranked WHERE no_estimate > 0

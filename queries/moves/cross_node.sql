@@ -7,7 +7,7 @@
 -- Columns:
 --   policy: policy instance
 --   decisions: decisions in the population
---   near_both: chosen CPU shares the NUMA node with the previous and with the waker's CPU
+--   near_both: chosen CPU shares the node with the previous and with the waker's CPU; NULL, as the next: no topology
 --   leaves_prev: shares it with the waker's CPU only
 --   leaves_waker: shares it with the previous CPU only
 --   leaves_both: shares it with neither
@@ -15,10 +15,10 @@
 SELECT
     policy,
     total(n) AS decisions,
-    cases(n, NOT cross_node_prev AND NOT cross_node_waker) AS near_both,
-    cases(n, cross_node_prev AND NOT cross_node_waker) AS leaves_prev,
-    cases(n, NOT cross_node_prev AND cross_node_waker) AS leaves_waker,
-    cases(n, cross_node_prev AND cross_node_waker) AS leaves_both,
+    tally(n, NOT cross_node_prev AND NOT cross_node_waker) AS near_both,
+    tally(n, cross_node_prev AND NOT cross_node_waker) AS leaves_prev,
+    tally(n, NOT cross_node_prev AND cross_node_waker) AS leaves_waker,
+    tally(n, cross_node_prev AND cross_node_waker) AS leaves_both,
     cases(n, cross_node_prev IS NULL OR cross_node_waker IS NULL) AS unknown
 FROM tallied
 GROUP BY policy

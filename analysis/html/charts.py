@@ -358,8 +358,16 @@ def changes(name: str, rows: Rows, looks: Mapping[str, Look], by: str = "policy"
         lines = {"labelExpr": "split(datum.label, '\\n')", "labelLimit": 190, "labelFontSize": 11}
         y |= {"sort": [row[by] for row in rows], "axis": _POLICY_AXIS | lines}
         step = 38
-    tip = [_field("policy", "policy"), _field("from", "from", ".3f"), _field("to", "to", ".3f"),
-           _field("low", "interval from", ".3f"), _field("high", "to", ".3f"), _field("n", "recordings"),
+    # Drawn no farther than the axis goes, told as they are. Of two fields of one title Vega-Lite tells the first alone.
+    at: list[Spec] = []
+    for field in ("from", "to", "low", "high"):
+        value, (least, most) = f"datum['{field}']", RATIOS
+        at += [
+            {"calculate": f"{value} === null ? null : clamp({value}, {least}, {most})", "as": f"{field}_at"},
+            {"calculate": f"{value} === null ? 'unbounded' : format({value}, ',.4~r')", "as": f"{field}_told"},
+        ]
+    tip = [_field("policy", "policy"), _field("from_told", "from"), _field("to_told", "to"),
+           _field("low_told", "interval from"), _field("high_told", "interval to"), _field("n", "recordings"),
            _field("verdict", "verdict")]  # fmt: skip
     shared = {"color": _colour(looks), "opacity": _SHOWN, "tooltip": tip, "y": y}
     x = {"type": "quantitative", "scale": scale, "axis": axis}
@@ -367,11 +375,12 @@ def changes(name: str, rows: Rows, looks: Mapping[str, Look], by: str = "policy"
         {"name": "one", "data": {"values": [{}]}, "encoding": {"x": {"datum": 1, "type": "quantitative"}},
          "mark": {"type": "rule", "stroke": "var(--soft)", "strokeWidth": 1}},
         {"name": "interval", "mark": {"type": "rule", "strokeWidth": 1.5},
-         "encoding": shared | {"x": {"field": "low"} | x, "x2": {"field": "high"}}},
-        {"name": "effect", "mark": {"type": "rule", "strokeWidth": 6},
-         "encoding": shared | {"x": {"field": "from"} | x, "x2": {"field": "to"}}},
-        {"name": "point", "mark": {"type": "point", "filled": True, "size": 45},
-         "encoding": shared | {"x": {"field": "from"} | x}},
+         "transform": [*at, {"filter": "datum.low !== null"}],
+         "encoding": shared | {"x": {"field": "low_at"} | x, "x2": {"field": "high_at"}}},
+        {"name": "effect", "mark": {"type": "rule", "strokeWidth": 6}, "transform": at,
+         "encoding": shared | {"x": {"field": "from_at"} | x, "x2": {"field": "to_at"}}},
+        {"name": "point", "mark": {"type": "point", "filled": True, "size": 45}, "transform": at,
+         "encoding": shared | {"x": {"field": "from_at"} | x}},
     ]  # fmt: skip
     return _chart(name, rows, height=_rows_high(len(rows), step), layer=layers)
 

@@ -112,5 +112,4 @@ def _row(found: Any) -> dict[str, Any] | None:
 
 
 def _ratio(pct: float | None) -> float | None:
-    """Within what the axis shows."""
-    return None if pct is None else min(max(1 + pct / 100, charts.RATIOS[0]), charts.RATIOS[1])
+    return None if pct is None else 1 + pct / 100

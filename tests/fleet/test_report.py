@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,40 @@ def test_a_page(tmp_path: Path) -> None:
     assert set(drawn) == {f"change-{m}" for m in fleet.METRICS} | {"where-loses", "where-wins"}
     better = next(row for row in drawn["change-p99"] if row["policy"] == "better")
     assert 0.75 < better["low"] <= better["from"] <= better["high"] < 0.85 and better["verdict"] == "better"
+
+
+def test_a_chart_tells_what_lies_beyond_its_axis(tmp_path: Path) -> None:
+    """A change of 20 times is drawn at the end of the axis, 10, and told as it is; both ends of its interval are."""
+    sync_api, browser = pytest.importorskip("playwright.sync_api"), shutil.which("chromium")
+    if browser is None:
+        pytest.skip("no chromium")
+    store = FleetStore(tmp_path / "s")
+    for i, shard in enumerate(rows(8)):
+        for row in shard:
+            row["stacked"] = (2000 + 20 * i) if row["policy"] == "worse" else 100
+        store.put(shard[0]["task"], shard)
+    found = built(store, metrics=["stacked"])
+    effect, interval = next((g.finding.effect_pct, g.finding.interval_pct) for g in found.overall
+                            if g.finding.policy == "worse")  # fmt: skip
+    assert effect is not None and interval is not None
+    page = tmp_path / "f.html"
+    page.write_text(html.fleet_page(found, html.bundle(), tool="1"))
+    with sync_api.sync_playwright() as driver:
+        shown = driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"]).new_page()
+        shown.goto(page.as_uri())
+        shown.wait_for_selector("html[data-drawn]", state="attached")
+        drawn = {}
+        for mark in shown.query_selector_all("#change-stacked .point_marks > path"):
+            mark.hover(force=True)
+            shown.wait_for_selector("#vg-tooltip-element.visible")
+            told_of = dict(line.split("\t") for line in shown.inner_text("#vg-tooltip-element").splitlines())
+            drawn[told_of["policy"]] = told_of, mark.bounding_box()["x"]
+        frame = shown.query_selector("#change-stacked .role-frame > g > path").bounding_box()
+    told_of, at = drawn["worse"]
+    names = ("from", "to", "interval from", "interval to")
+    said = [float(told_of[name].replace(",", "")) for name in names]
+    assert said == pytest.approx([1 + pct / 100 for pct in (*effect, *interval)], rel=1e-3) and min(said) > 19
+    assert at < frame["x"] + frame["width"], "drawn within the axis"
 
 
 def test_a_dashboard(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

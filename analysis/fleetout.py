@@ -49,11 +49,13 @@ def _value(measure: Measure, ends: Sequence[float | None]) -> str:
     return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
 
 
-def _medians(f: Finding, new: bool) -> str:
+def _medians(f: Finding, policy: str, new: bool) -> str:
+    """Of `policy`, on its side of the comparison. Where hi is unbounded on one side, neither's was compared; the record
+    alone has one end."""
     if not f.ends:
         return NOTHING
     ends: list[float | None] = [e.new if new else e.base for e in f.ends]
-    return _value(f.measure, [*ends, None] if f.why.startswith("hi is unbounded") and new else ends)
+    return _value(f.measure, [*ends, None] if f.why.startswith("hi is unbounded") and policy != "recorded" else ends)
 
 
 def _pct(values: tuple[float, float] | None) -> str:
@@ -114,8 +116,9 @@ def _overall(f: Fleet) -> Section:
     for g in f.overall:
         x = g.finding
         rows.append(
-            ("" if x.policy == last else x.policy, metric(x.measure), _medians(x, False), _medians(x, True),
-             _pct(x.effect_pct), _pct(x.interval_pct), f"{g.tally.better}/{g.tally.worse}/{g.tally.open}", verdict(x))
+            ("" if x.policy == last else x.policy, metric(x.measure),
+             _medians(x, f.versus, False), _medians(x, x.policy, True), _pct(x.effect_pct), _pct(x.interval_pct),
+             f"{g.tally.better}/{g.tally.worse}/{g.tally.open}", verdict(x))
         )  # fmt: skip
         last = x.policy
     header = ("policy", "metric", f.versus, "policy's", "change, %", "95 % interval", "b/w/open", "verdict")

@@ -232,6 +232,25 @@ def test_table_and_markdown_keep_names_harmless(tmp_path: Path) -> None:
             assert line.replace("\\|", "").count("|") in (6, 7, 8, 9, 10)
 
 
+def test_where_hi_is_unbounded_only_the_record_has_one_figure(tmp_path: Path) -> None:
+    """One hi of the own kernel's column is unbounded: its median is no single figure, and the record's is one."""
+    store = FleetStore(tmp_path / "s")
+    for shard in rows(8):
+        for row in shard:
+            if row["policy"] == "linux-6" and row["uri"] == "t0.dat":
+                row["hi_bucket"], row["hi_n"] = [], []
+        store.put(shard[0]["task"], shard)
+
+    def medians(versus: str) -> dict[str, tuple[str, ...]]:
+        overall = next(fleetout.sections(built(store, metrics=["p99"], versus=versus)))
+        return {row[0]: row[2:4] for row in overall.rows}
+
+    against = medians("auto")
+    assert [text.endswith(", …]") for text in against["recorded"]] == [True, False]
+    assert [text.endswith(", …]") for text in against["better"]] == [True, True]
+    assert [text.endswith(", …]") for text in medians("recorded")["auto"]] == [False, True]
+
+
 def test_a_page(tmp_path: Path) -> None:
     import re
 

@@ -286,6 +286,8 @@ def _blocks_for(
 
 def ends_of(measure: Measure, policy: str, units: Sequence[Unit], unpaired: bool) -> tuple[tuple[End, ...], str]:
     """The ends that can be compared, and why an end cannot; no ends and no reason: the metric is not known at all."""
+    if not unpaired:  # a policy that ended in one run, as a plugin does that crashes, has no figures of later blocks
+        units = [u for u in units if policy in u.base and policy in u.new]
     found: dict[str, End] = {}
     lost = 0
     for side in SIDES:

@@ -247,6 +247,19 @@ def test_a_single_pair_is_cut_into_blocks_and_says_so() -> None:
     assert compareout.table(c, everything=False).splitlines()[1].startswith("WITHIN-RUN ONLY")
 
 
+def test_blocks_that_one_run_lacks_are_no_pairs() -> None:
+    """The policy ended after 12 of 20 blocks of the new run, as a plugin does that crashes."""
+    base, new = pairs(0, 1)
+
+    def blocks(ms: int) -> list[Unit]:
+        one, other = ([{"linux-6.1": flat(p99 * (1 + i))} for i in range(20)] for p99 in (1e6, 1.2e6))
+        return [Unit(str(i), one[i], other[i] if i < 12 else {}) for i in range(20)]
+
+    found = only(compare(base, new, blocks=blocks, policies=["linux-6.1"], metrics=["p99"]))
+    assert (found.verdict, found.n) == ("regression", 12)
+    assert found.effect_pct == pytest.approx((20.0, 20.0), abs=0.01)
+
+
 def test_too_short_for_blocks_is_inconclusive() -> None:
     base, new = pairs(0, 1)
     c = compare(base, new, blocks=lambda ms: [Unit("0", {}, {})] * 4, metrics=["p99"])

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rewake.analysis import measures, stats
+from rewake.analysis.grid import counted
 from rewake.analysis.measures import SIDES, Gate, Measure
 from rewake.analysis.subjects import Figures, Subject, Unit
 from rewake.errors import UsageError
@@ -202,7 +203,7 @@ def compare(
         design, unit, n = "unpaired", "recording", (len(base), len(new))
         notes += _machines(base, new)
         if pairs:
-            notes.append(f"{len(pairs)} recordings are in both sets: without --unpaired they are compared pair by pair")
+            notes.append(f"in both sets: {counted(len(pairs), 'recording')}; without --unpaired they are pairs")
         columns = [Unit(s.name, s.figures, {}) for s in base] + [Unit(s.name, {}, s.figures) for s in new]
     elif not pairs:
         raise UsageError(
@@ -212,7 +213,7 @@ def compare(
     else:
         left = len(base) + len(new) - 2 * len(pairs)
         if left:
-            notes.append(f"{left} runs have no partner on the other side and are left out")
+            notes.append(f"left out, as the other side has no partner: {counted(left, 'run')}")
         design, unit, n = "paired", "recording", (len(pairs), len(pairs))
         columns = [Unit(b.name, b.figures, s.figures) for b, s in pairs]
         if len(pairs) == 1 and blocks is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from rewake.analysis import sql, stats, text
 from rewake.analysis.compare import Comparison, Finding
-from rewake.analysis.grid import NOTHING, Column, micros, number, render, wrap
+from rewake.analysis.grid import NOTHING, Column, counted, micros, number, render, wrap
 
 _HEADERS = ("policy", "metric", "base", "new", "change, %", "95 % interval", "q", "n", "verdict")
 _DESIGNS = {
@@ -79,7 +79,7 @@ def _skills(c: Comparison) -> str:
     if not known:
         return "fidelity: not known of any run (no column stands for the recorded kernel, or it was not replayed)"
     missing = len(c.base) + len(c.new) - len(known)
-    more = f", not known of {missing} runs" if missing else ""
+    more = f", not known of {counted(missing, 'run')}" if missing else ""
     return f"fidelity of the recorded kernels' own columns: skill over prev {min(known):.2f} to {max(known):.2f}{more}"
 
 

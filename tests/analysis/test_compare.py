@@ -260,6 +260,15 @@ def test_blocks_that_one_run_lacks_are_no_pairs() -> None:
     assert found.effect_pct == pytest.approx((20.0, 20.0), abs=0.01)
 
 
+def test_counts_of_one_are_told_in_the_singular() -> None:
+    base, new = pairs(1, 8)
+    assert compare(base, new[:-1]).notes == ("left out, as the other side has no partner: 1 run",)
+    notes = compare(base, [*[replace(s, recording=f"o{s.recording}") for s in new[:-1]], new[-1]], unpaired=True).notes
+    assert notes == ("in both sets: 1 recording; without --unpaired they are pairs",)
+    missing = [*new[:-1], replace(new[-1], skill=None)]
+    assert "not known of 1 run\n" in compareout.table(compare(base, missing), everything=False)
+
+
 def test_too_short_for_blocks_is_inconclusive() -> None:
     base, new = pairs(0, 1)
     c = compare(base, new, blocks=lambda ms: [Unit("0", {}, {})] * 4, metrics=["p99"])

@@ -229,7 +229,8 @@ def compare(
                 units, said = _blocks_for(measure, policy, blocks, cut)
             ends, why = ends_of(measure, policy, units, design == "unpaired")
             if not (ends or why or said) and measure.name in asked:
-                why = f"no run has this figure, which takes {measure.samples:,} decisions"
+                takes = f", which takes {measure.samples:,} decisions" if measure.samples > 1 else ""
+                why = f"no run has this figure{takes}"
             if ends or said or why:
                 tests.append((policy, measure, ends, why or said))
     if design == "within-run":
@@ -278,11 +279,13 @@ def _blocks_for(
             cut[ms] = blocks(ms)
         units = cut[ms]
         full = sum(measure.value(u.base.get(policy, {}), "lo") is not None for u in units)
+        if measure.samples == 1 and units and not full:  # not known, however long: what the record scanned, or no LLCs
+            return (), ""
         if len(units) < LEAST_BLOCKS:
             break
         if full >= FULL_BLOCKS * len(units):
             return units, f"blocks of {ms} ms"
-    return (), f"fewer than {LEAST_BLOCKS} blocks with {measure.samples:,} decisions each"
+    return (), f"fewer than {LEAST_BLOCKS} blocks with {counted(measure.samples, 'decision')} each"
 
 
 def ends_of(measure: Measure, policy: str, units: Sequence[Unit], unpaired: bool) -> tuple[tuple[End, ...], str]:

@@ -260,6 +260,18 @@ def test_blocks_that_one_run_lacks_are_no_pairs() -> None:
     assert found.effect_pct == pytest.approx((20.0, 20.0), abs=0.01)
 
 
+def test_what_no_block_can_have_is_no_finding() -> None:
+    """What the recorded kernel examined is not recorded: longer blocks would not tell, and --strict passes."""
+    base, new = pairs(0, 1)
+    for n in (4, 20):
+        same = {"linux-6.1": flat(1e6)}
+        units = [Unit(str(i), same, same) for i in range(n)]
+        c = compare(base, new, blocks=lambda ms, units=units: units, policies=["linux-6.1"])
+        assert "scan" not in {f.measure.name for f in c.findings}
+        found = only(compare(base, new, blocks=lambda ms, units=units: units, metrics=["scan"]), "scan")
+        assert (found.verdict, found.why) == ("inconclusive", "no run has this figure")
+
+
 def test_counts_of_one_are_told_in_the_singular() -> None:
     base, new = pairs(1, 8)
     assert compare(base, new[:-1]).notes == ("left out, as the other side has no partner: 1 run",)

@@ -6,10 +6,12 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rewake.analysis import sql, stats, text
 from rewake.analysis.compare import Comparison, Finding
 from rewake.analysis.grid import NOTHING, Column, counted, micros, number, render, wrap
+from rewake.analysis.measures import MEASURES, SIDES
 
 _HEADERS = ("policy", "metric", "base", "new", "change, %", "95 % interval", "q", "n", "verdict")
 _DESIGNS = {
@@ -157,17 +159,19 @@ def markdown(c: Comparison, everything: bool) -> str:
 
 
 def rows(c: Comparison, everything: bool) -> sql.Rows:
-    """For CSV."""
-    flat = []
-    for f in c.findings if everything else c.changed:
-        row = f.plain()
-        ends = {e["end"]: e for e in row.pop("ends")}
-        for side in ("lo", "hi"):
-            end = ends.get(side) or (ends.get("lo") if len(ends) == 1 and "unbounded" not in f.why else None)
-            row[f"base_{side}"], row[f"new_{side}"] = (end["base"], end["new"]) if end else (None, None)
-        flat.append(row)
-    columns = tuple(flat[0]) if flat else ("policy", "metric", "verdict")
-    return sql.Rows(columns, [tuple(row.values()) for row in flat])
+    """For CSV; its columns do not depend on what was found."""
+    flat = [_flat(f) for f in (c.findings if everything else c.changed)]
+    none = Finding("", next(iter(MEASURES.values())), (), None, "", "")
+    return sql.Rows(tuple(_flat(none)), [tuple(row.values()) for row in flat])
+
+
+def _flat(f: Finding) -> dict[str, Any]:
+    row = f.plain()
+    ends = {e["end"]: e for e in row.pop("ends")}
+    for side in SIDES:
+        end = ends.get(side) or (ends.get("lo") if len(ends) == 1 and "unbounded" not in f.why else None)
+        row[f"base_{side}"], row[f"new_{side}"] = (end["base"], end["new"]) if end else (None, None)
+    return row
 
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -159,6 +159,14 @@ def test_an_unbounded_end_cannot_be_judged() -> None:
     assert found.failed is None
 
 
+def test_the_columns_of_csv_do_not_depend_on_what_was_found() -> None:
+    asked: Any = {"policies": ["linux-6.1"], "metrics": ["p99"]}
+    alike, changed = (compare(*pairs(1, 12, grown, noise=0.01 * (grown - 1)), **asked) for grown in (1.0, 1.5))
+    none, some = (compareout.rows(c, everything=False) for c in (alike, changed))
+    assert none.rows == [] and len(some.rows) > 0
+    assert none.columns == some.columns and len(some.columns) == len(some.rows[0])
+
+
 def test_identical_replays_are_the_same() -> None:
     base = subjects([flat(1e6 + i) for i in range(10)])
     assert only(compare(base, base)).verdict == "same"

@@ -372,7 +372,9 @@ def _verdict(f: Finding, floor_pct: float, design: str) -> tuple[str, str]:
         return "same", "identical in every unit"
     attainable = f.ends[0].test.attainable
     if attainable > stats.ALPHA:
-        return "inconclusive", f"n = {f.n} is too small: no p below {attainable:.2g} is possible"
+        differ = 1 - round(math.log2(attainable))  # of pairs the test leaves out those that are the same
+        few = f"only {differ} of {f.n} differ" if design != "unpaired" and differ < f.n else f"n = {f.n} is too small"
+        return "inconclusive", f"{few}: no p below {attainable:.2g} is possible"
     if identical:
         return "same", "identical in every unit"
     if _open(f.why):

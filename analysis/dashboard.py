@@ -296,7 +296,7 @@ def _run_page(con: duckdb.DuckDBPyConnection, shard: str) -> dict[str, Any]:
         "trust": _trust(told),
         "heads": heads,
         "table": table,
-        "data": _markup(text.json_in_script(_curves(con, shard))),
+        "data": _markup(text.json_in_script(_curves(con, shard, told))),
     }
 
 
@@ -356,8 +356,9 @@ def _cell(m: Measure, row: dict[tuple[str, str], float | None]) -> str:
     return f"[{value(m, lo)}, {'unbounded' if hi is None else value(m, hi)}]"
 
 
-def _curves(con: duckdb.DuckDBPyConnection, shard: str) -> list[dict[str, Any]]:
-    """Share of decisions that waited longer, at the upper edge of every bucket; log axes show no zero."""
+def _curves(con: duckdb.DuckDBPyConnection, shard: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Share of decisions that waited longer, at the upper edge of every bucket; log axes show no zero. `told`: the
+    report, which has how many were ranked. Those without any estimate, [0, unbounded), are in no bucket."""
     rows = con.execute(
         "SELECT policy, side, bucket, value FROM figure WHERE shard = ? AND metric = 'latency'"
         " ORDER BY policy <> 'recorded', policy, side DESC, bucket NULLS FIRST",
@@ -367,11 +368,13 @@ def _curves(con: duckdb.DuckDBPyConnection, shard: str) -> list[dict[str, Any]]:
     by: dict[tuple[str, str], list[tuple[int | None, float]]] = {}
     for policy, side, bucket, n in rows:
         by.setdefault((policy, side), []).append((bucket, n))
-    samples: dict[str, float] = {}
+    samples: dict[str, float] = {p["policy"]: float(p["n"]) for p in told.get("policies") or [] if p.get("n")}
+    unknown = {p["policy"]: float(p.get("no_estimate") or 0) for p in told.get("policies") or []}
     for (policy, _), buckets in by.items():
         samples[policy] = max(samples.get(policy, 0.0), sum(n for _, n in buckets))
     for (policy, side), buckets in by.items():
-        left = samples[policy]  # unbounded ones are in no bucket: they stay to the end
+        # Unbounded ones are in no bucket: they stay to the end. Of those without an estimate lo is 0.
+        left = samples[policy] - (unknown.get(policy, 0.0) if side == "lo" else 0.0)
         drawn = 0.0
         for bucket, n in buckets:
             left -= n

@@ -226,6 +226,22 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Any, tmp_path: Path) ->
     assert opened.said == []
 
 
+def test_decisions_without_an_estimate_are_in_both_curves(tmp_path: Path) -> None:
+    """A half of 2,400 decisions is [0, unbounded) and in no bucket: lo begins at a half, hi ends there."""
+    store = Store(tmp_path / "store")
+    report = history.REPORT | {"policies": [{"policy": "linux-6.1", "n": 2400, "no_estimate": 1200}]}
+    rows = history.rows(1, history.figures(np.random.default_rng(0), 0.02))
+    store.add([r | ({"report": json.dumps(report)} if r["metric"] == "report" else {}) for r in rows])
+    build(store, tmp_path / "site")
+    (page,) = (tmp_path / "site" / "runs").glob("*.html")
+    curve = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
+    ends = {
+        side: [p["share"] for p in curve if (p["policy"], p["side"]) == ("linux-6.1", side)] for side in ("lo", "hi")
+    }
+    assert max(ends["lo"]) < 0.5 and max(ends["hi"]) > 0.9
+    assert min(ends["lo"]) < 0.05 and min(ends["hi"]) == pytest.approx(0.5, abs=0.05)
+
+
 def test_axes_have_no_exponents() -> None:
     """p99 of 12 ms is 12,000 µs, as the text below the chart has it."""
     import vl_convert

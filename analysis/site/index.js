@@ -37,13 +37,11 @@ function apply() {
   history.replaceState(null, "", `#${kept}`);
 }
 
+// What the address does not name is off: the one before may have named it.
 function restore() {
-  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
-    const field = form.elements[name];
-    if (!field) continue;
-    if (field.type === "checkbox") field.checked = Boolean(value);
-    else field.value = value;
-  }
+  const asked = new URLSearchParams(location.hash.slice(1));
+  form.elements.changed.checked = Boolean(asked.get("changed"));
+  for (const name of names) form.elements[name].value = asked.get(name) ?? "";
 }
 
 form.addEventListener("change", apply);

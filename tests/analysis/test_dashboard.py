@@ -131,6 +131,9 @@ def test_filters_stand_in_the_address(browser: Any, built: tuple[Store, Path]) -
     assert opened.shown() == 2
     assert opened.page.locator("[name=policy]").input_value() == "linux-6.1"
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    opened.page.evaluate("location.hash = '#metric=p99'")  # another address, opened in the same tab
+    opened.page.wait_for_function("document.getElementById('shown').value.startsWith('5 of')")
+    assert opened.page.evaluate("location.hash") == "#metric=p99"
     assert opened.said == []
 
 

@@ -135,9 +135,11 @@ def _latency_axis(low: float, high: float) -> Spec:
 def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[int, int]) -> Spec:
     """Latency over a percentile axis: the band between the lower and the upper bound of one policy, and the record.
 
-    `rows`, `recorded`: latency/curve of each; `span_ns`: the latencies that the axis of every panel covers.
+    `rows`, `recorded`: latency/curve of each; `span_ns`: the latencies that the axis of every panel covers. It goes on
+    above them: what is unbounded alone reaches its top.
     """
     low, high = (max(1, ns) / 1000 for ns in span_ns)
+    high *= 1.5
     values = [{**row, "kind": "policy"} for row in rows] + [{**row, "kind": "recorded"} for row in recorded]
     y = {
         "type": "quantitative",

@@ -130,6 +130,22 @@ def test_every_chart_has_the_marks_of_its_query(shown: Browser, answers: dict[st
     assert shown.marks("branches") == sum(bool(r[name]) for r in told for name, _ in charts.KERNEL_CHOSE)
 
 
+def test_the_longest_bounded_latency_stays_below_the_top() -> None:
+    """The caption says that what runs into the top is unbounded; a bound of 12 ms that is the largest is none of it."""
+    vl_convert = pytest.importorskip("vl_convert")
+
+    def band(hi: int | None) -> float:
+        """How far from the top the band ends, in pixels."""
+        rows = [{"quantile": q, "lo_ns": 8_000, "hi_ns": hi} for q in (0.5, 0.9)]
+        spec = charts.curve("prev", rows, [], looks(["prev"], None)["prev"], (8_000, 12_000_000))
+        svg = vl_convert.vegalite_to_svg(spec | {"width": 400})
+        area = re.search(r'<g class="mark-area[^"]* band_marks"[^>]*><path [^>]*d="([^"]*)"', svg)
+        assert area is not None
+        return min(float(y) for y in re.findall(r"[ML][\d.]+,([\d.]+)", area[1]))
+
+    assert band(None) == 0 and band(12_000_000) > 5
+
+
 def test_the_heatmaps_show_one_policy_or_its_difference(
     shown: Browser, answers: dict[str, list[dict[str, Any]]]
 ) -> None:

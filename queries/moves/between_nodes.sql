@@ -8,8 +8,8 @@
 -- Requires: ledger decision cpu
 -- Columns:
 --   policy: policy instance
---   from_node: NUMA node, by its lowest CPU number: where the wakee was
---   to_node: NUMA node, by its lowest CPU number: where it would go
+--   from_node: NUMA node, by the number that the kernel gives it: where the wakee was
+--   to_node: NUMA node, by the number that the kernel gives it: where it would go
 --   moves: decisions that the policy moves that way
 --   recorded: decisions that the kernel moved that way
 --   difference: moves - recorded

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Question: Which CPUs does the machine have, and in which order do its packages, nodes, LLCs and cores hold them?
 -- Definition: Table cpu in the order of the machine: CPUs that share a package, in it a node, an LLC, a cluster and
---   a core, stand together. Groups are named by their lowest CPU number.
+--   a core, stand together. Packages and nodes have the kernel's numbers, the others that of their lowest CPU.
 -- Units: capacity: 1024 is the largest of the machine.
 -- Requires: cpu
 -- Columns:

@@ -66,6 +66,13 @@ def test_without_topology_crossings_are_unknown(name: str, flat: duckdb.DuckDBPy
                 assert value == row["decisions"]
 
 
+def test_a_node_has_the_number_that_the_kernel_gives_it(con: duckdb.DuckDBPyConnection) -> None:
+    """Its lowest CPU, as an LLC has, would be 2."""
+    con.execute("UPDATE cpu SET node = if(cpu >= 2, 1, 0)")
+    assert {(r["from_node"], r["to_node"]) for r in sql.run(con, "moves/between_nodes").dicts()} == {(0, 1)}
+    assert not [text for text in sql.catalogue()["moves/between_nodes"].columns.values() if "lowest CPU" in text]
+
+
 def test_without_topology_llc_figures_are_unknown(flat: duckdb.DuckDBPyConnection) -> None:
     assert {r["idle_missed_llc"] for r in sql.run(flat, "idle/missed").dicts()} == {None}
     assert {r["llc_agreement"] for r in sql.run(flat, "fidelity/agreement").dicts()} == {None}

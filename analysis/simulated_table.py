@@ -164,4 +164,12 @@ def notes(s: Simulated) -> list[str]:
         for p in s.in_charge
         if p["biased_from"] is not None
     ]
+    lines += _left_out(s)
     return [*lines, *(f"{note}." for note in s.remarks), *hints(s.hints)]
+
+
+def _left_out(s: Simulated) -> list[str]:
+    """The windows that the range of p99 leaves out: with them, the p99 of all may lie outside of it."""
+    some = [p for p in s.in_charge if 0 < p["p99_windows"] < p["windows"]]
+    told = ", ".join(f"{p['policy']} {count(p['p99_windows'])} of {count(p['windows'])}" for p in some)
+    return [f"p99, windows: of those with 1,000 wakeups or more: {told}."] if some else []

@@ -19,6 +19,7 @@
 --   p50_high_ns: largest
 --   p99_low_ns: smallest p99 of a window
 --   p99_high_ns: largest
+--   p99_windows: windows that have one
 --   p99_worst_ns: p99 if every censored wakeup waited for ever; NULL: unbounded
 --   biased_from: lowest percentile that censoring may bias; NULL: none
 WITH placed AS (
@@ -37,7 +38,8 @@ spread AS (
         min(latency_ns) FILTER (WHERE place = nearest(0.5, n) AND enough(n, 0.5)) AS p50_low,
         max(latency_ns) FILTER (WHERE place = nearest(0.5, n) AND enough(n, 0.5)) AS p50_high,
         min(latency_ns) FILTER (WHERE place = nearest(0.99, n) AND enough(n, 0.99)) AS p99_low,
-        max(latency_ns) FILTER (WHERE place = nearest(0.99, n) AND enough(n, 0.99)) AS p99_high
+        max(latency_ns) FILTER (WHERE place = nearest(0.99, n) AND enough(n, 0.99)) AS p99_high,
+        count(*) FILTER (WHERE place = nearest(0.99, n) AND enough(n, 0.99)) AS p99_windows
     FROM placed JOIN arm ON arm.arm = placed.arm
     GROUP BY policy
 ),
@@ -89,6 +91,7 @@ SELECT
     p50_high AS p50_high_ns,
     p99_low AS p99_low_ns,
     p99_high AS p99_high_ns,
+    coalesce(p99_windows, 0) AS p99_windows,
     CASE WHEN enough(n + censored, 0.99) AND worst < 9223372036854775807 THEN worst END AS p99_worst_ns,
     biased_from(censored, n) AS biased_from
 FROM arm

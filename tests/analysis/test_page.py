@@ -369,6 +369,27 @@ def test_a_simulation_says_where_it_does_not_hold(
     assert not rows(tmp_path / "pin.html")["charts"]
 
 
+def test_a_simulation_says_which_windows_have_a_p99(
+    simulated: tuple[Run, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """999 wakeups of a window have none; the range of the others need not hold the p99 of all."""
+    assert "p99, windows" not in told(capsys, "report", simulated[0].path).partition("Closed loop")[2]
+    run = shutil.copytree(simulated[0].path, tmp_path / "s.run")
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE woken AS FROM '{run}/woken.parquet'")
+    con.execute(f"CREATE TABLE arm AS FROM '{run}/arm.parquet'")
+    con.execute("""
+        DELETE FROM woken WHERE rowid IN (
+            SELECT woken.rowid FROM woken JOIN arm ON arm.arm = woken.arm
+            WHERE arm.policy = 'linux-6.1' AND window_id = 1 AND latency_ns IS NOT NULL
+            ORDER BY woken.rowid OFFSET 999
+        )
+    """)
+    kept = con.execute(f"COPY woken TO '{run}/woken.parquet' (FORMAT parquet)").fetchall()[0][0]
+    change(run, rows=json.loads((run / "manifest.json").read_text())["rows"] | {"woken": kept})
+    assert "p99, windows: of those with 1,000 wakeups or more: linux-6.1 3 of 4." in told(capsys, "report", run)
+
+
 def test_a_simulation_as_markdown_and_csv(simulated: tuple[Run, Path], capsys: pytest.CaptureFixture[str]) -> None:
     text = told(capsys, "report", simulated[0].path, "--format", "markdown")
     assert "| V3 pinned |" in text and "| linux-6.1 (factual) |" in text

@@ -320,6 +320,18 @@ def test_a_dashboard(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert "--suite" in told(capsys, *store_of, "--suite", "x", code=2)
 
 
+def test_recordings_of_an_unknown_month_are_no_group_and_it_says_so(tmp_path: Path) -> None:
+    """Eight of sixteen: enough, and not all."""
+    store = FleetStore(tmp_path / "s")
+    for i, shard in enumerate(rows(16)):
+        store.put(shard[0]["task"], [row | {"made": "2026-11-20T00:00:00Z" if i < 8 else None} for row in shard])
+    found = built(store)
+    matrix = fleetout.matrix(found, "month")
+    assert [b.name for b in matrix.blocks] == ["2026-11"] and matrix.untested == [("unknown", 8)]
+    page = html.facet_page(found, "month", "month", tool="1", title="t")
+    assert "or because it is not known of them: unknown (8)." in page
+
+
 def test_a_dashboard_of_several_studies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,8 +31,14 @@ _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
 
 SCHED_SOFTIRQ = 7
 
-OBSERVERS = ("trace-cmd", "perf", "traced", "traced_probes")
-"""What names of the collector's own tasks begin with, where the capture does not list them."""
+_OBSERVERS = re.compile(r"trace-cmd|perf(_\d[\d.]*|-exec)?|traced(_\w+)?")
+
+
+def is_collector(name: str) -> bool:
+    """Whether a task of this name is the collector's own, where the capture does not list them: whole names, "perform"
+    is somebody else's."""
+    return _OBSERVERS.fullmatch(name) is not None
+
 
 _NO_LISTS, _LISTS_TO_OTHER_LLCS = 0, 1
 """Values of Recorded.wake_lists."""
@@ -201,9 +207,11 @@ def recorded_machine(
     for name, column in (("kthread", kthread), ("observer", observer)):
         values, null = with_null(task[name])
         column[ids] = values & ~null
+    unlisted = np.ones(n, np.bool_)
+    unlisted[ids] = with_null(task["observer"])[1]
     names = {row["id"]: row["name"] for row in rows_of(source.read("comm"))}
     told = {
-        comm: (name.startswith("migration/"), name.startswith(OBSERVERS), _ON_A_CPU.search(name) is not None)
+        comm: (name.startswith("migration/"), is_collector(name), _ON_A_CPU.search(name) is not None)
         for comm, name in names.items()
     }
     policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
@@ -211,7 +219,7 @@ def recorded_machine(
         i = row["task_id"]
         stops, observes, on_a_cpu = told.get(row["comm"], (False, False, False))
         stopper[i] |= stops
-        observer[i] |= observes
+        observer[i] |= observes and unlisted[i]
         known = sources[row["source"]] != "inferred"
         if row["policy"] is not None:
             fair_policy[i] = _FAIR_POLICIES.get(policies[row["policy"]], 0)

@@ -106,14 +106,14 @@ class Redactor:
 
     def tasks(self, task: Columns, task_attr: Columns, comm: Columns) -> tuple[Columns, Columns]:
         """The tables `task` and `comm`; `task_attr` has numbers only, and stays."""
-        from rewake.replay.recorded import OBSERVERS
+        from rewake.replay.recorded import is_collector
 
         names = [str(name) for name in comm["name"]]
-        watching = np.array([name.startswith(OBSERVERS) for name in names], np.bool_)
+        watching = np.array([is_collector(name) for name in names], np.bool_)
         values, null = _split(task_attr["comm"])
         carriers = np.unique(_split(task_attr["task_id"])[0][~null][watching[values[~null]]])
         observer, unknown = (part.copy() for part in _split(task["observer"]))
-        known = np.isin(np.asarray(task["task_id"]), carriers)
+        known = unknown & np.isin(np.asarray(task["task_id"]), carriers)
         observer[known], unknown[known] = True, False
         out = {
             **task,

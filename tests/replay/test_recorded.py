@@ -112,3 +112,32 @@ def test_shares_of_a_weight(weight: int, shares: int) -> None:
     w.tasks["group"] = np.zeros(1, np.uint16)
     groups = [(0, 100, 0, 0), (0, weight, 0, 0)]
     assert _engine.Recorded(w.cpus, w.domains, w.tasks, w.masks, groups).shares == [1024, shares]
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "observers"),
+    [
+        ("perf", None, 2), ("perf_6.1", None, 2), ("traced_probes", None, 2), ("perform", None, 0),
+        ("perf", "observers=9", 0), ("worker", "observers=8", 2),
+    ],
+)  # fmt: skip
+def test_who_is_the_collector(name: str, listed: str | None, observers: int, tmp_path: Path) -> None:
+    """What the capture lists, and names only where it lists nobody: `perf bench` was its own collector."""
+    idle, own = ("swapper/0", 0), (name, 8)
+    lines = []
+    for at in (100, 101):
+        for event in ("sched_waking", "sched_wakeup"):
+            lines.append(f"<idle>-0 [000] d.h1. {at}.000000: {event}: comm={name} pid=8 prio=120 target_cpu=000")
+        for prev, next_ in ((idle, own), (own, idle)):
+            lines.append(
+                f"{prev[0]}-{prev[1]} [000] d..2. {at}.000005: sched_switch: prev_comm={prev[0]} prev_pid={prev[1]} "
+                f"prev_prio=120 prev_state=S ==> next_comm={next_[0]} next_pid={next_[1]} next_prio=120"
+            )
+    trace, machine = tmp_path / "trace.txt", tmp_path / "topology"
+    trace.write_text("# tracer: nop\n" + "\n".join(lines) + "\n")
+    if listed is not None:
+        with tarfile.open(DEMO / "topology.tar.gz") as tar:
+            tar.extractall(machine)
+        (machine / "capture").write_text(f"tool=trace-cmd\n{listed}\n")
+    recording = import_trace(trace, machine if listed is not None else None, tmp_path / "a.rewake")
+    assert decisions_by_class(recording)["observer"] == observers

@@ -117,6 +117,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
     blind = max((c.get("blind_ns") or 0 for c in losses), default=0)
     resync = (manifest.get("replay") or {}).get("resync")
     decisions = sum(classes.values()) - classes.get("unrecorded", 0)
+    unread = _unread(manifest)
     missing = _missing(events)
     unswitched = (manifest.get("replay") or {}).get("unswitched") if switches else None
 
@@ -130,7 +131,8 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             len(missing) + bool(unswitched), 0, "", _to_record(missing, unswitched or ()),
         ),
         at_most(
-            "lost", "events lost", _pct(lost, total + lost), MAX_LOST_PCT, "%", "record with larger buffers: -b",
+            "lost", "events lost" + (", or in the trace and not readable" if unread else ""),
+            _pct(lost + unread, total + lost), MAX_LOST_PCT, "%", _to_read(lost, unread),
         ),
         at_most(
             "blind", "longest blindness of a CPU, of the span", _pct(blind, span), MAX_BLIND_PCT, "%",
@@ -165,6 +167,36 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
 
 def _outside(cpus: Sequence[int]) -> str | None:
     return f"CPU {cpu_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
+
+
+_ROWS_OF = {
+    "switch": ("sched_switch",), "waking": ("sched_waking",), "wakeup": ("sched_wakeup", "sched_wakeup_new"),
+    "migrate": ("sched_migrate_task",),
+}  # fmt: skip
+"""Each of these events makes a row of its table, but for wakeups that failed."""
+
+
+def _unread(manifest: Mapping[str, Any]) -> int:
+    """Events that the trace has and that decode could not make a row of: a line in a form that it does not know, fields
+    that cannot be. Compact Perfetto traces lack what the first events of a CPU refer to, which is not damage."""
+    rows = manifest.get("rows")
+    if not rows or (manifest.get("source") or {}).get("format") == "pftrace":
+        return 0
+    events: Mapping[str, int] = manifest.get("events") or {}
+    without = sum(
+        max(0, sum(events.get(name, 0) for name in names) - sum(rows.get(table) or ()))
+        for table, names in _ROWS_OF.items()
+    )
+    return max(0, without - (manifest.get("wakeup_failed") or 0))
+
+
+def _to_read(lost: int, unread: int) -> str:
+    parts = ["record with larger buffers: -b"] if lost or not unread else []
+    if unread:
+        parts.append(
+            f"{unread:,} events could not be read: rewake info says which; give the trace itself, no text of it"
+        )
+    return "; ".join(parts)
 
 
 def _to_record(missing: Sequence[str], unswitched: Sequence[int]) -> str:

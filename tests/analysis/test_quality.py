@@ -106,6 +106,20 @@ def test_where_wakeups_were_put_is_in_no_event() -> None:
     assert "record with -e sched_wakeup" in str(card.check("missing_events").advice)
 
 
+def test_events_that_have_no_row_are_lost() -> None:
+    """`trace-cmd report -R` of tasks with names that are not ASCII: 95 % of the switches had no row, and all was ok."""
+    rows = {"switch": [9000, 781], "waking": [6000], "wakeup": [5999], "migrate": [2000]}
+    holds = GOOD | {"rows": rows, "source": {"format": "text"}}
+    assert judge(holds, CLASSES).check("lost").passed, "220 of 22,000"
+    check = judge(holds | {"rows": rows | {"wakeup": [5998]}}, CLASSES).check("lost")
+    assert not check.passed and "221 events could not be read" in check.advice and "-b" not in check.advice
+    both = judge(GOOD | lost(222) | {"rows": rows}, CLASSES).check("lost")
+    assert not both.passed and both.advice.startswith("record with larger buffers: -b; 220 events")
+    # A wakeup that failed has none either; compact Perfetto traces lack what the first events of a CPU refer to.
+    for more in ({"wakeup_failed": 1}, {"source": {"format": "pftrace"}}):
+        assert judge(holds | {"rows": rows | {"wakeup": [5998]}} | more, CLASSES).check("lost").passed
+
+
 def test_what_contradicts_the_model_is_said() -> None:
     """Missing switches by name where they are half of it; 11 of 10,000 switches are too many either way."""
     told = judge(GOOD | {"replay": {"resync": 11, "unseen_by_cpu": [1, 5]}}, CLASSES).check("resync").advice

@@ -146,7 +146,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             "resync", "state corrected against the events, per 1000 switches",
             resync * 1000 / switches if resync is not None and switches and not missing else None,
             MAX_RESYNC_PER_1000_SWITCHES, "",
-            _contradiction(manifest.get("replay") or {}, events),
+            _contradiction(manifest, events),
         ),
         Check(
             "decisions", "decisions", decisions, ">=", MIN_DECISIONS, "", decisions >= MIN_DECISIONS,
@@ -206,8 +206,14 @@ def _to_record(missing: Sequence[str], unswitched: Sequence[int]) -> str:
     return "; ".join(parts)
 
 
-def _contradiction(replay: Mapping[str, Any], events: Mapping[str, int]) -> str:
+def _contradiction(manifest: Mapping[str, Any], events: Mapping[str, int]) -> str:
     """What to do where the model was corrected too often. A kernel that leaves out switches counts no loss."""
+    replay: Mapping[str, Any] = manifest.get("replay") or {}
+    if any(line.startswith("recorded for some tasks only") for line in manifest.get("missing") or ()):
+        return "recorded for some tasks only: record the whole machine, perf record -a"
+    kept = manifest.get("recorded_cpus")
+    if kept is not None:
+        return "only some CPUs were recorded, so tasks move unseen: record all of them"
     if not events.get("sched_migrate_task"):
         return "no sched_migrate_task in the trace, so tasks move unseen: record with -e sched_migrate_task"
     unseen: Sequence[int] = replay.get("unseen_by_cpu") or ()
@@ -264,7 +270,7 @@ def _notes(
     kept = manifest.get("recorded_cpus")
     if kept is not None:
         notes.append(
-            f"only {len(kept)} of {(manifest.get('machine') or {}).get('cpus')} CPUs were recorded (--cpus): "
+            f"only {len(kept)} of {(manifest.get('machine') or {}).get('cpus')} CPUs were recorded (--cpus, perf -C): "
             f"{classes.get('unrecorded', 0):,} decisions that look at others are not counted"
         )
     window = manifest.get("window")

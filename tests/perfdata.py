@@ -67,6 +67,7 @@ class Layout:
     side: Sequence[tuple[int, int, int, bytes]] = ()
     lost_samples: Mapping[int, int] | None = None  # by CPU, told at the end
     events: Sequence[str] | None = None  # names of those that were asked for; None: all formats
+    asked_cpus: Sequence[int] | None = None  # perf record -C; None: all
     disorder: int = 0  # so many neighbours of different times change places
 
 
@@ -273,7 +274,8 @@ class _Writer:
 
     def id_index(self) -> bytes:
         entries = [(first + cpu, cpu, cpu, -1 & ((1 << 64) - 1))
-                   for first in self.first_id.values() for cpu in range(self.m.cpus)]  # fmt: skip
+                   for first in self.first_id.values()
+                   for cpu in self.layout.asked_cpus or range(self.m.cpus)]  # fmt: skip
         most = 2000  # a record has at most 64 KiB
         return b"".join(
             self.record(69, self.pack("Q", len(some)) + b"".join(self.pack("QQQQ", *entry) for entry in some))

@@ -23,8 +23,8 @@ class Reader(Protocol):
     """An open trace, decoded by batches in order of time.
 
     `header`: `cpus` (above every CPU number of the trace; `all_cpus`: as many as the machine had) and, where the format
-    carries them, `kernel`, `uname`,
-    `clock`, `version`, `compression`, `is_guest`, and `machine`, what the file itself says of the recorded hardware
+    carries them, `kernel`, `uname`, `clock`, `version`, `compression`, `is_guest`, `recorded_cpus`, the CPUs that were
+    asked for (empty: the file does not say), and `machine`, what the file itself says of the recorded hardware
     (collectors.snapshot.embedded). `finish`, once `next_batch` gave None: what rewake.collectors._decode's readers
     give, and `missing`, what the format cannot carry, in words, and `contexts`, whether every record says if it comes
     from an interrupt.

@@ -225,7 +225,7 @@ def _write(
         "exit_latency_us": machine.exit_latency,
         "energy_aware": machine.energy_aware,
         "capture": machine.capture,
-        "recorded_cpus": _recorded_cpus(machine.capture),
+        "recorded_cpus": _recorded_cpus(machine.capture) or _asked_for(header, machine),
         **_states(kernel, uname, machine),
     }  # fmt: skip
     report("decisions")
@@ -338,6 +338,13 @@ def _recorded_cpus(capture: dict[str, Any] | None) -> list[int] | None:
 
     listed = (capture or {}).get("cpus")
     return sorted(parse_list(str(listed))) if listed else None
+
+
+def _asked_for(header: Mapping[str, Any], machine: Any) -> list[int] | None:
+    """The CPUs that the trace says it was confined to (`perf record -C`); None: it does not say, or all online."""
+    asked = sorted(header.get("recorded_cpus") or ())
+    numbers, online = _split(machine.cpu_state["cpu"])[0], _split(machine.cpu_state["online"])[0]
+    return asked if asked and not set(map(int, numbers[online.astype(bool)])) <= set(asked) else None
 
 
 def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bool | None]:

@@ -95,7 +95,10 @@ def test_an_empty_recording_is_refused_without_dividing_by_nothing() -> None:
 
 def test_a_subset_of_cpus_is_said() -> None:
     card = judge(GOOD | {"machine": {"cpus": 10}, "recorded_cpus": [0, 1, 2, 3]}, {**CLASSES, "unrecorded": 1500})
-    assert "only 4 of 10 CPUs were recorded (--cpus): 1,500 decisions that look at others are not counted" in card.notes
+    assert (
+        "only 4 of 10 CPUs were recorded (--cpus, perf -C): 1,500 decisions that look at others are not counted"
+        in card.notes
+    )
     assert judge(GOOD, {"moved": 999, "unrecorded": 5000}).check("decisions").passed is False
 
 
@@ -127,6 +130,15 @@ def test_what_contradicts_the_model_is_said() -> None:
     for unseen in ({}, {"unseen_by_cpu": [1, 4]}, {"unseen_by_cpu": [0, 0]}):
         told = judge(GOOD | {"replay": {"resync": 11, **unseen}}, CLASSES).check("resync").advice
         assert told == "the events contradict each other: record again"
+
+
+def test_what_contradicts_a_recording_of_a_part_is_its_part() -> None:
+    """Both advised to record sched_migrate_task, or again."""
+    some = "recorded for some tasks only (perf record without -a): what else ran on the CPUs is unknown"
+    for part, told in (({"missing": [some]}, "perf record -a"), ({"recorded_cpus": [0]}, "record all of them")):
+        for events in (GOOD["events"], {"sched_switch": 10_000, "sched_wakeup": 6000}):
+            card = judge(GOOD | {"replay": {"resync": 101}, "events": events} | part, CLASSES)
+            assert told in card.check("resync").advice
 
 
 def test_a_cpu_without_its_switches_lacks_sched_switch() -> None:

@@ -110,7 +110,7 @@ def test_duration_cpus_and_dry_run(trace_cmd: Machine, work: Path) -> None:
     assert told["capture"]["cpus"] == "0"
     if (os.cpu_count() or 1) > 1:
         checked = trace_cmd.rewake("check", work / "a.rewake", ok=False)
-        assert "CPUs were recorded (--cpus)" in checked.stdout + checked.stderr
+        assert "CPUs were recorded (--cpus, perf -C)" in checked.stdout + checked.stderr
     assert {c["cpu"] for c in told["capture"]["kernel"] if c["read"]} == {0}
     assert set(Recording(work / "a.rewake").manifest["events"]) <= {
         "sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_migrate_task", "sched_process_fork",

@@ -21,6 +21,7 @@ from toysched import schedule
 from rewake.collectors._decode import PerfData
 from rewake.collectors.snapshot import of_trace
 from rewake.errors import TraceError
+from rewake.importing import import_trace
 
 LAYOUTS = {
     "file": Layout(), "pipe": Layout(pipe=True), "zstd": Layout(compression="zstd"),
@@ -125,6 +126,18 @@ def test_the_machine_comes_from_the_header(tmp_path: Path) -> None:
     assert sum("which cannot be" in note for note in machine.notes) == 2
     perfdata.write(path, schedule(500, 8), machine=tracedat.Machine(8))
     assert len(of_trace(PerfData(str(path)).header).cpu["cpu"]) == 0
+
+
+def test_the_cpus_that_perf_was_confined_to(tmp_path: Path) -> None:
+    """perf record -C: the others passed for idle, and no decision that looks at them was left out."""
+    path = tmp_path / "perf.data"
+    events = schedule(500, 2)
+    topology = perfdata.Topology(packages=["0-3"], threads=["0", "1", "2", "3"])
+    for cpus, asked, kept in ((4, None, None), (5, (0, 1, 2, 3), None), (4, (0, 1), [0, 1])):  # CPU 4 is offline
+        layout = Layout(topology=topology, asked_cpus=asked)
+        perfdata.write(path, events, machine=tracedat.Machine(cpus), layout=layout)
+        assert PerfData(str(path)).header["recorded_cpus"] == list(asked or range(cpus))
+        assert import_trace(path, None, tmp_path / "a.rewake").manifest["recorded_cpus"] == kept
 
 
 def refused(path: Path) -> str:

@@ -175,6 +175,11 @@ nb::dict header_of(const perf::PerfData& d) {
     h["events"] = events_of(d.event_formats());
     h["is_guest"] = false;
     h["machine"] = machine_of(f.hardware);
+    nb::list traced;
+    for (const uint32_t cpu : d.traced()) {
+        traced.append(cpu);
+    }
+    h["recorded_cpus"] = traced;
     return h;
 }
 

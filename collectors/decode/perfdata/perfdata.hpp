@@ -32,6 +32,7 @@ class PerfData final : private PerfFile, public Decoder {
     using Decoder::problems;
     [[nodiscard]] const Header& about() const { return header; }
     [[nodiscard]] uint32_t n_cpus() const { return source_.n_cpus; }
+    [[nodiscard]] const std::vector<uint32_t>& traced() const { return scanned.traced; }  ///< see Scan::traced
     [[nodiscard]] const Formats& event_formats() const { return formats; }
     [[nodiscard]] std::vector<std::string> missing() const override;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "collectors/decode/perfdata/records.hpp"
 #include "collectors/decode/perfdata/window.hpp"
@@ -224,6 +225,12 @@ class Scanner {
                 cpu_of_[load<uint64_t, Big>(entry)] = static_cast<uint32_t>(cpu);
                 index_cpus_ = std::max(index_cpus_, static_cast<uint32_t>(cpu) + 1);
             }
+            // Others, like the dummy that tells of mappings, may be on CPUs that the tracepoints are not.
+            const uint32_t attr = h_.attrs.find(load<uint64_t, Big>(entry));
+            if (attr != Attrs::kNone && h_.attrs.all[attr].tracepoint()) {
+                by_cpu_ &= cpu < kMaxFileCpus;
+                traced_.insert(static_cast<uint32_t>(std::min<uint64_t>(cpu, kMaxFileCpus)));
+            }
             some_tasks_ |= static_cast<int64_t>(load<uint64_t, Big>(entry + 24)) != -1;
         }
         return true;
@@ -303,6 +310,9 @@ class Scanner {
             }
         }
         out.some_tasks = some_tasks_;
+        if (by_cpu_) {
+            out.traced.assign(traced_.begin(), traced_.end());
+        }
         return out;
     }
 
@@ -317,6 +327,8 @@ class Scanner {
     std::vector<uint64_t> in_samples_;  // samples that are no tracepoints, by attr
     std::vector<uint64_t> lost_;
     std::map<uint64_t, uint32_t> cpu_of_;  // of an id
+    std::set<uint32_t> traced_;            // CPUs with an id of a tracepoint
+    bool by_cpu_ = true;                   // all ids of tracepoints have their CPU
     uint64_t inline_bytes_ = 0;            // data behind the record
     uint64_t unpacked_ = 0;                // bytes so far
     uint32_t seen_cpu_ = 0, index_cpus_ = 0;

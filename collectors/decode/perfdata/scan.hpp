@@ -20,6 +20,7 @@ struct Scan {
     uint32_t n_cpus = 0;                         ///< above every CPU number that counts
     std::vector<uint64_t> lost;  ///< by CPU: events lost as perf counted them at the end of recording
     std::map<std::string, uint64_t> not_traced;  ///< samples of events that are no tracepoints, by name
+    std::vector<uint32_t> traced;  ///< CPUs that tracepoints were asked for on, in order; empty: the file does not say
     bool some_tasks = false;  ///< only some tasks were recorded, not the whole machine
     bool tail_lost = false;  ///< the end of the records could not be read
 };

@@ -308,6 +308,13 @@ def test_ids_of_idle_tasks_that_no_event_is_of(tmp_path: Path) -> None:
     assert list(text.finish()["tasks"]["tid"]) == [0] * 8 + [40, 41]
 
 
+def test_wakeup_latencies_of_a_report(tmp_path: Path) -> None:
+    """report -w: its switches to those that were woken had no row."""
+    line = b"            make-40    [001]     1.000001: sched_switch:         make:40 [120] S ==> cc:41 [120]"
+    got = read(tmp_path / "text", b"cpus=2\n" + line + b" Latency: 32.761 usecs\n" + line)
+    assert len(got.table("switch")) == 2 and not got.end["problems"]
+
+
 def test_time_that_steps_back(tmp_path: Path) -> None:
     earlier = SWITCH.replace(b"1.000001", b"0.999999")
     got = read(tmp_path / "text", b"\n".join([SWITCH, earlier, SWITCH]))

@@ -181,7 +181,7 @@ bool read_switch(std::string_view body, size_t lead, const At& at, TextStyle& st
             u.blanks();
             word = u.word();
             return (!own || prev.tid == at.tid) && u.lit(" ==> ") &&
-                   short_task(u, next, [](const Scan& v) { return v.end(); });
+                   short_task(u, next, [](const Scan& v) { return v.end() || v.at(" Latency: "); });  // report -w
         });
     };
     if (!attempt(true) && !attempt(false)) {

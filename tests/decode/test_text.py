@@ -315,6 +315,17 @@ def test_wakeup_latencies_of_a_report(tmp_path: Path) -> None:
     assert len(got.table("switch")) == 2 and not got.end["problems"]
 
 
+def test_names_as_arrays_of_bytes(tmp_path: Path) -> None:
+    """report -R prints all names so after the first that is not ASCII."""
+    raw = SWITCH.replace(b"S ==> ", b"1 ")
+    cc = b"ARRAY[c3, a9, 00, 00, 00, 00, 00, 00, 00, 00, 00, 00, 00, 00, 00, 00]"
+    got = read(
+        tmp_path / "text", b"\n".join([raw.replace(b"comm=cc", b"comm=" + cc), raw.replace(b"=cc", b"=ARRAY[63,")])
+    )
+    assert len(got.table("switch")) == 2 and not got.end["problems"]
+    assert {n for _, _, n in got.names()} >= {"\u00e9", "ARRAY[63,", "make"}
+
+
 def test_time_that_steps_back(tmp_path: Path) -> None:
     earlier = SWITCH.replace(b"1.000001", b"0.999999")
     got = read(tmp_path / "text", b"\n".join([SWITCH, earlier, SWITCH]))

@@ -63,8 +63,18 @@ class Scan {
     }
     /// A task's name, which may hold anything: the shortest run of at most 16 bytes after which `then` reads the rest
     /// as it must be. `then` gets a Scan behind the name; false leaves this one where it is.
+    /// Also "ARRAY[71, 65, ...]", its bytes as trace-cmd -R prints all names after one that is not ASCII.
     template <class Then>
     bool name(char first_after, CommBytes& comm, Then&& then) {
+        if (at("ARRAY[")) [[unlikely]] {
+            Scan bytes(std::string_view(p_ + 6, static_cast<size_t>(e_ - p_ - 6)));
+            CommBytes read{};
+            if (bytes.array(read) && bytes.peek() == first_after && then(bytes)) {
+                comm = read;
+                *this = bytes;
+                return true;
+            }
+        }
         const size_t most = static_cast<size_t>(e_ - p_);
         for (size_t n = 0; n <= comm.size() && n < most; ++n) {
             if (p_[n] != first_after) {
@@ -82,6 +92,30 @@ class Scan {
     }
 
   private:
+    static constexpr int nibble(char c) {
+        return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    }
+    /// "71, 65]"; bytes beyond the length of a name are passed over.
+    bool array(CommBytes& comm) {
+        for (size_t n = 0; e_ - p_ > 2; ++n) {
+            const int high = nibble(p_[0]), low = nibble(p_[1]);
+            if (high < 0 || low < 0) {
+                return false;
+            }
+            if (n < comm.size()) {
+                comm[n] = static_cast<char>(high * 16 + low);
+            }
+            p_ += 2;
+            if (lit("]")) {
+                return true;
+            }
+            if (!lit(", ")) {
+                return false;
+            }
+        }
+        return false;
+    }
+
     const char* p_;
     const char* e_;
 };

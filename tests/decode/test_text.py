@@ -326,6 +326,16 @@ def test_names_as_arrays_of_bytes(tmp_path: Path) -> None:
     assert {n for _, _, n in got.names()} >= {"\u00e9", "ARRAY[63,", "make"}
 
 
+def test_latency_format_of_an_instance(tmp_path: Path) -> None:
+    """report -l of an instance has its name before each line, and blanks of that width where there is none."""
+    line = b"    make-40      1d..2. 1.000001: sched_waking:         comm=cc pid=41 prio=120 target_cpu=000"
+    for before in (b"", b"foo: ", b"  a: ", b"     ", b"a-b: "):
+        got = read(tmp_path / "text", b"cpus=2\n" + before + line)
+        assert len(got.table("waking")) == 1 and not got.end["problems"], before
+    with pytest.raises(TraceError, match="line 3: events of several traces or instances in one text"):
+        read(tmp_path / "text", b"cpus=2\n     " + line + b"\nfoo: " + line)
+
+
 def test_time_that_steps_back(tmp_path: Path) -> None:
     earlier = SWITCH.replace(b"1.000001", b"0.999999")
     got = read(tmp_path / "text", b"\n".join([SWITCH, earlier, SWITCH]))

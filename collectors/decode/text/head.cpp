@@ -10,11 +10,19 @@ namespace rewake::decode {
 namespace {
 
 constexpr size_t kCommWidth = 16;   // what all printers pad names to
+constexpr size_t kShortComm = 8;    // what trace-cmd -l pads and cuts them to
 constexpr size_t kEventWidth = 22;  // columns of an event's name with its colon, by trace-cmd
 constexpr size_t kFarthest = 96;    // columns in which the CPU is looked for
 constexpr int64_t kMostSeconds = 9'000'000'000;
 
 bool blank(char c) { return c == ' ' || c == '\t'; }
+
+std::string_view trimmed_right(std::string_view s) {
+    while (!s.empty() && blank(s.back())) {
+        s.remove_suffix(1);
+    }
+    return s;
+}
 
 /// forms ENUMS["irq_ctx"] from the third flag: h and H hardirq, s softirq, z and Z NMI (tracefs, trace-cmd).
 uint8_t irq_ctx_of(std::string_view flags) {
@@ -125,12 +133,7 @@ bool parse_right(std::string_view text, LineHead& h, bool& named) {
 
 /// COMM-TID (TGID), or COMM TID, or COMM PID/TID, before the CPU. `width`: columns that the name takes.
 bool parse_left(std::string_view text, LineHead& h, size_t& width) {
-    const auto trim = [&] {
-        while (!text.empty() && blank(text.back())) {
-            text.remove_suffix(1);
-        }
-    };
-    trim();
+    text = trimmed_right(text);
     if (!text.empty() && text.back() == ')') {
         const size_t open = text.rfind('(');
         if (open == std::string_view::npos ||
@@ -138,8 +141,7 @@ bool parse_left(std::string_view text, LineHead& h, size_t& width) {
                          [](char c) { return blank(c) || is_digit(c) || c == '-'; })) {
             return false;
         }
-        text = text.substr(0, open);
-        trim();
+        text = trimmed_right(text.substr(0, open));
     }
     size_t first = text.size();
     while (first > 0 && is_digit(text[first - 1])) {
@@ -171,20 +173,18 @@ bool parse_left(std::string_view text, LineHead& h, size_t& width) {
 
 /// The last word before a padded name, if it ends in a colon.
 std::string_view source_of(std::string_view before) {
-    while (!before.empty() && blank(before.back())) {
-        before.remove_suffix(1);
-    }
+    before = trimmed_right(before);
     const size_t gap = before.find_last_of(" \t");
     const std::string_view word = gap == std::string_view::npos ? before : before.substr(gap + 1);
     return word.ends_with(':') ? word : std::string_view();
 }
 
-/// trace-cmd -l: names are cut to 8 bytes, CPU and flags stand together.
+/// trace-cmd -l: names are cut to 8 bytes, CPU and flags stand together. `line`: from the name on.
 bool parse_latency(std::string_view line, LineHead& h, bool& named) {
-    if (line.size() < 24 || line[8] != '-') {
+    if (line.size() < 24 || line[kShortComm] != '-') {
         return false;
     }
-    Scan s(line.substr(9));
+    Scan s(line.substr(kShortComm + 1));
     int64_t cpu = 0;
     if (!s.number(h.tid) || h.tid < 0 || !blank(s.peek())) {
         return false;
@@ -243,9 +243,15 @@ bool parse_head(std::string_view line, LineHead& head) {
             break;
         }
     }
-    if (!found) {
+    // The name of an instance, or blanks in its place, may stand before the task's.
+    for (size_t dash = front.find('-', kShortComm); !found && dash != std::string_view::npos;
+         dash = front.find('-', dash + 1)) {
+        const std::string_view before = line.substr(0, dash - kShortComm), source = source_of(before);
         bool named = false;
-        found = parse_latency(line, head, named);
+        if (before.empty() || !source.empty() || trimmed_right(before).empty()) {
+            found = parse_latency(line.substr(before.size()), head, named);
+            head.source = source;
+        }
     }
     return found;
 }

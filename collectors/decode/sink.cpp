@@ -82,7 +82,7 @@ void Sink::switched(const At& at, const Who& prev, PrevState state, const Who& n
     t.prev_state.set(i, static_cast<uint8_t>(state));
     t.next_task.set(i, next_task);
     t.next_prio.set(i, static_cast<int16_t>(next.prio));
-    context_[at.cpu] = {};  // no task switch happens within an interrupt: an exit was missed
+    context_[at.cpu] = {0, false, next.tid};  // no task switch happens within an interrupt: an exit was missed
 }
 
 void Sink::fill_wake(WakingTable& t, size_t i, const At& at, const Who& who, int64_t target) {

@@ -125,6 +125,9 @@ class Sink {
     /// Interrupt events were seen, so the above says something.
     [[nodiscard]] bool saw_irqs() const { return saw_irqs_; }
 
+    /// The task that the last switch of a CPU, with no loss since, went to; -1: none.
+    [[nodiscard]] int64_t running(uint32_t cpu) const { return cpu < n_cpus_ ? context_[cpu].tid : -1; }
+
     // --- counts
 
     /// A counter by event name. At most kMaxNames names are told apart, the others share one.
@@ -147,6 +150,7 @@ class Sink {
     struct Context {
         uint32_t hard = 0;
         bool soft = false;
+        int64_t tid = -1;
     };
     struct Count {
         uint64_t n = 0;

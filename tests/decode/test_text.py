@@ -308,6 +308,26 @@ def test_ids_of_idle_tasks_that_no_event_is_of(tmp_path: Path) -> None:
     assert list(text.finish()["tasks"]["tid"]) == [0] * 8 + [40, 41]
 
 
+def test_a_task_that_perf_no_longer_knows(tmp_path: Path) -> None:
+    """Reaped before its last events: its number reads -1, and was taken for 1, so init woke others."""
+    wake = b"sched:sched_waking: comm=a pid=9 prio=120 target_cpu=000"
+    switch = SWITCH.split(b"1.000001: ")[1]
+    for task in (b"             :-1    -1 [001]", b"             :-1    -1/-1     [001]"):
+        lines = [
+            b"            make    40 [001] 1.0: sched:" + switch,
+            task + b" 2.0: " + wake,
+            task + b" 3.0: sched:" + switch,
+        ]
+        got = read(tmp_path / "text", b"\n".join([task + b" 0.5: " + wake, *lines]))
+        assert [r["curr_task"] for r in got.table("waking")] == [r["next_task"] for r in got.table("switch")][:1]
+        assert got.end["problems"] == ["record with an impossible tid, CPU or priority, skipped: CPU 1, line 1"], (
+            "nobody knows who ran before the first switch"
+        )
+        assert 1 not in list(got.end["tasks"]["tid"])
+    init = read(tmp_path / "text", b"  :-1-1     [001] d... 1.0: " + wake.partition(b":")[2])
+    assert 1 in list(init.end["tasks"]["tid"])
+
+
 def test_wakeup_latencies_of_a_report(tmp_path: Path) -> None:
     """report -w: its switches to those that were woken had no row."""
     line = b"            make-40    [001]     1.000001: sched_switch:         make:40 [120] S ==> cc:41 [120]"

@@ -296,7 +296,7 @@ void TextDecoder::event(const LineHead& head) {
     At at;
     at.ns = head.ns;
     at.cpu = head.cpu;
-    at.tid = head.tid;
+    at.tid = head.tid >= 0 ? head.tid : sink_.running(head.cpu);
     at.where = lines_.number();
     if (head.cpu >= sink_.cpus()) [[unlikely]] {
         sink_.problems.add("event of a CPU above the number that the file begins with, skipped",

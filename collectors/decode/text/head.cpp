@@ -165,7 +165,12 @@ bool parse_left(std::string_view text, LineHead& h, size_t& width) {
         return true;
     }
     if (before == '-') {
-        // perf prints -1 for a task that is not known; "COMM-1" has no blank before its dash in a padded line.
+        // perf prints ":-1 -1" (":-1 -1/-1" with the process) for a task that has been reaped.
+        std::string_view name = text.substr(0, first - 1);
+        name.remove_suffix(name.ends_with(" -1/") ? 3 : 0);
+        if (h.tid == 1 && !name.empty() && blank(name.back()) && trimmed_right(name).ends_with(":-1")) {
+            h.tid = -1;
+        }
         return true;
     }
     return blank(before);

@@ -13,7 +13,7 @@
 namespace rewake::decode {
 
 struct LineHead {
-    int64_t tid = 0, ns = 0;
+    int64_t tid = 0, ns = 0;  ///< tid < 0: the printer did not know the task
     uint32_t cpu = 0;
     uint8_t decimals = 0;    ///< digits of the time after the point; 0: a whole number, taken as ns
     bool has_flags = false;  ///< irqs, resched, interrupt, preemption

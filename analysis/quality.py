@@ -266,7 +266,7 @@ def _notes(
             " (maybe_on_cpu, maybe_delayed)"
         )
     unmoved = NOT_RECORDED.format("sched_migrate_task")
-    notes += [line for line in manifest.get("missing") or () if line.startswith(unmoved)]
+    notes += [line for line in manifest.get("missing") or () if line.startswith((unmoved, "the unit of the times"))]
     kept = manifest.get("recorded_cpus")
     if kept is not None:
         notes.append(

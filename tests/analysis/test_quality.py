@@ -102,6 +102,11 @@ def test_a_subset_of_cpus_is_said() -> None:
     assert judge(GOOD, {"moved": 999, "unrecorded": 5000}).check("decisions").passed is False
 
 
+def test_times_that_are_none_are_on_the_card() -> None:
+    told = "the unit of the times: the clock x86-tsc counts something else, taken as ns; record with -C mono"
+    assert told in judge(GOOD | {"missing": [told]}, CLASSES).notes
+
+
 def test_where_wakeups_were_put_is_in_no_event() -> None:
     """sched_waking alone: the model has no placements, so what contradicts it is no reason to refuse."""
     card = judge(GOOD | {"events": {"sched_switch": 1000, "sched_waking": 900}, "replay": {"resync": 600}}, CLASSES)

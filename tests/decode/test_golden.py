@@ -175,10 +175,21 @@ def test_clock_cycles_become_ns(tmp_path: Path, oracle: Path) -> None:
     path = tmp_path / "trace.dat"
     tsc = (14, (3 << 20).to_bytes(4, "little") + (20).to_bytes(4, "little") + bytes(8))
     tracedat.write(path, ROWS[:3], machine=tracedat.Machine(3, clock="x86-tsc", options=(tsc,)))
-    got = [r["ts_ns"] for r in decode(path).rows]
+    whole = decode(path)
+    got = [r["ts_ns"] for r in whole.rows]
+    assert whole.end["missing"] == []
     assert got == [3 * S, 3 * S + 30, 3 * S + 60]
     lines = subprocess.run([oracle, path], capture_output=True, text=True, check=True).stdout.splitlines()
     assert [int(line.split("\t")[0]) for line in lines] == got
+
+
+@pytest.mark.parametrize(("clock", "time"), [("mono", True), ("boot", True), ("x86-tsc", False), ("counter", False)])
+def test_clocks_that_do_not_count_time_are_told(clock: str, time: bool, tmp_path: Path) -> None:
+    """Cycles without their factor, and numbers of events, were taken as ns and not a word said."""
+    path = tmp_path / "trace.dat"
+    tracedat.write(path, ROWS[:3], machine=tracedat.Machine(3, clock=clock))
+    told = [f"the unit of the times: the clock {clock} counts something else, taken as ns; record with -C mono"]
+    assert decode(path).end["missing"] == ([] if time else told)
 
 
 def test_failed_wakeups_are_dropped_and_counted(tmp_path: Path) -> None:

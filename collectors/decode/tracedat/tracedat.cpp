@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "collectors/decode/tracedat/tracedat.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "collectors/decode/rows.hpp"
 
 namespace rewake::decode {
@@ -12,6 +16,15 @@ TraceDat::TraceDat(const std::string& path, size_t most)
     } else {
         records_.emplace<Records<false>>(static_cast<TraceFile&>(*this));
     }
+}
+
+std::vector<std::string> TraceDat::missing() const {
+    static constexpr std::string_view kNoTime[] = {"counter", "uptime", "x86-tsc", "ppc-tb"};
+    const std::string& clock = container.clock;
+    if (container.tsc_mult != 0 || std::find(std::begin(kNoTime), std::end(kNoTime), clock) == std::end(kNoTime)) {
+        return {};
+    }
+    return {"the unit of the times: the clock " + clock + " counts something else, taken as ns; record with -C mono"};
 }
 
 bool TraceDat::fill(Batch& b, int64_t end) {

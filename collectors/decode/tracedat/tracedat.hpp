@@ -16,6 +16,7 @@ class TraceDat final : private TraceFile, public Decoder {
 
     using Decoder::problems;
     [[nodiscard]] const TraceFile& trace() const { return *this; }
+    [[nodiscard]] std::vector<std::string> missing() const override;
 
   private:
     bool fill(Batch& b, int64_t end) override;

@@ -19,7 +19,7 @@ def table(a: Advice, next_steps: Sequence[str] = ()) -> str:
     """The verdict, what it rests on, every trial, what it does not say."""
     lines = [*wrap(headline(a, _whole)), *wrap(about(a, _whole)), ""]
     if a.judged is not None:
-        lines += [*wrap(judged_title(a)), *render(judged(a.judged, terminal)), ""]
+        lines += [*wrap(judged_title(a)), *render(judged(a.judged)), ""]
         lines += [*wrap(verdict(a.judged)), ""]
     if a.trials:
         lines += [*wrap(trials_title(a)), *render(trials(a, terminal), spill=True), ""]
@@ -62,7 +62,7 @@ def judged_title(a: Advice) -> str:
     return f"Judged: change to no hint, mean over windows with {100 * (1 - ALPHA):.0f} % interval (modelled)"
 
 
-def judged(j: Judged, escape: Escape) -> list[Column]:
+def judged(j: Judged) -> list[Column]:
     """Objective, guards and the null, a row each."""
     rows: list[tuple[str, Change, Guard | None]] = [(j.gain.objective.label, j.gain, None)]
     rows += [(c.objective.label, c, g) for g, c in j.guards]

@@ -72,7 +72,7 @@ def advice(a: Advice) -> str:
 
     lines = [f"### {advice_table.headline(a, whole)}", "", advice_table.about(a, whole), ""]
     if a.judged is not None:
-        lines += [advice_table.judged_title(a), "", *_table(advice_table.judged(a.judged, markdown)), ""]
+        lines += [advice_table.judged_title(a), "", *_table(advice_table.judged(a.judged)), ""]
         lines += [markdown(advice_table.verdict(a.judged), None), ""]
     if a.trials:
         lines += [advice_table.trials_title(a), "", *_table(advice_table.trials(a, markdown)), ""]

@@ -50,7 +50,6 @@ made in which anything happens."""
 MOST_TAIL = 50_000_000
 """Their scripts go on for so long at most: so many of them are in memory at once."""
 
-BALANCE = ("model", "recorded-rate", "off", "forced")
 PINNED = "pinned"
 """Name of the arm in which every wakeup goes where it went in the recording."""
 NULL = "fifo"

@@ -132,7 +132,7 @@ def _latency_axis(low: float, high: float) -> Spec:
     }  # fmt: skip
 
 
-def curve(policy: str, rows: Rows, recorded: Rows, look: Look, span_ns: tuple[int, int]) -> Spec:
+def curve(rows: Rows, recorded: Rows, look: Look, span_ns: tuple[int, int]) -> Spec:
     """Latency over a percentile axis: the band between the lower and the upper bound of one policy, and the record.
 
     `rows`, `recorded`: latency/curve of each; `span_ns`: the latencies that the axis of every panel covers. It goes on

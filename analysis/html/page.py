@@ -65,7 +65,7 @@ def _charts(r: Report, f: Figures, seen: Mapping[str, Look]) -> dict[str, Any]:
         if ends and p.policy in by_policy:
             recorded = by_policy.get("recorded", [])
             span = min(ends), max(ends)
-            out[f"curve-{i}"] = charts.curve(p.policy, by_policy[p.policy], recorded, seen[p.policy], span)
+            out[f"curve-{i}"] = charts.curve(by_policy[p.policy], recorded, seen[p.policy], span)
     for heat in f.heats:
         out[f"heat-{heat.key}"] = charts.heat(heat.kind, heat.order, heat.breaks)
     windows = [row for row in f.windows if row["policy"] != "recorded"]

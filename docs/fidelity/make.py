@@ -127,15 +127,15 @@ def causes(recordings: list[Measured]) -> Tables:
     rows = []
     for found, way, names in _each(recordings):
         b = found.budget[way]
-        told = [_cause(b, c, "proven") for c in b["causes"] if c["proven"] or c["proven_placebo"]]
-        maybe = [_cause(b, c, "possible") for c in b["causes"] if c["possible"] or c["possible_placebo"]]
+        told = [_cause(c, "proven") for c in b["causes"] if c["proven"] or c["proven_placebo"]]
+        maybe = [_cause(c, "possible") for c in b["causes"] if c["possible"] or c["possible_placebo"]]
         where = [f"{r['branch']} {r['misses']:,}" for r in b["by_branch"]]
         rows.append([*names, *(", ".join(words) or NOTHING for words in (told, maybe, where))])
     head_ = ["recording", "inputs", "proven (placebo)", "possible (placebo)", "misses by branch"]
     return table(head_, rows)
 
 
-def _cause(budget: dict[str, Any], cause: dict[str, Any], kind: str) -> str:
+def _cause(cause: dict[str, Any], kind: str) -> str:
     return f"{cause['input']} {cause[kind]:,} ({cause[f'{kind}_placebo']:,})"
 
 

@@ -154,7 +154,7 @@ def test_from_a_web_server_below_a_path(browser: Any, built: tuple[Store, Path])
         server.shutdown()
 
 
-def test_rebuilt_nothing_is_written_again(built: tuple[Store, Path], tmp_path: Path) -> None:
+def test_rebuilt_nothing_is_written_again(built: tuple[Store, Path]) -> None:
     store, site = built
     before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in site.rglob("*") if p.is_file()}
     done = build(store, site)

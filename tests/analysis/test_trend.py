@@ -83,7 +83,7 @@ def test_how_often_it_is_right() -> None:
     assert hits >= 190 and false <= 4
 
 
-def test_a_life(tmp_path: Path) -> None:
+def test_a_life() -> None:
     """Nothing, then open with the run that shows it, then still failing, then fixed."""
     whole = noisy([(20, 1.0), (8, 1.2), (12, 1.0)])
     seen = [(n, states(whole[:n])) for n in range(10, 41)]
@@ -135,7 +135,7 @@ def test_noise_bands_hold_the_runs_of_their_level() -> None:
     assert 0.85 * 60 <= inside < 60
 
 
-def test_many_histories_ask_for_more(tmp_path: Path) -> None:
+def test_many_histories_ask_for_more() -> None:
     """The same weak change, alone and among 400 histories without one."""
     weak = next(v for seed in range(200) if 0.003 < _q(v := noisy([(10, 1.0), (10, 1.012)], seed)) < 0.01)
     quiet = [series([1e6 + i % 2 for i in range(20)], name=str(k)) for k in range(400)]

@@ -58,7 +58,7 @@ def test_examples_of_the_page(page: dict[str, Any]) -> None:
     assert policy == "idle-thread-scan" and chosen != cpu
 
 
-def test_a_simulation(page: dict[str, Any], tmp_path: Path) -> None:
+def test_a_simulation(page: dict[str, Any]) -> None:
     simulation = page["simulation"]
     assert simulation.policies == ["linux-6.1", "prev"] == list(page["versus"])
     assert set(page["holds"]) == {"pinned", "null", "factual"}

@@ -75,9 +75,7 @@ def test_no_example_is_left_of_a_command_that_is_gone() -> None:
 
 
 @pytest.mark.parametrize(("shell", "sign"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --")])
-def test_completions(
-    shell: str, sign: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completions(shell: str, sign: str) -> None:
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

@@ -40,7 +40,7 @@ def carried(some: list[Record]) -> list[Record]:
     return [r for r in some if r.event in CARRIED]
 
 
-def expected(some: list[Record], cpus: int, lost: bool = True) -> Reference:
+def expected(some: list[Record], cpus: int) -> Reference:
     """Rows of what is carried; the number of a loss, and the CPUs of an IPI, are not."""
     want = Reference(cpus).run(carried(some))
     for row in want.rows:

@@ -159,7 +159,7 @@ def test_more_tasks_than_can_be_held(traces: Path, monkeypatch: pytest.MonkeyPat
             plan.tasks(source, study(), cut_ns=cut_ns, seeds=seeds)
 
 
-def test_the_hash_is_of_what_decides(traces: Path, tmp_path: Path) -> None:
+def test_the_hash_is_of_what_decides(traces: Path) -> None:
     task = plan.tasks(plan.find([str(traces / "demo.rewake")]).sources, study())[0]
     assert Task.of(json.loads(json.dumps(task.plain()))).key == task.key
     assert replace(task, where="/elsewhere").key == task.key, "where it lies on this machine decides nothing"

@@ -148,7 +148,7 @@ def test_no_fleet_store_and_an_empty_one(tmp_path: Path) -> None:
         FleetStore(tmp_path).connect()
 
 
-def test_shards_and_traces_behind_a_url(recording: Path, tmp_path: Path) -> None:
+def test_shards_and_traces_behind_a_url(recording: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").put(str(recording), "/traces/demo.rewake", recursive=True)
     work = plan.tasks(plan.find(["memory://traces/demo.rewake@0ms..20ms"]).sources, study())

@@ -110,7 +110,7 @@ def test_killed_at_any_point_a_run_is_there_whole_or_not(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("point", ["fsync", "replace", "mkstemp"])
-def test_death_between_two_steps(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_death_between_two_steps(tmp_path: Path, point: str) -> None:
     """As if killed right there: what is left behind is nothing that a reader sees."""
     store = Store(tmp_path / "s")
     store.add(day(1))

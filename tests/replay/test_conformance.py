@@ -129,7 +129,7 @@ def test_what_cannot_be_run_is_an_error_never_a_skip(tmp_path: Path, change: dic
     assert [reason in text for text in report.errors] == [True]
 
 
-def test_nothing_checked_is_not_ok(tmp_path: Path) -> None:
+def test_nothing_checked_is_not_ok() -> None:
     report = conformance.check([BUNDLED / "v4.5.sis.jsonl.zst"], scopes=("wake",))
     assert not report.ok and report.left_out["v4.5", "sis"] == 200
 

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rewake.analysis.grid import counted
-from rewake.forms import Columns
+from rewake.forms import Columns, values_of
 
 LEVELS = ("node", "package", "llc", "core")
 _WORDS = {"node": "node", "package": "package", "llc": "LLC", "core": "core"}
@@ -33,10 +31,10 @@ class Cpu:
 def cpus_of(cpu: Columns, cpu_state: Columns) -> list[Cpu]:
     """From the tables `cpu` and `cpu_state`; of the states each CPU's first."""
     state: dict[int, tuple[bool, bool]] = {}
-    rows = zip(_list(cpu_state["cpu"]), _list(cpu_state["online"]), _list(cpu_state["isolated"]), strict=True)
+    rows = zip(*(values_of(cpu_state[name]) for name in ("cpu", "online", "isolated")), strict=True)
     for number, online, isolated in rows:
         state.setdefault(number, (online, isolated))
-    columns = [_list(cpu[name]) for name in ("cpu", "capacity", *LEVELS)]
+    columns = [values_of(cpu[name]) for name in ("cpu", "capacity", *LEVELS)]
     return [
         Cpu(number, *state.get(number, (True, False)), capacity, tuple(where))
         for number, capacity, *where in zip(*columns, strict=True)
@@ -156,8 +154,3 @@ def _groups(cpus: list[Cpu], level: int) -> list[tuple[int | None, list[Cpu]]]:
 def _count(cpus: list[Cpu], level: int) -> int | None:
     """How many; None where not known."""
     return len({c.where[level] for c in cpus if c.where[level] is not None}) or None
-
-
-def _list(column: Any) -> list[Any]:
-    values, null = column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
-    return [None if n else v for v, n in zip(values.tolist(), null.tolist(), strict=True)]

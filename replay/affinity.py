@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, Recording
+from rewake.forms import ENUMS, Recording, with_null
 from rewake.replay.probes import Nullable
-from rewake.replay.recorded import cpus_in, processes, with_null
+from rewake.replay.recorded import cpus_in, processes
 
 ENOUGH = 10
 """So many placements for each CPU of a mask show all of it that matters."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, Recording
+from rewake.forms import ENUMS, Recording, with_null
 from rewake.replay import wake_lists
-from rewake.replay.recorded import capacities, with_null
+from rewake.replay.recorded import capacities
 
 _FEWEST, _FEW, _ENOUGH, _PARTS = 200, 20, 10_000, 8
 """So many interrupts for wake lists tell, a thousandth of them too, where so many go from a CPU of some speed to one of

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rewake.replay._engine as _engine
-from rewake.forms import ENUMS, Columns, RecordingWriter
+from rewake.forms import ENUMS, Columns, RecordingWriter, with_null
 from rewake.replay.recorded import (
     Source,
     batch,
@@ -23,7 +23,6 @@ from rewake.replay.recorded import (
     unrecorded_cpus,
     unswitched,
     with_next,
-    with_null,
 )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.errors import UsageError
-from rewake.forms import ENUMS, Columns, Recording
+from rewake.forms import ENUMS, Columns, Recording, values_of
 from rewake.replay import _engine
 
 HINTS: dict[str, int] = _engine.HINTS
@@ -308,17 +308,9 @@ def _forks(recording: Recording) -> Iterator[tuple[int, int, int]]:
     """(parent, child, ts) in order of time."""
     for part in range(recording.n_parts):
         fork = recording.read_part("fork", part, ("ts_ns", "task", "child"))
-        yield from zip(*(_list_of(fork[name]) for name in ("task", "child", "ts_ns")), strict=True)
+        yield from zip(*(values_of(fork[name]) for name in ("task", "child", "ts_ns")), strict=True)
 
 
 def _plain(recording: Recording, table: str, *columns: str) -> list[list[Any]]:
     read = recording.read(table, columns)
-    return [_list_of(read[name]) for name in columns]
-
-
-def _list_of(column: Any) -> list[Any]:
-    """A column as a list; NULL is None."""
-    if not isinstance(column, tuple):
-        values: list[Any] = column.tolist()
-        return values
-    return [None if null else value for value, null in zip(column[0].tolist(), column[1].tolist(), strict=True)]
+    return [values_of(read[name]) for name in columns]

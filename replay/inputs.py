@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, FAIR_CLASSES, Recording
-from rewake.replay import _engine, order, probes, recorded
+from rewake.forms import ENUMS, FAIR_CLASSES, Recording, with_null
+from rewake.replay import _engine, order, probes
 from rewake.replay.decisions import decisions_of
 from rewake.replay.first_flips import FirstFlips
 from rewake.replay.hints import Rules, TaskHints
@@ -120,7 +120,7 @@ def _logged(
         decided = logged.pop("decided")
         population.append(fair(decisions) & decided)
         times.append(np.asarray(decisions["ts_ns"]).copy())
-        tasks.append(recorded.with_null(decisions["task"])[0].copy())
+        tasks.append(with_null(decisions["task"])[0].copy())
         for name, values in logged.items():
             kept.setdefault(name, []).append(values)
     model = {name: np.concatenate(parts) for name, parts in kept.items()}
@@ -166,7 +166,7 @@ def account(
     for _, decisions in loop.run([second], irq, unseen, followed):
         known, undecided = second.ledger(0)["known"]
         ours = fair(decisions) & ~undecided
-        chosen, prev = (recorded.with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
+        chosen, prev = (with_null(decisions[name])[0] for name in ("chosen_cpu", "prev_cpu"))
         branch = second.ledger(0)["branch"][0]
         ids = first_id + np.flatnonzero(ours)
         first_id += len(ours)

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, Columns, Recording
+from rewake.forms import ENUMS, Columns, Recording, with_null
 from rewake.replay.probes import Nullable
-from rewake.replay.recorded import with_null
 from rewake.replay.unseen import FOLDS, fold_of
 from rewake.replay.wake_lists import last_before
 

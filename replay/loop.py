@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
-from rewake.forms import ENUMS, INPUTS, Columns, Recording
+from rewake.forms import ENUMS, INPUTS, Columns, Recording, with_null
 from rewake.replay import affinity, clocks, early, fair, hotplug, looks, order, plugins, probes, wake_lists
 from rewake.replay.first_flips import FIRST_FLIPS, FirstFlips
 from rewake.replay.hints import TaskHints
@@ -26,7 +26,6 @@ from rewake.replay.recorded import (
     running,
     tables,
     tunable,
-    with_null,
 )
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import wakers

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import Recording
+from rewake.forms import Recording, with_null
 from rewake.replay import hotplug
-from rewake.replay.recorded import Source, with_null
+from rewake.replay.recorded import Source
 from rewake.replay.wake_lists import last_before
 
 Nullable = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]

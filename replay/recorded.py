@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError
-from rewake.forms import ENUMS, Columns, Recording, RecordingWriter
+from rewake.forms import ENUMS, Columns, Recording, RecordingWriter, values_of, with_null
 
 Source = Recording | RecordingWriter
 Bools = npt.NDArray[np.bool_]
@@ -89,18 +89,8 @@ def with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 def rows_of(columns: Columns) -> list[dict[str, Any]]:
     """Small tables as rows; NULL is None."""
-    lists: dict[str, list[Any]] = {}
-    for name, value in columns.items():
-        values, null = value if isinstance(value, tuple) else (value, None)
-        out = values.tolist()
-        if null is not None:
-            out = [None if n else v for v, n in zip(out, null.tolist(), strict=True)]
-        lists[name] = out
-    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-
-
-def with_null(column: npt.NDArray[Any] | tuple[npt.NDArray[Any], Bools]) -> tuple[npt.NDArray[Any], Bools]:
-    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
+    lists = map(values_of, columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
 def processes(source: Source) -> npt.NDArray[np.int64]:

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, Columns
-from rewake.replay.recorded import with_null
+from rewake.forms import ENUMS, Columns, with_null
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.errors import TraceError, UsageError
-from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter
+from rewake.forms import ENUMS, FAIR_CLASSES, Columns, Recording, RunWriter, with_null
 from rewake.replay.loop import Loop
-from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec
 from rewake.replay.sync import Bools, Sites, by_fold, evidence, wakers
 from rewake.replay.unseen import FOLDS, fold_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from rewake.forms import ENUMS, EVENT_TABLES, INPUTS
+from rewake.forms import ENUMS, EVENT_TABLES, INPUTS, values_of
 from rewake.replay import _engine
 
 DTYPES = {
@@ -154,13 +154,6 @@ class World:
         while (part := builder.take()) is not None:
             parts.append(part)
         return Decisions(self, recorded, batches, parts, causes, builder.counts())
-
-
-def values_of(column: Any) -> list[Any]:
-    if isinstance(column, tuple):
-        return [None if n else v for v, n in zip(column[0].tolist(), column[1].tolist(), strict=True)]
-    out: list[Any] = column.tolist()
-    return out
 
 
 class Decisions:

@@ -16,7 +16,16 @@ import numpy as np
 from rewake import __version__, cache, streams, tasks
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
-from rewake.forms import EVENT_TABLES, NOT_RECORDED, SCHEMA_VERSION, Columns, Recording, RecordingWriter, empty
+from rewake.forms import (
+    EVENT_TABLES,
+    NOT_RECORDED,
+    SCHEMA_VERSION,
+    Columns,
+    Recording,
+    RecordingWriter,
+    empty,
+    with_null,
+)
 from rewake.identify import identify
 from rewake.redact import Redactor
 
@@ -160,7 +169,7 @@ def _write(
         report(f"decoded {seen:,} events")
     decoded = reader.finish()
 
-    known = map(int, _split(machine.cpu["cpu"])[0])
+    known = map(int, with_null(machine.cpu["cpu"])[0])
     outside = sorted(ran.difference(known)) if where is not None and len(machine.cpu["cpu"]) else []
     if outside:
         writer.manifest["outside"] = outside
@@ -243,7 +252,7 @@ def _cpus_of(machine: Any, header: Mapping[str, Any], where: Path | str | None, 
     machine, if the trace is `sure` to know all CPUs (a capture leaves out those without a record)."""
     traced = int(header["cpus"])
     numbers, known = machine.cpu_state["cpu"], [int(cpu) for cpu in machine.cpu["cpu"]]
-    online = int(np.count_nonzero(_split(machine.cpu_state["online"])[0])) if len(numbers) else 0
+    online = int(np.count_nonzero(with_null(machine.cpu_state["online"])[0])) if len(numbers) else 0
     if sure and online > traced:
         raise TraceError(
             f"{where}: of a machine with {online} CPUs online, and the trace is of one with {traced}: give the snapshot"
@@ -274,7 +283,7 @@ def _write_machine(writer: RecordingWriter, machine: Any, traced: int, n_cpus: i
     writer.write("cpu_state", state)
     writer.write("domain", machine.domain)
     # An offline CPU has no LLC but itself.
-    up = np.isin(_split(cpu["cpu"])[0], _split(state["cpu"])[0][_split(state["online"])[0]])
+    up = np.isin(with_null(cpu["cpu"])[0], with_null(state["cpu"])[0][with_null(state["online"])[0]])
     count = {name: _distinct(cpu[name], up) for name in ("core", "llc", "node", "package")}
     writer.manifest["topology"] = "snapshot" if known else None
     writer.manifest["machine"] = {
@@ -283,23 +292,19 @@ def _write_machine(writer: RecordingWriter, machine: Any, traced: int, n_cpus: i
     }  # fmt: skip
 
 
-def _split(column: Any) -> tuple[Any, Any]:
-    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
-
-
 def _rows_added(columns: Columns, more: Columns) -> Columns:
     """Both, in the order of `cpu`."""
     joined: Columns = {}
-    order = np.argsort(np.concatenate([_split(columns["cpu"])[0], _split(more["cpu"])[0]]), kind="stable")
+    order = np.argsort(np.concatenate([with_null(columns["cpu"])[0], with_null(more["cpu"])[0]]), kind="stable")
     for name in columns:
-        (a, a_null), (b, b_null) = _split(columns[name]), _split(more[name])
+        (a, a_null), (b, b_null) = with_null(columns[name]), with_null(more[name])
         joined[name] = (np.concatenate([a, b])[order], np.concatenate([a_null, b_null])[order])
     return joined
 
 
 def _distinct(column: Any, rows: Any) -> int | None:
     """How many there are in these rows; None when it is unknown to all of them."""
-    values, null = _split(column)
+    values, null = with_null(column)
     known = values[~null & rows]
     return len(np.unique(known)) if len(known) else None
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rewake.errors import UsageError
-from rewake.forms import ENUMS, Columns
+from rewake.forms import ENUMS, Columns, with_null
 
 MIN_KEY_BYTES = 16
 _MAX_KEY_BYTES = 1 << 20
@@ -110,9 +110,9 @@ class Redactor:
 
         names = [str(name) for name in comm["name"]]
         watching = np.array([is_collector(name) for name in names], np.bool_)
-        values, null = _split(task_attr["comm"])
-        carriers = np.unique(_split(task_attr["task_id"])[0][~null][watching[values[~null]]])
-        observer, unknown = (part.copy() for part in _split(task["observer"]))
+        values, null = with_null(task_attr["comm"])
+        carriers = np.unique(with_null(task_attr["task_id"])[0][~null][watching[values[~null]]])
+        observer, unknown = (part.copy() for part in with_null(task["observer"]))
         known = unknown & np.isin(np.asarray(task["task_id"]), carriers)
         observer[known], unknown[known] = True, False
         out = {
@@ -125,7 +125,7 @@ class Redactor:
         return out, {**comm, "name": hidden}
 
     def _tids(self, column: Any) -> Any:
-        values, null = _split(column)
+        values, null = with_null(column)
         changed = np.array([0 if n else self.tid(int(v)) for v, n in zip(values, null, strict=True)], values.dtype)
         return (changed, null) if isinstance(column, tuple) else changed
 
@@ -219,7 +219,3 @@ def _word(text: str | None) -> str | None:
     """The name of a clock, as the kernel has them."""
     return text if text in ("local", "global", "counter", "uptime", "perf", "mono", "mono_raw", "boot", "tai",
                             "x86-tsc", "ppc-tb") else None  # fmt: skip
-
-
-def _split(column: Any) -> tuple[Any, Any]:
-    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))

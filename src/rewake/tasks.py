@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rewake import membership
-from rewake.forms import ENUMS, Columns
+from rewake.forms import ENUMS, Columns, values_of
 
 _FORK = ENUMS["task_source"].index("fork")
 _SNAPSHOT_TASK = ENUMS["task_source"].index("snapshot")
@@ -98,33 +98,26 @@ def build(
     names = [str(n) for n in decoded["comm"]["name"]]
     comm_id = {name: i for i, name in enumerate(names)}
     changed = decoded["names"]
-    for task_id, from_ns, comm in zip(*(_list(changed[k]) for k in ("task_id", "from_ns", "comm")), strict=True):
+    for task_id, from_ns, comm in zip(*(values_of(changed[k]) for k in ("task_id", "from_ns", "comm")), strict=True):
         tasks[task_id].comms.append((from_ns, comm))
 
     notes: list[str] = []
     if threads and not any(t.tid == _KTHREADD and t.comm == "kthreadd" for t in threads):
         notes.append("the thread list has no kthreadd, so it is from a pid namespace: not joined with the trace")
         threads, observers = [], ()
-    _join(tasks, threads, {path: i for i, path in enumerate(_list(cgroup.get("path", [])))}, comm_id, names, notes)
+    paths = values_of(cgroup["path"]) if "path" in cgroup else []
+    _join(tasks, threads, {path: i for i, path in enumerate(paths)}, comm_id, names, notes)
     _mark(tasks, frozenset(observers))
     _inherit(tasks)
-    if threads and len(_list(cgroup.get("path", []))) > 1:
+    if threads and len(paths) > 1:
         _find_cgroups(tasks, wakings)
     _bind_by_name(tasks, names, n_cpus)
     return TaskTables(_task_columns(tasks), _attr_columns(tasks), _comm_columns(names), notes)
 
 
-def _list(column: Any) -> list[Any]:
-    """A column as Python values, None where NULL."""
-    if isinstance(column, tuple):
-        values, null = column
-        return [None if n else v for v, n in zip(values.tolist(), null.tolist(), strict=True)]
-    return list(column.tolist() if isinstance(column, np.ndarray) else column)
-
-
 def _read_tasks(columns: Columns) -> list[_Task]:
     keys = ("task_id", "tid", "generation", "parent", "source", "first_ns", "exit_ns")
-    tasks = [_Task(*row) for row in zip(*(_list(columns[k]) for k in keys), strict=True)]
+    tasks = [_Task(*row) for row in zip(*(values_of(columns[k]) for k in keys), strict=True)]
     if any(t.task_id != i for i, t in enumerate(tasks)):
         raise ValueError("decode's task ids are not dense")
     return tasks

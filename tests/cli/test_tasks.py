@@ -70,7 +70,7 @@ def build(
     names = list(made.comm["name"])
 
     def rows(columns: forms.Columns) -> list[dict[str, Any]]:
-        lists = {k: tasks._list(v) for k, v in columns.items()}
+        lists = {k: forms.values_of(v) for k, v in columns.items()}
         return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
     attrs: dict[int, list[dict[str, Any]]] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rewake.collectors._decode import PerfData, TraceDat
-from rewake.forms import ENUMS
+from rewake.forms import ENUMS, values_of
 
 SHARED = Path(__file__).parents[3] / "shared"
 Key = tuple[int, int]
@@ -58,14 +58,6 @@ class Decoded:
         return [(keys[t], ns, comm[c]) for t, ns, c in zip(*columns, strict=True)]
 
 
-def values(column: Any) -> list[Any]:
-    """A column as a list, NULL as None."""
-    if isinstance(column, tuple):
-        return [None if null else v for v, null in zip(column[0].tolist(), column[1].tolist(), strict=True)]
-    out: list[Any] = column.tolist()
-    return out
-
-
 def opened(path: Path | str, batch_events: int = 1_000_000) -> TraceDat | PerfData:
     """The decoder of what the file is by its first bytes."""
     perf = Path(path).is_file() and Path(path).read_bytes()[:8] in (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
@@ -82,7 +74,7 @@ def decode(path: Path | str, batch_events: int = 1_000_000, reader: Any = opened
         part = []
         for table, columns in batch.items():
             names = list(columns)
-            for row in zip(*map(values, columns.values()), strict=True):
+            for row in zip(*map(values_of, columns.values()), strict=True):
                 part.append({"table": table, **dict(zip(names, row, strict=True))})
         part.sort(key=lambda r: r["id"])
         rows += part

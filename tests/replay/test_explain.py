@@ -17,11 +17,10 @@ from rewake import importing
 from rewake.analysis import inputs
 from rewake.analysis.explain import TURNED, body
 from rewake.errors import UsageError
-from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, Recording
+from rewake.forms import ENUMS, FAIR_CLASSES, INPUTS, Recording, with_null
 from rewake.replay import _engine
 from rewake.replay.explain import explain
 from rewake.replay.loop import Loop
-from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec
 from rewake.replay.unseen import Unseen
 

@@ -11,7 +11,7 @@ import pytest
 from world import World
 
 from rewake import importing
-from rewake.forms import ENUMS, INPUTS, Columns, Recording
+from rewake.forms import ENUMS, INPUTS, Columns, Recording, with_null
 from rewake.replay import _engine, inputs, probes, recorded
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
@@ -37,7 +37,7 @@ def test_every_call_belongs_to_one_decision_and_returned_what_was_chosen(recordi
     assert len(np.unique(ids[~null])) == (~null).sum()
     fair = np.isin(decision["class"], [CLASS("moved"), CLASS("stayed")])
     assert not null[fair].any(), "a wakeup counts as placed only where the placement function was called"
-    chosen, returned = recorded.with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
+    chosen, returned = with_null(decision["chosen_cpu"])[0], truth["chosen_cpu"][0]
     assert (chosen[fair] == returned[fair]).mean() > 0.999
 
 
@@ -151,7 +151,7 @@ def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use
     fair = np.nonzero(inputs.fair(decisions))[0]
     rng = np.random.default_rng(1)
     for row in rng.choice(fair, 3, replace=False).tolist():
-        changed = recorded.with_null(decisions["chosen_cpu"])[0].copy()
+        changed = with_null(decisions["chosen_cpu"])[0].copy()
         changed[row] = (changed[row] + 1 + rng.integers(15)) % 16
         after = answers(Changed(recording, changed))
         assert [a[row] for a in after] == [b[row] for b in before]
@@ -181,7 +181,7 @@ class OfAnotherKernel(Recording):
 
     def read_part(self, table: str, index: int, names: Sequence[str] | None = None) -> Columns:
         part = super().read_part(table, index, names)
-        return {**part, "task": recorded.with_null(part["task"])[0] + np.uint32(1000)} if table == "probe" else part
+        return {**part, "task": with_null(part["task"])[0] + np.uint32(1000)} if table == "probe" else part
 
 
 def test_probes_of_another_kernel_are_told_by_whom_they_name(recording: Recording) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rewake.forms import ENUMS, Recording, Run, RunWriter
+from rewake.forms import ENUMS, Recording, Run, RunWriter, with_null
 from rewake.importing import import_trace
 from rewake.replay import trial
 from rewake.replay.loop import Loop
-from rewake.replay.recorded import with_null
 from rewake.replay.spec import PolicySpec, parse
 from rewake.replay.sync import Sites, by_fold, evidence, wakers
 from rewake.replay.unseen import FOLDS, fold_of

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world import World
 
-from rewake.forms import Columns, Recording
+from rewake.forms import Columns, Recording, with_null
 from rewake.importing import import_trace
-from rewake.replay import _engine, inputs, recorded
+from rewake.replay import _engine, inputs
 from rewake.replay.first_flips import CLOSER, FIRST_FLIPS, FirstFlips, better, between, later, nearby, own
 from rewake.replay.loop import Loop
 from rewake.replay.spec import PolicySpec
@@ -353,7 +353,7 @@ class Unequal(Recording):
         columns = super().read(table, names)
         if table != "cpu" or "capacity" not in columns:
             return columns
-        n = len(recorded.with_null(columns["capacity"])[0])
+        n = len(with_null(columns["capacity"])[0])
         return {**columns, "capacity": np.where(np.arange(n) < 4, 512, 1024).astype(np.uint16)}
 
 
@@ -372,7 +372,7 @@ class Changed(Recording):
         if table != "decision" or "chosen_cpu" not in part:
             return part
         assert index == 0
-        values, null = (x.copy() for x in recorded.with_null(part["chosen_cpu"]))
+        values, null = (x.copy() for x in with_null(part["chosen_cpu"]))
         for row, cpu in self.chosen.items():
             values[row] = cpu
         return {**part, "chosen_cpu": (values, null)}

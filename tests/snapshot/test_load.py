@@ -15,7 +15,7 @@ import pytest
 from rewake.collectors.snapshot import Snapshot, beside, load
 from rewake.collectors.snapshot import snapshot as module
 from rewake.errors import TraceError
-from rewake.forms import TABLES, Columns
+from rewake.forms import TABLES, Columns, values_of
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -23,10 +23,7 @@ DEMO = FIXTURES / "demo-split-llc-schbench" / "topology.tar.gz"
 
 
 def values(columns: Columns, name: str) -> list[Any]:
-    column = columns[name]
-    if isinstance(column, tuple):
-        return [None if null else v for v, null in zip(column[0].tolist(), column[1].tolist(), strict=True)]
-    return list(column.tolist())
+    return values_of(columns[name])
 
 
 def stack(snapshot: Snapshot, cpu: int) -> list[tuple[str, str, int | None]]:

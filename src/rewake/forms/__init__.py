@@ -13,6 +13,8 @@ from rewake.forms.parquet import dtype_of as dtype_of
 from rewake.forms.parquet import empty as empty
 from rewake.forms.parquet import sparingly as sparingly
 from rewake.forms.parquet import unreadable as unreadable
+from rewake.forms.parquet import values_of as values_of
+from rewake.forms.parquet import with_null as with_null
 from rewake.forms.recording import Recording as Recording
 from rewake.forms.recording import RecordingWriter as RecordingWriter
 from rewake.forms.run import Run as Run

@@ -146,6 +146,19 @@ def select(table: Table, names: Sequence[str] | None) -> tuple[Column, ...]:
     return tuple(by_name[n] for n in names)
 
 
+def with_null(column: Array | tuple[Array, Array]) -> tuple[Array, Array]:
+    """A column as (values, null), whether or not it has NULLs."""
+    return column if isinstance(column, tuple) else (column, np.zeros(len(column), np.bool_))
+
+
+def values_of(column: Array | tuple[Array, Array]) -> list[Any]:
+    """A column as a list of Python's own values; NULL is None."""
+    if not isinstance(column, tuple):
+        values: list[Any] = column.tolist()
+        return values
+    return [None if null else value for value, null in zip(column[0].tolist(), column[1].tolist(), strict=True)]
+
+
 def literal(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 

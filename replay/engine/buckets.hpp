@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Logarithmic latency buckets that merge by adding (ecosystem.md section 6): bucket b holds the x with
-// gamma^(b-1) < x <= gamma^b, gamma = 101/99 (1 % relative error). The edges are a table made with integer arithmetic
-// alone, so that every machine agrees at them.
+// Logarithmic latency buckets that merge by adding, as those of DDSketch (Masson, Rim, Lee, VLDB 2019): bucket b holds the
+// x with gamma^(b-1) < x <= gamma^b, gamma = 101/99 (1 % relative error). The edges are a table made with integer
+// arithmetic alone, so that every machine agrees at them.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What each policy's own picks would have changed, and the open loop does not show it: a task placed on another CPU than the
 // recorded one occupies that CPU, and leaves the recorded one free, until it next goes to sleep. From this come `exposure`
-// and `self_collision` (architecture.md, "Two questions, two modes").
+// and `self_collision` (docs/concepts.md).
 #pragma once
 
 #include <cstdint>

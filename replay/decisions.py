@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 import rewake.replay._engine as _engine
-from rewake.forms import ENUMS, Columns, RecordingWriter, with_null
+from rewake.forms import ENUMS, Columns, RecordingWriter, kernel_version, with_null
 from rewake.replay.recorded import (
     Source,
     batch,
-    kernel_version,
     recorded_machine,
     running,
     unrecorded_cpus,

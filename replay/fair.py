@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewake.replay.recorded import Source, kernel_version, tunable
+from rewake.forms import kernel_version
+from rewake.replay.recorded import Source, tunable
 
 _TUNABLES = {
     "latency_ns": "latency_ns", "min_granularity_ns": "min_granularity_ns",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError
-from rewake.forms import ENUMS, Columns, Recording, RecordingWriter, values_of, with_null
+from rewake.forms import ENUMS, Columns, Recording, RecordingWriter, kernel_version, values_of, with_null
 
 Source = Recording | RecordingWriter
 Bools = npt.NDArray[np.bool_]
@@ -122,12 +122,6 @@ def by_capacity(source: Recording, n_cpus: int, cpu: npt.NDArray[Any], ns: npt.N
             out[of_cpu == value] = int(np.median(ns[same]))
     found: list[int] = out.tolist()
     return found
-
-
-def kernel_version(release: str | None) -> tuple[int, int]:
-    """(major, minor) of a kernel release such as '6.1.0-56-cloud-amd64'; (0, 0) when unknown."""
-    match = re.match(r"(\d{1,4})\.(\d{1,4})", release or "")
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _cpu_set(cpus: str) -> set[int]:

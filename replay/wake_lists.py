@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rewake.forms import ENUMS, Columns, Recording, with_null
-from rewake.replay.recorded import Source, by_capacity, kernel_version, tables
+from rewake.forms import ENUMS, Columns, Recording, kernel_version, with_null
+from rewake.replay.recorded import Source, by_capacity, tables
 
 _IPIS = {
     "irq": ("id", "ts_ns", "cpu", "curr_task", "kind", "entry"),

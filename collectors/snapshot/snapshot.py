@@ -18,7 +18,7 @@ from rewake.collectors.snapshot import archive, captured, domains, embedded, gue
 from rewake.collectors.snapshot.cpulist import MAX_CPUS, format_list, parse_list
 from rewake.collectors.snapshot.files import Files, PackedFiles
 from rewake.errors import TraceError
-from rewake.forms import Array, Columns
+from rewake.forms import Array, Columns, kernel_version
 
 _SYNTHETIC = re.compile(r"\s*[A-Za-z]\w*:\d+(\([^)]*\))?(\s+[A-Za-z]\w*:\d+(\([^)]*\))?|\s*\[[^\]]*\])*\s*")
 _XML_BYTES = 64 << 20
@@ -206,14 +206,11 @@ def _read_cpus(files: Files, hardware: hwloc.Hardware) -> _Cpus:
     return _Cpus(possible, online, isolated, known)
 
 
-def _version(kernel: str | None) -> tuple[int, int]:
-    """(major, minor) of a release; a recent kernel where it is unknown."""
-    match = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
-    return (int(match[1]), int(match[2])) if match else (99, 0)
-
-
 def _default(snapshot: Snapshot, hardware: hwloc.Hardware, cpus: _Cpus) -> domains.Stacks:
-    return domains.default_stack(hardware, cpus.capacity, cpus.online - cpus.isolated, _version(snapshot.kernel))
+    """As a kernel of that version builds them; a recent one where it is unknown."""
+    known = kernel_version(snapshot.kernel)
+    version = known if known > (0, 0) else (99, 0)
+    return domains.default_stack(hardware, cpus.capacity, cpus.online - cpus.isolated, version)
 
 
 def _complete(stacks: domains.Stacks, default: domains.Stacks) -> domains.Stacks:

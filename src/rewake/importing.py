@@ -24,6 +24,7 @@ from rewake.forms import (
     Recording,
     RecordingWriter,
     empty,
+    kernel_version,
     with_null,
 )
 from rewake.identify import identify
@@ -354,11 +355,10 @@ def _asked_for(header: Mapping[str, Any], machine: Any) -> list[int] | None:
 
 def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bool | None]:
     """What decides who places tasks: by the snapshot, else as far as the kernel's name tells; None: not known."""
-    version = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
-    number = (int(version[1]), int(version[2])) if version else None
+    version = kernel_version(kernel)
 
     def known(said: bool | None, since: tuple[int, int]) -> bool | None:
-        return False if said is None and number and number < since else said
+        return False if said is None and (0, 0) < version < since else said
 
     by_name = None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname))
     return {

@@ -5,6 +5,7 @@ Rooms import this package and none of its modules.
 """
 
 from rewake.forms.fleet import FleetStore as FleetStore
+from rewake.forms.manifest import kernel_version as kernel_version
 from rewake.forms.parquet import Array as Array
 from rewake.forms.parquet import Columns as Columns
 from rewake.forms.parquet import confine as confine

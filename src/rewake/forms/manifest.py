@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -45,6 +46,13 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 """By kind. A type, a range, a list of one, a tuple of so many, or an object by its names; any may be absent, and null
 but for NEVER_NULL and for what a list holds ranges or tuples of."""
+
+
+def kernel_version(release: str | None) -> tuple[int, int]:
+    """(major, minor) of a kernel release such as '6.1.0-56-cloud-amd64'; (0, 0) when unknown."""
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", release or "")
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
 
 _KINDS = {
     str: "text",

@@ -7,6 +7,20 @@ namespace rewake {
 
 namespace {
 size_t n_cpus(const Topology& t) { return static_cast<size_t>(t.n_cpus); }
+
+/// A decision about the event's task that what runs on the event's CPU asks for.
+template <typename Columns>
+DecisionRow opened_by(const Columns& e, size_t i) {
+    DecisionRow r;
+    r.event_id = e.id[i];
+    r.ts = e.ts[i];
+    r.task = TaskId(e.task[i]);
+    r.waker_task = TaskId(e.curr_task[i]);
+    r.waker = Cpu(e.cpu[i]);
+    r.irq_ctx = e.irq_ctx[i];
+    r.prio = e.prio[i];
+    return r;
+}
 }  // namespace
 
 DecisionBuilder::DecisionBuilder(const Topology& topo, const TaskTable& tasks, KernelTraits kernel, Running running)
@@ -52,6 +66,179 @@ void DecisionBuilder::open_row(Open& o, DecisionRow r, Stage stage) {
     parts_.back().unresolved += 1;
 }
 
+void DecisionBuilder::scan_waking(const WakingColumns& w, size_t i) {
+    Open& o = open(TaskId(w.task[i]));
+    DecisionRow r = opened_by(w, i);
+    r.prev = Cpu(w.target_cpu[i]);
+    // Woken again while it waits: a bypass, closed as it is.
+    if (alive(o) && (o.stage == Stage::await_run || !table_.wakeups)) {
+        r.chosen = r.prev;
+        parts_.back().rows.push_back(r);
+        extras_.back().emplace_back().closed = true;
+        return;
+    }
+    open_row(o, r, Stage::await_wakeup);
+    Extra& x = extras_.back().back();
+    x.was_running = o.running;
+    x.blocked_near = o.blocked && !o.running && w.ts[i] - o.last_block <= kOnCpu;
+}
+
+void DecisionBuilder::scan_migrate(const MigrateColumns& m, size_t i) {
+    Open& o = open(TaskId(m.task[i]));
+    Cause& cause = parts_.back().causes[i];
+    // Without sched_wakeup later moves look alike but for who makes them.
+    const auto placing = [&](const DecisionRow& r) {
+        return table_.wakeups ||
+               (!extra(o).moved && r.waker_task == TaskId(m.curr_task[i]) && r.irq_ctx == m.irq_ctx[i]);
+    };
+    const bool awaited = alive(o) && o.stage == Stage::await_wakeup;
+    if (awaited && row(o).waker == Cpu(m.cpu[i]) && placing(row(o))) {
+        DecisionRow& r = row(o);
+        if (extra(o).pulled == Cpu(m.orig_cpu[i])) r.prev = Cpu(m.orig_cpu[i]);
+        if (r.prev != Cpu(m.orig_cpu[i])) ++counts_.prev_mismatch;
+        r.chosen = Cpu(m.dest_cpu[i]);
+        extra(o).moved = true;
+        cause = Cause::wake;
+    } else if (table_.info(TaskId(m.curr_task[i])).stopper) {
+        cause = Cause::active;  // exec when its sched_process_exec follows
+        o.has_move = true;
+        o.move_from = Cpu(m.orig_cpu[i]);
+        o.move_to = Cpu(m.dest_cpu[i]);
+        o.move_part = first_part_ + parts_.size() - 1;
+        o.move_row = i;
+    } else if (!kernel_.has_waking && !o.running && o.blocked && o.stage == Stage::none) {
+        DecisionRow r = opened_by(m, i);  // before 4.3 the migration is the first sign of the wakeup (C5)
+        r.prev = Cpu(m.orig_cpu[i]);
+        r.chosen = Cpu(m.dest_cpu[i]);
+        open_row(o, r, Stage::await_wakeup);
+        extras_.back().back().moved = true;
+        cause = Cause::wake;
+    } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::softirq)) {
+        if (awaited) extra(o).pulled = Cpu(m.dest_cpu[i]);
+        cause = Cause::periodic;
+    } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) && m.dest_cpu[i] == m.cpu[i]) {
+        if (awaited) extra(o).pulled = Cpu(m.dest_cpu[i]);
+        cause = Cause::newidle;
+    }
+}
+
+/// Without sched_waking and without a migration: its sched_wakeup is the first sign of a wakeup.
+void DecisionBuilder::open_by_wakeup(Open& o, const WakeupColumns& w, size_t i) {
+    DecisionRow r = opened_by(w, i);
+    r.prev = r.chosen = Cpu(w.target_cpu[i]);
+    if (!kernel_.has_migrate && o.blocked) r.prev = o.left;
+    // On the target it may be the wake list at work, in an interrupt or as the CPU leaves idle: the waker is not to be
+    // seen (C5).
+    const bool leaves_idle =
+        w.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) && machine_.is_idle_task(TaskId(w.curr_task[i]));
+    const bool listed = w.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::hardirq) || leaves_idle;
+    if (w.cpu[i] == w.target_cpu[i] && (!kernel_.has_context || listed)) {
+        r.waker_task.reset();
+        r.waker.reset();
+        r.irq_ctx.reset();
+    }
+    open_row(o, r, Stage::await_wakeup);
+    extras_.back().back().was_running = o.running;
+}
+
+void DecisionBuilder::scan_wakeup(const WakeupColumns& w, size_t i) {
+    Open& o = open(TaskId(w.task[i]));
+    if (w.is_new[i]) {
+        DecisionRow r = opened_by(w, i);
+        r.kind = Kind::fork;
+        r.prev = r.waker;
+        r.chosen = Cpu(w.target_cpu[i]);
+        r.wakeup_ns = 0;
+        open_row(o, r, Stage::await_run);
+        extras_.back().back().closed = true;
+        return;
+    }
+    if (!kernel_.has_waking && (!alive(o) || o.stage == Stage::none)) open_by_wakeup(o, w, i);
+    if (!alive(o) || o.stage != Stage::await_wakeup) return;
+    DecisionRow& r = row(o);
+    Extra& x = extra(o);
+    x.closed = true;
+    x.wakeup_cpu = Cpu(w.cpu[i]);
+    if (!x.moved && x.pulled == Cpu(w.target_cpu[i])) r.prev = x.pulled;
+    if (!x.moved) r.chosen = kernel_.has_migrate ? r.prev : Cpu(w.target_cpu[i]);
+    if (!kernel_.has_migrate) x.moved = r.chosen != r.prev;
+    if (r.chosen != Cpu(w.target_cpu[i])) ++counts_.conflicts;
+    r.wakeup_ns = w.ts[i] - r.ts;
+    if (o.ran_early) {
+        resolve(o);
+    } else if (o.running) {  // woken before it blocked
+        r.latency_ns = 0;
+        resolve(o);
+    } else {
+        o.stage = Stage::await_run;
+    }
+}
+
+void DecisionBuilder::scan_switch(const SwitchColumns& s, size_t i) {
+    if (!machine_.is_idle_task(TaskId(s.prev_task[i]))) {
+        Open& o = open(TaskId(s.prev_task[i]));
+        o.running = false;
+        o.blocked = !still_runnable(s.prev_state[i]);
+        const bool open_on_cpu = alive(o) && o.stage == Stage::await_wakeup;
+        const bool near = open_on_cpu && o.blocked && s.ts[i] - row(o).ts <= kOnCpu;
+        if (o.blocked) {
+            o.last_block = s.ts[i];
+            o.left = Cpu(s.cpu[i]);
+            o.has_move = false;
+            if (near) extra(o).blocked_near = true;
+        }
+        // Without sched_wakeup: it ran on, so it was woken before it blocked.
+        if (!table_.wakeups && open_on_cpu && !near) close_unseen(o, 0);
+    }
+    if (!machine_.is_idle_task(TaskId(s.next_task[i]))) {
+        Open& o = open(TaskId(s.next_task[i]));
+        o.running = true;
+        o.blocked = false;
+        if (alive(o) && !table_.wakeups && o.stage == Stage::await_wakeup) {
+            row(o).ran = Cpu(s.cpu[i]);
+            close_unseen(o, s.ts[i] - row(o).ts);
+        } else if (alive(o) && !o.ran_early) {
+            DecisionRow& r = row(o);
+            r.ran = Cpu(s.cpu[i]);
+            r.latency_ns = s.ts[i] - r.ts - (kernel_.has_waking ? 0 : r.wakeup_ns.value_or(0));
+            if (o.stage == Stage::await_run)
+                resolve(o);
+            else
+                o.ran_early = true;
+        }
+    }
+}
+
+void DecisionBuilder::scan_probe(const ProbeEventColumns& p, size_t i) {
+    if (p.phase[i] != 0 || (p.task_null && p.task_null[i])) return;
+    if (!probed_from_) probed_from_ = p.ts[i];
+    const Open& o = open(TaskId(p.task[i]));
+    if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(p.cpu[i])) extra(o).called = true;
+}
+
+void DecisionBuilder::scan_exec(const TaskColumns& e, size_t i) {
+    const TaskId p(e.task[i]);
+    Open& o = open(p);
+    DecisionRow r;
+    r.kind = Kind::exec;
+    r.event_id = e.id[i];
+    r.ts = e.ts[i];
+    r.task = r.waker_task.emplace(p);
+    r.chosen = r.ran = Cpu(e.cpu[i]);
+    r.waker = r.prev = o.has_move && o.move_to == r.chosen ? o.move_from : *r.chosen;
+    r.prio = machine_.prio_hint(p);
+    Extra x;
+    x.closed = true;
+    if (o.has_move && o.move_to == r.chosen) {
+        x.moved = true;
+        if (o.move_part >= first_part_ && !parts_[o.move_part - first_part_].ran)
+            parts_[o.move_part - first_part_].causes[o.move_row] = Cause::exec;
+    }
+    o.has_move = false;
+    parts_.back().rows.push_back(r);
+    extras_.back().push_back(x);
+}
+
 void DecisionBuilder::scan(const Batch& b) {
     parts_.emplace_back();
     extras_.emplace_back();
@@ -59,207 +246,12 @@ void DecisionBuilder::scan(const Batch& b) {
     scan_order_.build(b);
     scan_order_.walk([&](Event e, size_t i) {
         switch (e) {
-            case Event::waking: {
-                const WakingColumns& w = b.waking;
-                Open& o = open(TaskId(w.task[i]));
-                DecisionRow r;
-                r.event_id = w.id[i];
-                r.ts = w.ts[i];
-                r.task = TaskId(w.task[i]);
-                r.waker_task = TaskId(w.curr_task[i]);
-                r.waker = Cpu(w.cpu[i]);
-                r.prev = Cpu(w.target_cpu[i]);
-                r.irq_ctx = w.irq_ctx[i];
-                r.prio = w.prio[i];
-                if (alive(o) && (o.stage == Stage::await_run ||
-                                 !table_.wakeups)) {  // woken again while it waits: a bypass, closed as it is
-                    r.chosen = r.prev;
-                    parts_.back().rows.push_back(r);
-                    extras_.back().emplace_back().closed = true;
-                    break;
-                }
-                open_row(o, r, Stage::await_wakeup);
-                Extra& x = extras_.back().back();
-                x.was_running = o.running;
-                x.blocked_near = o.blocked && !o.running && w.ts[i] - o.last_block <= kOnCpu;
-                break;
-            }
-            case Event::migrate: {
-                const MigrateColumns& m = b.migrate;
-                const TaskId p(m.task[i]);
-                Open& o = open(p);
-                Cause& cause = parts_.back().causes[i];
-                // Without sched_wakeup later moves look alike but for who makes them.
-                const auto placing = [&](const DecisionRow& r) {
-                    return table_.wakeups ||
-                           (!extra(o).moved && r.waker_task == TaskId(m.curr_task[i]) && r.irq_ctx == m.irq_ctx[i]);
-                };
-                const bool awaited = alive(o) && o.stage == Stage::await_wakeup;
-                if (awaited && row(o).waker == Cpu(m.cpu[i]) && placing(row(o))) {
-                    DecisionRow& r = row(o);
-                    if (extra(o).pulled == Cpu(m.orig_cpu[i])) r.prev = Cpu(m.orig_cpu[i]);
-                    if (r.prev != Cpu(m.orig_cpu[i])) ++counts_.prev_mismatch;
-                    r.chosen = Cpu(m.dest_cpu[i]);
-                    extra(o).moved = true;
-                    cause = Cause::wake;
-                } else if (table_.info(TaskId(m.curr_task[i])).stopper) {
-                    cause = Cause::active;  // exec when its sched_process_exec follows
-                    o.has_move = true;
-                    o.move_from = Cpu(m.orig_cpu[i]);
-                    o.move_to = Cpu(m.dest_cpu[i]);
-                    o.move_part = first_part_ + parts_.size() - 1;
-                    o.move_row = i;
-                } else if (!kernel_.has_waking && !o.running && o.blocked && o.stage == Stage::none) {
-                    DecisionRow r;  // before 4.3 the migration is the first sign of the wakeup (C5)
-                    r.event_id = m.id[i];
-                    r.ts = m.ts[i];
-                    r.task = p;
-                    r.waker_task = TaskId(m.curr_task[i]);
-                    r.waker = Cpu(m.cpu[i]);
-                    r.irq_ctx = m.irq_ctx[i];
-                    r.prio = m.prio[i];
-                    r.prev = Cpu(m.orig_cpu[i]);
-                    r.chosen = Cpu(m.dest_cpu[i]);
-                    open_row(o, r, Stage::await_wakeup);
-                    extras_.back().back().moved = true;
-                    cause = Cause::wake;
-                } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::softirq)) {
-                    if (awaited) extra(o).pulled = Cpu(m.dest_cpu[i]);
-                    cause = Cause::periodic;
-                } else if (m.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) && m.dest_cpu[i] == m.cpu[i]) {
-                    if (awaited) extra(o).pulled = Cpu(m.dest_cpu[i]);
-                    cause = Cause::newidle;
-                }
-                break;
-            }
-            case Event::wakeup: {
-                const WakeupColumns& w = b.wakeup;
-                const TaskId p(w.task[i]);
-                Open& o = open(p);
-                if (w.is_new[i]) {
-                    DecisionRow r;
-                    r.kind = Kind::fork;
-                    r.event_id = w.id[i];
-                    r.ts = w.ts[i];
-                    r.task = p;
-                    r.waker_task = TaskId(w.curr_task[i]);
-                    r.waker = r.prev = Cpu(w.cpu[i]);
-                    r.irq_ctx = w.irq_ctx[i];
-                    r.prio = w.prio[i];
-                    r.chosen = Cpu(w.target_cpu[i]);
-                    r.wakeup_ns = 0;
-                    open_row(o, r, Stage::await_run);
-                    extras_.back().back().closed = true;
-                    break;
-                }
-                if (!kernel_.has_waking && (!alive(o) || o.stage == Stage::none)) {
-                    DecisionRow r;
-                    r.event_id = w.id[i];
-                    r.ts = w.ts[i];
-                    r.task = p;
-                    r.prio = w.prio[i];
-                    r.prev = r.chosen = Cpu(w.target_cpu[i]);
-                    if (!kernel_.has_migrate && o.blocked) r.prev = o.left;
-                    // On the target it may be the wake list at work, in an interrupt or as the CPU leaves idle: the waker is
-                    // not to be seen (C5).
-                    const bool leaves_idle = w.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::task) &&
-                                             machine_.is_idle_task(TaskId(w.curr_task[i]));
-                    const bool listed = w.irq_ctx[i] == static_cast<uint8_t>(IrqCtx::hardirq) || leaves_idle;
-                    if (w.cpu[i] != w.target_cpu[i] || (kernel_.has_context && !listed)) {
-                        r.waker_task = TaskId(w.curr_task[i]);
-                        r.waker = Cpu(w.cpu[i]);
-                        r.irq_ctx = w.irq_ctx[i];
-                    }
-                    open_row(o, r, Stage::await_wakeup);
-                    extras_.back().back().was_running = o.running;
-                }
-                if (!alive(o) || o.stage != Stage::await_wakeup) break;
-                DecisionRow& r = row(o);
-                Extra& x = extra(o);
-                x.closed = true;
-                x.wakeup_cpu = Cpu(w.cpu[i]);
-                if (!x.moved && x.pulled == Cpu(w.target_cpu[i])) r.prev = x.pulled;
-                if (!x.moved) r.chosen = kernel_.has_migrate ? r.prev : Cpu(w.target_cpu[i]);
-                if (!kernel_.has_migrate) x.moved = r.chosen != r.prev;
-                if (r.chosen != Cpu(w.target_cpu[i])) ++counts_.conflicts;
-                r.wakeup_ns = w.ts[i] - r.ts;
-                if (o.ran_early) {
-                    resolve(o);
-                } else if (o.running) {  // woken before it blocked
-                    r.latency_ns = 0;
-                    resolve(o);
-                } else {
-                    o.stage = Stage::await_run;
-                }
-                break;
-            }
-            case Event::sw: {
-                const SwitchColumns& s = b.sw;
-                if (!machine_.is_idle_task(TaskId(s.prev_task[i]))) {
-                    Open& o = open(TaskId(s.prev_task[i]));
-                    o.running = false;
-                    o.blocked = !still_runnable(s.prev_state[i]);
-                    const bool open_on_cpu = alive(o) && o.stage == Stage::await_wakeup;
-                    const bool near = open_on_cpu && o.blocked && s.ts[i] - row(o).ts <= kOnCpu;
-                    if (o.blocked) {
-                        o.last_block = s.ts[i];
-                        o.left = Cpu(s.cpu[i]);
-                        o.has_move = false;
-                        if (near) extra(o).blocked_near = true;
-                    }
-                    // Without sched_wakeup: it ran on, so it was woken before it blocked.
-                    if (!table_.wakeups && open_on_cpu && !near) close_unseen(o, 0);
-                }
-                if (!machine_.is_idle_task(TaskId(s.next_task[i]))) {
-                    Open& o = open(TaskId(s.next_task[i]));
-                    o.running = true;
-                    o.blocked = false;
-                    if (alive(o) && !table_.wakeups && o.stage == Stage::await_wakeup) {
-                        row(o).ran = Cpu(s.cpu[i]);
-                        close_unseen(o, s.ts[i] - row(o).ts);
-                    } else if (alive(o) && !o.ran_early) {
-                        DecisionRow& r = row(o);
-                        r.ran = Cpu(s.cpu[i]);
-                        r.latency_ns = s.ts[i] - r.ts - (kernel_.has_waking ? 0 : r.wakeup_ns.value_or(0));
-                        if (o.stage == Stage::await_run)
-                            resolve(o);
-                        else
-                            o.ran_early = true;
-                    }
-                }
-                break;
-            }
-            case Event::probe: {
-                if (b.probe.phase[i] != 0 || (b.probe.task_null && b.probe.task_null[i])) break;
-                if (!probed_from_) probed_from_ = b.probe.ts[i];
-                const Open& o = open(TaskId(b.probe.task[i]));
-                if (alive(o) && o.stage == Stage::await_wakeup && row(o).waker == Cpu(b.probe.cpu[i]))
-                    extra(o).called = true;
-                break;
-            }
-            case Event::exec: {
-                const TaskId p(b.exec.task[i]);
-                Open& o = open(p);
-                DecisionRow r;
-                r.kind = Kind::exec;
-                r.event_id = b.exec.id[i];
-                r.ts = b.exec.ts[i];
-                r.task = r.waker_task.emplace(p);
-                r.chosen = r.ran = Cpu(b.exec.cpu[i]);
-                r.waker = r.prev = o.has_move && o.move_to == r.chosen ? o.move_from : *r.chosen;
-                r.prio = machine_.prio_hint(p);
-                Extra x;
-                x.closed = true;
-                if (o.has_move && o.move_to == r.chosen) {
-                    x.moved = true;
-                    if (o.move_part >= first_part_ && !parts_[o.move_part - first_part_].ran)
-                        parts_[o.move_part - first_part_].causes[o.move_row] = Cause::exec;
-                }
-                o.has_move = false;
-                parts_.back().rows.push_back(r);
-                extras_.back().push_back(x);
-                break;
-            }
+            case Event::waking: scan_waking(b.waking, i); break;
+            case Event::migrate: scan_migrate(b.migrate, i); break;
+            case Event::wakeup: scan_wakeup(b.wakeup, i); break;
+            case Event::sw: scan_switch(b.sw, i); break;
+            case Event::probe: scan_probe(b.probe, i); break;
+            case Event::exec: scan_exec(b.exec, i); break;
             case Event::exit: {
                 Open& o = open(TaskId(b.exit.task[i]));
                 if (alive(o) && o.stage == Stage::await_wakeup && !o.running) resolve(o);

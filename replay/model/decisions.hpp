@@ -14,7 +14,7 @@
 
 namespace rewake {
 
-// Codes of forms.py ENUMS; a test compares them.
+// Codes of forms/tables.py ENUMS; a test compares them.
 enum class DecisionClass : uint8_t {
     moved,
     stayed,
@@ -151,6 +151,13 @@ class DecisionBuilder {
     void resolve(Open& o);
     void close_unseen(Open& o, Ns latency);
     void open_row(Open& o, DecisionRow r, Stage stage);
+    void open_by_wakeup(Open& o, const WakeupColumns& w, size_t i);
+    void scan_waking(const WakingColumns& w, size_t i);
+    void scan_migrate(const MigrateColumns& m, size_t i);
+    void scan_wakeup(const WakeupColumns& w, size_t i);
+    void scan_switch(const SwitchColumns& s, size_t i);
+    void scan_probe(const ProbeEventColumns& p, size_t i);
+    void scan_exec(const TaskColumns& e, size_t i);
     DecisionClass classify(const DecisionRow& r, const Extra& x);
     DecisionClass from_events(const DecisionRow& r, const Extra& x);
     void decide(DecisionRow& r, const Extra& x);

@@ -421,7 +421,7 @@ nb::tuple steps(const nb::dict& rules, const nb::dict& votes) {
 
 using Codes = std::vector<std::pair<unsigned, const char*>>;
 
-/// Names in order of their codes, with a hole where two codes collide: a test compares them with forms.py.
+/// Names in order of their codes, with a hole where two codes collide: a test compares them with forms/tables.py.
 nb::list by_code(const Codes& codes) {
     std::vector<std::string> names(codes.size());
     for (const auto& [code, name] : codes)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What the policy that stands for the recorded kernel had as inputs, decision by decision, for comparison with what probes
-// recorded. Column names and units: table `probe` (forms.py).
+// recorded. Column names and units: table `probe` (forms/tables.py).
 #pragma once
 
 #include <cstdint>

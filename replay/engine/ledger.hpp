@@ -33,7 +33,7 @@ class Buffer {
     size_t size_ = 0, room_ = 0;
 };
 
-/// Ledger columns of one policy for one part (forms.py RUN_TABLES `ledger`).
+/// Ledger columns of one policy for one part (forms/tables.py RUN_TABLES `ledger`).
 struct LedgerColumns {
     Buffer<uint16_t> cpu, cpus_scanned, outcome;
     Buffer<uint8_t> branch;
@@ -45,7 +45,7 @@ struct LedgerColumns {
     void resize(size_t n);
 };
 
-// Bits of forms.py OUTCOMES; a test compares them.
+// Bits of forms/tables.py OUTCOMES; a test compares them.
 enum Outcome : uint16_t {
     kTargetIdle = 1,
     kIdleMissedLlc = 2,

@@ -29,7 +29,7 @@
 
 namespace rewake {
 
-/// Columns of the recording's `decision` table that replay reads (forms.py). Null arrays may be nullptr: no NULL.
+/// Columns of the recording's `decision` table that replay reads (forms/tables.py). Null arrays may be nullptr: no NULL.
 struct DecisionColumns {
     size_t n = 0;
     const int64_t* event_id = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What placement probes recorded of a decision: the inputs as the kernel's placement function saw them on entry
-// (forms.py `probe`, replay/probes.py).
+// (forms/tables.py `probe`, replay/probes.py).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A batch of recorded events as columns (forms.py EVENT_TABLES), and the walk over all its tables in event order.
+// A batch of recorded events as columns (forms/tables.py EVENT_TABLES), and the walk over all its tables in event order.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace rewake {
 
-// Codes of forms.py ENUMS that the model looks at; a test compares them.
+// Codes of forms/tables.py ENUMS that the model looks at; a test compares them.
 enum class PrevState : uint8_t { R, R_plus, S, D, T, t, X, Z, P, I, other };
 enum class IrqCtx : uint8_t { task, softirq, hardirq, nmi };
 enum class Cause : uint8_t { wake, fork, exec, newidle, periodic, active, numa, affinity, hotplug, unknown };
@@ -85,7 +85,7 @@ struct IdleColumns : HeadColumns {
 
 struct IrqColumns : HeadColumns {
     const bool* entry = nullptr;
-    const uint8_t* kind = nullptr;  ///< code of forms.py's irq_kind; nullptr: not read
+    const uint8_t* kind = nullptr;  ///< code of irq_kind of ENUMS; nullptr: not read
 };
 
 /// Calls of the placement function and their returns, in pairs on each CPU.
@@ -108,9 +108,8 @@ struct Batch {
     HeadColumns loss;
     HeadColumns balance;  ///< SCHED softirqs begin
     HeadColumns tick;  ///< interrupts of local timers of idle CPUs; may be rows of irq, too
-    HeadColumns
-        wake_list;  ///< interrupts begin in which an idle CPU empties its wake list, where others see that; may be
-                            ///< rows of irq, too
+    /// Interrupts begin in which an idle CPU empties its wake list, where others see that; may be rows of irq, too.
+    HeadColumns wake_list;
     ProbeEventColumns probe;  ///< only where placement probes are used
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From the recording's machine tables (forms.py MACHINE_TABLES) to a Topology.
+// From the recording's machine tables (forms/tables.py MACHINE_TABLES) to a Topology.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ enum class Branch : uint8_t {
 };
 std::string_view branch_name(Branch b);
 
-/// Bits of inputs_assumed (forms.py INPUTS), as the set of inputs that a decision looked at.
+/// Bits of inputs_assumed (forms/tables.py INPUTS), as the set of inputs that a decision looked at.
 enum Input : uint32_t {
     kSync = 1u << 0,
     kAllowed = 1u << 1,

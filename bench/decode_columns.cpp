@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// performance.md rows 1, 3, 4 and 5: a trace.dat, perf.data, Perfetto trace or ftrace text to resident, merged columns of
-// all events. Usage: decode_columns FILE
+// docs/performance.md rows 1, 3, 4 and 5: a trace.dat, perf.data, Perfetto trace or ftrace text to resident, merged
+// columns of all events. Usage: decode_columns FILE
 #include <cstdio>
 #include <cstring>
 #include <limits>

@@ -12,7 +12,7 @@ import numpy as np
 
 import rewake.replay._engine as _engine
 from rewake.errors import UsageError
-from rewake.forms import ENUMS, Recording, RunWriter
+from rewake.forms import ENUMS, Columns, Recording, RunWriter
 from rewake.replay import plugins
 from rewake.replay.first_flips import FirstFlips
 from rewake.replay.hints import HINTS, PROPOSED, Rules, TaskHints, check_followed
@@ -63,8 +63,43 @@ def hardirq_source(events: Mapping[str, int]) -> str:
     return "none recorded, so no CPU is heavy; record irq:irq_handler_entry, irq_handler_exit and irq_vectors"
 
 
-def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[tuple[str, str, int | None, int]]:
+_Bucket = tuple[str, str, int | None, int]
+"""A row of the table `bucket`."""
+
+
+def _buckets(policy: str, metric: str, pairs: list[tuple[int | None, int]]) -> list[_Bucket]:
     return [(policy, metric, bucket, n) for bucket, n in pairs]
+
+
+def _bucket_columns(rows: Sequence[_Bucket]) -> Columns:
+    buckets = [bucket for _, _, bucket, _ in rows]
+    return {
+        "policy": np.array([policy for policy, _, _, _ in rows], object),
+        "metric": np.array([metric for _, metric, _, _ in rows], object),
+        "bucket": (
+            np.array([0 if b is None else b for b in buckets], np.int32),
+            np.array([b is None for b in buckets], np.bool_),
+        ),
+        "n": np.array([n for _, _, _, n in rows], np.int64),
+    }
+
+
+def _entry(spec: PolicySpec, about: Mapping[str, Any], total: Mapping[str, Any], hints: int) -> dict[str, Any]:
+    """What the manifest says of a policy; `total`: of OpenLoop.totals()."""
+    decided = total["decided"]
+    return {
+        "name": str(spec),
+        "base": spec.name,
+        "column": spec.column,
+        "params": spec.params,
+        "label": "plugin" if spec.is_plugin else label(spec, about, hints),
+        "reference": about["reference"],
+        "decided": decided,
+        "exposure": total["exposed"] / decided if decided else None,
+        "self_collision": total["self_collision"],
+        "by_energy": total["by_energy"],
+        "branches": list(_engine.BRANCHES),
+    }
 
 
 def decide_alone(source: _engine.PolicySource, *, recording: str, asked: str, irq: bool) -> None:
@@ -154,36 +189,13 @@ def replay(
             writer.write_ledger(name, k, engine.ledger(i))
         if progress is not None:
             progress(k + 1, recording.n_parts)
-    totals = engine.totals()
+    used = 0 if hints is None else hints.used
     buckets = _buckets("recorded", "recorded", engine.recorded_buckets())
     policies = []
-    for spec, name, about, total in zip(specs, names, info, totals, strict=True):
-        decided = total["decided"]
-        entry = {
-            "name": name,
-            "base": spec.name,
-            "column": spec.column,
-            "params": spec.params,
-            "label": "plugin" if spec.is_plugin else label(spec, about, 0 if hints is None else hints.used),
-            "reference": about["reference"],
-            "decided": decided,
-            "exposure": total["exposed"] / decided if decided else None,
-            "self_collision": total["self_collision"],
-            "by_energy": total["by_energy"],
-            "branches": list(_engine.BRANCHES),
-        }
-        policies.append(entry | (answered[name].manifest() if name in answered else {}))
+    for spec, name, about, total in zip(specs, names, info, engine.totals(), strict=True):
+        policies.append(_entry(spec, about, total, used) | (answered[name].manifest() if name in answered else {}))
         buckets += _buckets(name, "lo", total["lo"]) + _buckets(name, "hi", total["hi"])
-    values = np.array([b if b is not None else 0 for _, _, b, _ in buckets], np.int32)
-    writer.write(
-        "bucket",
-        {
-            "policy": np.array([p for p, _, _, _ in buckets], object),
-            "metric": np.array([m for _, m, _, _ in buckets], object),
-            "bucket": (values, np.array([b is None for _, _, b, _ in buckets], np.bool_)),
-            "n": np.array([n for _, _, _, n in buckets], np.int64),
-        },
-    )
+    writer.write("bucket", _bucket_columns(buckets))
     summary: dict[str, Any] = {
         "policies": policies,
         "seed": seed,
@@ -195,7 +207,7 @@ def replay(
         "auto": None if auto is None else str(auto),
         "probed": None if loop.truth is None else int((~loop.truth["probe_id"][1]).sum()),
         "hints": None if given is None else given.summary(),
-        "notes": machine_notes(recording, specs, 0 if hints is None else hints.used),
+        "notes": machine_notes(recording, specs, used),
         "hardirq": hardirq_source(recording.manifest.get("events") or {}) if reads_irq else None,
         "options": loop.options,
     }

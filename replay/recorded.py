@@ -30,6 +30,7 @@ _IRQ = ("id", "ts_ns", "cpu", "curr_task", "kind", "entry")
 _PROBE = {"probe": ("id", "ts_ns", "cpu", "phase", "task")}
 
 SCHED_SOFTIRQ = 7
+"""Its vector (SCHED_SOFTIRQ, include/linux/interrupt.h)."""
 
 _OBSERVERS = re.compile(r"trace-cmd|perf(_\d[\d.]*|-exec)?|traced(_\w+)?")
 
@@ -171,14 +172,44 @@ def recorded_machine(
     `counts`: how many allowed CPUs probes saw, by task. No event tells of sched_setaffinity, so where the snapshot has
     another number its mask is not what was recorded. `more`: further CPU masks; also returns the number of the first.
     """
+    cpus, domains = _hardware(source)
+    masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
+    tasks, acts = _task_columns(source, masks, counts or {})
+    cgroup, no_cgroup = tasks["cgroup"]
+    grouped = acts & ~no_cgroup
+    groups, group_of = _task_groups(source, set(cgroup[grouped].tolist()))
+    in_group = [group_of[c] if g else 0 for c, g in zip(cgroup.tolist(), grouped.tolist(), strict=True)]
+    tasks["group"] = np.array(in_group, np.uint16)
+    n_cpus = max((row["cpu"] for row in cpus), default=-1) + 1
+    if n_cpus > _engine.MAX_CPUS:
+        raise TraceError(f"a machine of {n_cpus} CPUs: at most {_engine.MAX_CPUS} are supported")
+    try:
+        machine = _engine.Recorded(cpus, domains, tasks, [_possible(m, n_cpus) for m in (*masks, *more)], groups)
+    except ValueError as error:
+        raise TraceError(
+            f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
+        ) from error
+    _as_its_kernel(machine, source.manifest)
+    return machine, len(masks)
+
+
+def _hardware(source: Source) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """CPUs, with `online`, and domains. One that nothing is known of is as one offline: nobody can be placed there."""
     cpus = rows_of(source.read("cpu"))
     state: dict[int, dict[str, Any]] = {}
     for row in rows_of(source.read("cpu_state", ("cpu", "from_ns", "online"))):
         state.setdefault(row["cpu"], row)
     left_out = unrecorded_cpus(source)
-    for row in cpus:  # nobody can be placed on a CPU that nothing is known of
+    for row in cpus:
         row["online"] = state.get(row["cpu"], {"online": True})["online"] and row["cpu"] not in left_out
-    domains = _without(rows_of(source.read("domain")), left_out)
+    return cpus, _without(rows_of(source.read("domain")), left_out)
+
+
+def _task_columns(
+    source: Source, masks: dict[str, int], counts: Mapping[int, set[int]]
+) -> tuple[dict[str, Any], Bools]:
+    """What is known of each task, by its number, and whether anything happened to it. `masks`: numbers of the CPU
+    masks, to which theirs are added; `counts`: see recorded_machine()."""
     task = source.read("task", ("task_id", "kthread", "observer", "first_ns"))
     ids = task["task_id"]
     assert isinstance(ids, np.ndarray)
@@ -187,7 +218,6 @@ def recorded_machine(
     fair_policy = np.zeros(n, np.uint8)
     cgroup, no_cgroup = np.zeros(n, np.uint32), np.ones(n, np.bool_)
     allowed = np.zeros(n, np.uint32)
-    masks = {",".join(str(r["cpu"]) for r in cpus if r["online"]): 0}
     for name, column in (("kthread", kthread), ("observer", observer)):
         values, null = with_null(task[name])
         column[ids] = values & ~null
@@ -212,46 +242,37 @@ def recorded_machine(
         if row["allowed"] is not None:
             allowed[i] = masks.setdefault(row["allowed"], len(masks))
             allowed_recorded[i] = known or on_a_cpu
-            if counts and counts.get(i, set()) - {cpus_in(row["allowed"])}:
+            if (seen := counts.get(i)) and seen != {cpus_in(row["allowed"])}:
                 allowed_recorded[i] = False
         if row["cgroup"] is not None:
             cgroup[i], no_cgroup[i] = row["cgroup"], False
-    tasks = {
+    acts = np.zeros(n, np.bool_)
+    acts[ids] = ~with_null(task["first_ns"])[1]
+    return {
         "kthread": kthread, "observer": observer, "stopper": stopper, "fair_policy": fair_policy, "ext": ext,
         "allowed_recorded": allowed_recorded, "policy_recorded": policy_recorded, "allowed": allowed,
         "cgroup": (cgroup, no_cgroup),
-    }  # fmt: skip
-    acts = np.zeros(n, np.bool_)
-    acts[ids] = ~with_null(task["first_ns"])[1]
-    grouped = acts & ~no_cgroup
-    groups, group_of = _task_groups(source, set(cgroup[grouped].tolist()))
-    in_group = [group_of[c] if g else 0 for c, g in zip(cgroup.tolist(), grouped.tolist(), strict=True)]
-    tasks["group"] = np.array(in_group, np.uint16)
-    n_cpus = max((row["cpu"] for row in cpus), default=-1) + 1
-    if n_cpus > _engine.MAX_CPUS:
-        raise TraceError(f"a machine of {n_cpus} CPUs: at most {_engine.MAX_CPUS} are supported")
-    try:
-        machine = _engine.Recorded(cpus, domains, tasks, [_possible(m, n_cpus) for m in (*masks, *more)], groups)
-    except ValueError as error:
-        raise TraceError(
-            f"the recorded machine contradicts itself: {error}; import with --topology to replace it"
-        ) from error
-    events = source.manifest.get("events") or {}
-    # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
-    kernel = kernel_version(source.manifest.get("kernel"))
+    }, acts  # fmt: skip
+
+
+def _as_its_kernel(machine: _engine.Recorded, manifest: Mapping[str, Any]) -> None:
+    """What the recorded kernel does otherwise than others (TaskTable, model/tasks.hpp, says what each is). An unknown
+    one is taken for none of those that did something until some version."""
+    kernel = kernel_version(manifest.get("kernel"))
+    events = manifest.get("events") or {}
     machine.throttles_tasks = kernel >= (6, 18)
     machine.forks_weigh_full = (0, 0) < kernel < (6, 10)
     machine.estimates_ignore_waits = (0, 0) < kernel < (6, 8)
     machine.groups_weigh_empty = (0, 0) < kernel < (6, 12)
     if (0, 0) < kernel < (6, 7):
         machine.groups_tell_every = 0
-    machine.preempts_lazily = preempts_lazily(source.manifest, kernel)
-    if not (source.manifest.get("features") or {}).get("TTWU_QUEUE", True):
+    machine.preempts_lazily = preempts_lazily(manifest, kernel)
+    if not (manifest.get("features") or {}).get("TTWU_QUEUE", True):
         machine.wake_lists = _NO_LISTS
     elif (0, 0) < kernel < (6, 0):
         machine.wake_lists = _LISTS_TO_OTHER_LLCS
-    machine.wakeups = tells_queued(source.manifest) or not events.keys() >= {"sched_waking", "sched_migrate_task"}
-    return machine, len(masks)
+    # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
+    machine.wakeups = tells_queued(manifest) or not events.keys() >= {"sched_waking", "sched_migrate_task"}
 
 
 def tells_queued(manifest: Mapping[str, Any]) -> bool:

@@ -156,6 +156,37 @@ def _write(
     partial = kind.holds_snapshot or capture.get("mode") == "flight" or "cpus" in capture
     n_cpus = _cpus_of(machine, header, where, sure=bool(header.get("all_cpus")) and not partial)
     reader.reserve_idle(n_cpus)
+    ran = _write_events(writer, reader, report)
+    decoded = reader.finish()
+
+    known = map(int, with_null(machine.cpu["cpu"])[0])
+    outside = sorted(ran.difference(known)) if where is not None and len(machine.cpu["cpu"]) else []
+    if outside:
+        writer.manifest["outside"] = outside
+    notes = list(machine.notes)
+    _write_machine(writer, machine, int(header["cpus"]), n_cpus, notes)
+    notes += _write_tasks(writer, machine, decoded, n_cpus, redactor)
+    if machine.topology_xml is not None and redactor is None:
+        writer.put_file("topology.xml", machine.topology_xml)
+    source = {
+        "name": trace.name, "format": kind.name, "version": header.get("version"),
+        "compression": header.get("compression"), "packed": kind.packed, "bytes": trace.stat().st_size,
+        "sha256": digest,
+    }  # fmt: skip
+    writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "source": source}
+    writer.manifest |= _described(machine, header, decoded, notes)
+    report("decisions")
+    if (why := probes.foreign(writer)) is not None:
+        writer.manifest["problems"].append(why)
+        for k in range(writer.n_parts):
+            writer.write_part("probe", k, empty(EVENT_TABLES["probe"]))
+    build_decisions(writer)
+    if redactor is not None:
+        writer.manifest = redactor.manifest(writer.manifest)
+
+
+def _write_events(writer: RecordingWriter, reader: Reader, report: Progress) -> set[int]:
+    """All batches, a part each; returns the CPUs that switched."""
     seen = 0
     part = 0
     ran: set[int] = set()
@@ -168,17 +199,15 @@ def _write(
         part += 1
         batch = None  # before the next one is made: never two in memory
         report(f"decoded {seen:,} events")
-    decoded = reader.finish()
+    return ran
 
-    known = map(int, with_null(machine.cpu["cpu"])[0])
-    outside = sorted(ran.difference(known)) if where is not None and len(machine.cpu["cpu"]) else []
-    if outside:
-        writer.manifest["outside"] = outside
-    notes = list(machine.notes)
-    _write_machine(writer, machine, int(header["cpus"]), n_cpus, notes)
+
+def _write_tasks(
+    writer: RecordingWriter, machine: Any, decoded: dict[str, Any], n_cpus: int, redactor: Redactor | None
+) -> list[str]:
+    """Task tables, from what was decoded and from the snapshot; returns what is to be said of them."""
     wakings = (writer.read_part("waking", k, ("curr_task", "irq_ctx", "task")) for k in range(writer.n_parts))
     tables = tasks.build(decoded, machine.threads, machine.cgroup, n_cpus, machine.observers, wakings)
-    notes += tables.notes
     task, comm, cgroup = tables.task, tables.comm, machine.cgroup
     if redactor is not None:
         task, comm = redactor.tasks(task, tables.task_attr, comm)
@@ -187,9 +216,12 @@ def _write(
     writer.write("task", task)
     writer.write("task_attr", tables.task_attr)
     writer.write("comm", comm)
-    if machine.topology_xml is not None and redactor is None:
-        writer.put_file("topology.xml", machine.topology_xml)
+    return tables.notes
 
+
+def _described(machine: Any, header: Mapping[str, Any], decoded: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """What the manifest says of the recorded kernel, its events and the machine; adds to `notes` where the trace and
+    the snapshot differ."""
     kernel = header.get("kernel") or machine.kernel
     if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
@@ -197,13 +229,8 @@ def _write(
     clock = header.get("clock") or machine.trace_clock
     first, last = decoded.get("first_ns"), decoded.get("last_ns")
     losses = _losses(decoded["lost"], machine.capture or {})
-    writer.manifest |= {
-        "tool": {"name": "rewake", "version": __version__},
-        "source": {
-            "name": trace.name, "format": kind.name, "version": header.get("version"),
-            "compression": header.get("compression"), "packed": kind.packed, "bytes": trace.stat().st_size,
-            "sha256": digest,
-        },
+    found = decoded.get("streams") or ()
+    return {
         "snapshot": {
             "sources": machine.sources, "threads": len(machine.threads), "clock": machine.trace_clock,
         },
@@ -221,9 +248,9 @@ def _write(
         "lost": sum(c.get("lost") or 0 for c in losses),
         "steps_back": decoded["steps_back"],
         "wakeup_failed": decoded["wakeup_failed"],
-        "problems": [*decoded["problems"], *streams.problems(decoded.get("streams") or ())],
-        "window": streams.window(decoded.get("streams") or ()),
-        "silences": streams.silences(decoded.get("streams") or ()),
+        "problems": [*decoded["problems"], *streams.problems(found)],
+        "window": streams.window(found),
+        "silences": streams.silences(found),
         "contexts": decoded.get("contexts", True),
         "missing": [*_absent(decoded["event_counts"]), *decoded.get("missing", [])],
         "notes": notes,
@@ -238,14 +265,6 @@ def _write(
         "recorded_cpus": _recorded_cpus(machine.capture) or _asked_for(header, machine),
         **_states(kernel, uname, machine),
     }  # fmt: skip
-    report("decisions")
-    if (why := probes.foreign(writer)) is not None:
-        writer.manifest["problems"].append(why)
-        for k in range(writer.n_parts):
-            writer.write_part("probe", k, empty(EVENT_TABLES["probe"]))
-    build_decisions(writer)
-    if redactor is not None:
-        writer.manifest = redactor.manifest(writer.manifest)
 
 
 def _cpus_of(machine: Any, header: Mapping[str, Any], where: Path | str | None, sure: bool) -> int:

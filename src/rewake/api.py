@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewake import forms, runs
-from rewake.errors import FidelityError, UsageError
+from rewake.errors import UsageError
 from rewake.replay.settings import MOST_THREADS, WHOLE, Settings, flag, plain, whole
 
 if TYPE_CHECKING:
@@ -140,26 +140,19 @@ class Recording(_Asked):
 
         rules = None if hints is None else load(_path("hints", hints))
         self.quality.enforce(force)
-        auto: str | None = None
-        refusal: str | None = None
-        notes: tuple[str, ...] = ()
-        try:
-            column = runs.recorded_column(self._opened, runs.policies())
-            auto, notes = column.instance, column.notes
-        except FidelityError as error:
-            refusal = str(error)
+        own = runs.own_column(self._opened)
         run = runs.make_run(
             self._opened,
-            runs.replayed(wanted, auto),
+            runs.replayed(wanted, own.instance),
             name=self.name,
             out=where,
             seed=seed,
-            sync="0" if sync == "auto" and auto is None else sync,
-            auto=auto,
+            sync="0" if sync == "auto" and own.instance is None else sync,
+            auto=own.instance,
             use_probes=use_probes,
             hints=rules,
-            refusal=refusal,
-            notes=notes,
+            refusal=own.refusal,
+            notes=own.notes,
         )
         return Run(run)
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rewake import __version__
-from rewake.errors import RewakeError, UsageError
+from rewake.errors import FidelityError, RewakeError, UsageError
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,6 +89,23 @@ def recorded_column(recording: Recording, known: Mapping[str, Mapping[str, Any]]
     return column_of(
         manifest.get("kernel"), manifest.get("features") or {}, parameters, sched_ext=placed_by_ext(recording)
     )
+
+
+class Own(NamedTuple):
+    """The column of the recorded kernel as a policy instance, or why there is none."""
+
+    instance: str | None
+    notes: tuple[str, ...] = ()
+    refusal: str | None = None
+
+
+def own_column(recording: Recording) -> Own:
+    """The same, for who goes on without."""
+    try:
+        column = recorded_column(recording, policies())
+    except FidelityError as error:
+        return Own(None, refusal=str(error))
+    return Own(column.instance, column.notes)
 
 
 def shared_column(recordings: Iterable[Recording]) -> str:
@@ -227,15 +244,12 @@ def duration(text: str) -> int:
 def simulated_specs(recording: Recording, wanted: Sequence[PolicySpec]) -> tuple[PolicySpec | None, list[PolicySpec]]:
     """The recorded kernel's column, None where it has none, and what to put in charge. FidelityError where `auto` was
     asked for and there is none."""
-    from rewake.errors import FidelityError
     from rewake.replay.spec import parse
 
-    auto = None
-    try:
-        auto = parse(recorded_column(recording, policies()).instance)[0]
-    except FidelityError:
-        if any(s.name == "auto" for s in wanted):
-            raise
+    own = own_column(recording)
+    if own.refusal is not None and any(s.name == "auto" for s in wanted):
+        raise FidelityError(own.refusal)
+    auto = None if own.instance is None else parse(own.instance)[0]
     return auto, [s for s in wanted if s.name != "auto"]
 
 

@@ -78,18 +78,13 @@ def command(
     if at is not None and pid is None:
         raise UsageError("--at belongs to --pid")
     opened = open_recording(recording, topology)
-    known = runs.policies()
-    auto: str | None = None
-    notes: tuple[str, ...] = ()
-    try:
-        column = runs.recorded_column(opened, known)
-        auto, notes = column.instance, column.notes
-    except FidelityError as error:
-        if any(s.name == "auto" for s in wanted):
-            raise
-        notes = (f"no column of the recorded kernel: {error}",)
+    own = runs.own_column(opened)
+    if own.refusal is not None and any(s.name == "auto" for s in wanted):
+        raise FidelityError(own.refusal)
+    auto = own.instance
+    notes = own.notes if own.refusal is None else (f"no column of the recorded kernel: {own.refusal}",)
     sync = _answers.sync_of(assume, inferable=auto is not None)
-    specs = _specs(wanted, auto, known)
+    specs = _specs(wanted, auto, runs.policies())
     con = opened.connect(explain.TABLES)
     try:
         if pid is not None:

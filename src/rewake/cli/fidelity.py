@@ -145,18 +145,14 @@ def _identify(opened: Recording, name: str, card: QualityCard, sync: str, format
 
     if runs.placed_by_ext(opened):
         raise FidelityError("a sched_ext scheduler was placing tasks in this recording: no kernel column decided it")
-    known = runs.policies()
-    specs = [spec for text in identify.candidates(runs.parameters_of(known)) for spec in parse(text)]
+    specs = [spec for text in identify.candidates(runs.parameters_of(runs.policies())) for spec in parse(text)]
     run = runs.make_trial(opened, specs, name, _answers.progress("identify"))
-    try:
-        own = runs.recorded_column(opened, known)
-        recorded, notes = own.instance, own.notes
-    except FidelityError as error:
-        recorded, notes = None, (str(error),)
+    own = runs.own_column(opened)
+    notes = own.notes if own.refusal is None else (own.refusal,)
     con = run.connect()
     try:
         sql.prepare(con)
-        found = identify.measure(con, run.manifest, sync, recorded, notes)
+        found = identify.measure(con, run.manifest, sync, own.instance, notes)
         machine = report.machine_of(con, name, opened.manifest.get("kernel"))
     finally:
         con.close()

@@ -13,7 +13,6 @@ import click
 from rewake import runs
 from rewake.cli import _answers
 from rewake.cli._shared import force_option, format_option, open_recording, recording_argument, topology_option
-from rewake.errors import FidelityError
 from rewake.replay.settings import WHOLE
 
 if TYPE_CHECKING:
@@ -71,27 +70,19 @@ def command(
     opened = open_recording(recording, topology)
     card = assess(opened)
     card.enforce(force)
-    known = runs.policies()
-    auto: str | None = None
-    refusal: str | None = None
-    notes: tuple[str, ...] = ()
-    try:
-        column = runs.recorded_column(opened, known)
-        auto, notes = column.instance, column.notes
-    except FidelityError as error:
-        refusal = str(error)
+    own = runs.own_column(opened)
     run = runs.make_run(
         opened,
-        runs.replayed(wanted, auto),
+        runs.replayed(wanted, own.instance),
         name=runs.display_name(recording),
         out=output,
         seed=seed,
-        sync=_answers.sync_of(assume, inferable=auto is not None),
-        auto=auto,
+        sync=_answers.sync_of(assume, inferable=own.instance is not None),
+        auto=own.instance,
         use_probes=not ignore_probes,
         hints=rules,
-        refusal=refusal,
-        notes=notes,
+        refusal=own.refusal,
+        notes=own.notes,
         plugin_timeout=plugin_timeout,
         progress=_answers.progress("replay"),
     )
@@ -99,10 +90,10 @@ def command(
     shown, source = _answers.path_shown(run.path), _answers.again(recording, topology, not card.ok)
     me, past = _answers.program(), "" if card.ok else " --force"
     steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html{past}", f"{me} query {shown} --list"]
-    if refusal:
+    if own.refusal:
         steps[0] = f"{me} fidelity {source} --as COLUMN"
     if (charge := _in_charge(report, [str(s) for s in wanted])) is not None:
-        followed = hints is not None and known.get(charge.base.partition("@")[0], {}).get("hints")
+        followed = hints is not None and runs.policies().get(charge.base.partition("@")[0], {}).get("hints")
         given = f" --hints {_answers.path_shown(hints)}" if hints is not None and followed else ""
         steps.insert(1, f"{me} simulate {source} --policy {shlex.quote(charge.policy)}{given}")
     _answers.print_report(report, opened, format_, steps)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,6 @@ from rewake.replay.spec import PolicySpec, parse
 
 if TYPE_CHECKING:
     from rewake.analysis.advice import Advice, Guard, Objective, Outcome, Searched
-
-Progress = Callable[[int, int], None]
 
 MOST_WINDOWS = 100
 """Windows of a recording that are simulated, evenly chosen."""
@@ -125,7 +123,7 @@ def advise(
     options: Options,
     *,
     halves: bool = False,
-    progress: Progress | None = None,
+    progress: runs.Progress | None = None,
 ) -> tuple[Advice, Candidate | None]:
     """The answer, and the setting if it is recommended. `settings`: as of a simulation.
 
@@ -229,7 +227,7 @@ def _pattern(names: Sequence[str]) -> str:
 class _Search:
     """What was tried over the recordings of the search, in order."""
 
-    def __init__(self, bench: Bench, auto: PolicySpec, options: Options, progress: Progress | None) -> None:
+    def __init__(self, bench: Bench, auto: PolicySpec, options: Options, progress: runs.Progress | None) -> None:
         self._bench, self._options, self._progress = bench, options, progress
         self.tried: list[Searched] = []
         self.left_out: list[str] = []

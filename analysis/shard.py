@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import duckdb
@@ -55,7 +53,7 @@ def open_loop(con: duckdb.DuckDBPyConnection, run: Mapping[str, Any], edges: Seq
 
 def _by_cgroup(con: duckdb.DuckDBPyConnection, run: Mapping[str, Any], edges: Sequence[int]) -> list[Row]:
     """The same from the ledgers cut by cgroup."""
-    con.execute(_shared("cgroups.sql"))
+    con.execute(sql.shared("cgroups.sql"))
     policies = [name for (name,) in con.execute("SELECT DISTINCT policy FROM ledger").fetchall()]
     names = branches_of(run["policies"])
     sql.prepare(con, {p: names[p.partition("\x1f")[0]] for p in policies})
@@ -167,8 +165,3 @@ def _described(policy: Mapping[str, Any], auto: str | None, figures: Row) -> Row
         "reference": bool(policy.get("reference", False)),
         "auto": name == auto,
     } | figures
-
-
-@cache
-def _shared(name: str) -> str:
-    return files("rewake").joinpath("queries", name).read_text(encoding="utf-8")

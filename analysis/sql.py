@@ -96,7 +96,9 @@ def catalogue() -> dict[str, Query]:
     return dict(sorted(found.items()))
 
 
-def _shared(name: str) -> str:
+@cache
+def shared(name: str) -> str:
+    """The text of `queries/NAME`, which is no question of its own."""
     return files("rewake").joinpath("queries", name).read_text(encoding="utf-8")
 
 
@@ -136,10 +138,10 @@ def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] |
     table `branch` (policy, code, name) and the views of queries/population.sql (the population of the metrics).
     """
     con.execute(_name_macros())
-    con.execute(_shared("prelude.sql"))
+    con.execute(shared("prelude.sql"))
     there = tables(con)
     if "shard" in there:
-        con.execute(_shared("fleet.sql"))
+        con.execute(shared("fleet.sql"))
     if "ledger" not in there:
         return
     con.execute("CREATE OR REPLACE TEMP TABLE branch (policy VARCHAR, code UTINYINT, name VARCHAR)")
@@ -149,7 +151,7 @@ def prepare(con: duckdb.DuckDBPyConnection, branches: dict[str, Sequence[str]] |
         con.execute(
             "INSERT INTO branch SELECT unnest(?::VARCHAR[]), unnest(?::INTEGER[]), unnest(?::VARCHAR[])", columns
         )
-    con.execute(_shared("population.sql"))
+    con.execute(shared("population.sql"))
 
 
 def settle(con: duckdb.DuckDBPyConnection, view: str = "tallied") -> None:

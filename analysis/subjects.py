@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import duckdb
@@ -75,16 +73,11 @@ def _in_order(figures: Mapping[str, Figures], run: Mapping[str, Any]) -> dict[st
     return {str(p["name"]): figures[str(p["name"])] for p in run["policies"] if str(p["name"]) in figures}
 
 
-@cache
-def _blocks_sql() -> str:
-    return files("rewake").joinpath("queries", "blocks.sql").read_text(encoding="utf-8")
-
-
 def blocks(con: duckdb.DuckDBPyConnection, run: Mapping[str, Any], ms: int) -> dict[int, dict[str, Figures]]:
     """Figures by block of `ms` milliseconds and policy; `con` is a fresh one of `Run.connect()`."""
     sql.prepare(con, branches_of(run["policies"]))
     con.execute(f"CREATE OR REPLACE TEMP MACRO block_ns() AS {int(ms) * 1_000_000}")
-    con.execute(_blocks_sql())
+    con.execute(sql.shared("blocks.sql"))
     sql.settle(con)
     found: dict[int, dict[str, Figures]] = {}
     for key, figures in _figures(con).items():

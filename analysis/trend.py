@@ -16,15 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 import duckdb
 import numpy as np
 
-from rewake.analysis import stats
+from rewake.analysis import sql, stats
 from rewake.analysis.measures import MEASURES, Measure
 
 METHOD = "E-divisive with a t-test (otava)"
@@ -184,18 +182,13 @@ def _plain(s: Series) -> dict[str, Any]:
     }
 
 
-@cache
-def _series_sql() -> str:
-    return files("rewake").joinpath("queries", "series.sql").read_text(encoding="utf-8")
-
-
 def read(
     con: duckdb.DuckDBPyConnection, *, suites: Sequence[str] = (), policies: Sequence[str] = (),
     metrics: Sequence[str] = (),
 ) -> list[Series]:  # fmt: skip
     """The histories of a store, `con` being `Store.connect()`'s. Leaves out metrics that this version does not know."""
     found = []
-    for suite, machine, policy, metric, side, points in con.execute(_series_sql()).fetchall():
+    for suite, machine, policy, metric, side, points in con.execute(sql.shared("series.sql")).fetchall():
         wanted = all(not asked or x in asked for x, asked in ((suite, suites), (policy, policies), (metric, metrics)))
         if wanted and metric in MEASURES:
             found.append(Series(suite, machine, policy, MEASURES[metric], side, tuple(Point(**p) for p in points)))

@@ -86,7 +86,8 @@ FROM ledger
 JOIN fair_wakeup AS decision ON decision.decision_id = ledger.decision_id
 WHERE ledger.cpu IS NOT NULL;
 
--- One row per decision and policy with equal rows counted (`n`): what every figure that is a count is read from, in one pass over the ledgers.
+-- One row per decision and policy with equal rows counted (`n`): what every figure that is a count is read from, in one
+-- pass over the ledgers.
 CREATE OR REPLACE TEMP VIEW tallied AS
 SELECT
     * EXCLUDE (outcome, llc_known),

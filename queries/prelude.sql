@@ -18,9 +18,9 @@ CREATE OR REPLACE TEMP MACRO per_1k(part, whole) AS 1000.0 * part / nullif(whole
 -- Over such rows: in how many of 1,000 x is true, of those of which it is known.
 CREATE OR REPLACE TEMP MACRO tally_per_1k(n, x) AS per_1k(cases(n, x), sum(n) FILTER (WHERE x IS NOT NULL));
 
--- Wakeups of fair tasks that had to wait for a CPU, and of which the wait is known. Of those that did not come to placement
--- (bypass_on_rq) the wakee of some went on running; all others sleep: they were about to, or were delayed on their queue.
--- Without probes most of these are maybe_on_cpu and maybe_delayed.
+-- Wakeups of fair tasks that had to wait for a CPU, and of which the wait is known. Of those that did not come to
+-- placement (bypass_on_rq) the wakee of some went on running; all others sleep: they were about to, or were delayed on
+-- their queue. Without probes most of these are maybe_on_cpu and maybe_delayed.
 CREATE OR REPLACE TEMP MACRO waited_for_cpu(kind, class, prio, censored, latency_ns) AS
     kind = code_decision_kind('wake') AND NOT censored AND latency_ns IS NOT NULL AND prio >= 100
     AND (class IN (
@@ -36,6 +36,13 @@ CREATE OR REPLACE TEMP MACRO bucket_ns(bucket) AS
 
 -- A percentile needs ten samples beyond it: n >= 10 / (1 - q). Decimal arithmetic, so exact.
 CREATE OR REPLACE TEMP MACRO enough(n, q) AS n * (1 - q) >= 10;
+
+-- Where the curves of a distribution have their points: closer the nearer the tail is.
+CREATE OR REPLACE TEMP MACRO curve_quantiles() AS [
+    0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.84, 0.87, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97,
+    0.975, 0.98, 0.984, 0.987, 0.99, 0.992, 0.994, 0.995, 0.996, 0.997, 0.9975, 0.998, 0.9984, 0.9987, 0.999,
+    0.9992, 0.9994, 0.9995, 0.9996, 0.9997, 0.9998, 0.9999, 0.99995, 0.99998, 0.99999
+];
 
 -- Place of percentile q among n values in order, the first is 1: nearest rank, as quantile_disc has it. That one holds
 -- all values at once; where they may be many, counts of equal ones are added up to this place, which DuckDB may spill.

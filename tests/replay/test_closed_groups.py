@@ -12,25 +12,14 @@ from hypothesis import strategies as st
 from resimulated import simulate, whole
 from world import World, schedules
 
-from rewake.replay import _engine
-
 MS = 1_000_000
 Group = tuple[int, int, int, int]
 """parent, weight, quota, period (ns)"""
 
 
-class Groups(World):
-    """A machine with task groups."""
-
-    groups: list[Group]
-
-    def recorded(self) -> _engine.Recorded:
-        return _engine.Recorded(self.cpus, self.domains, self.tasks, self.masks, self.groups)
-
-
-def busy(groups: list[Group], of: dict[int, int], until: int) -> Groups:
+def busy(groups: list[Group], of: dict[int, int], until: int) -> World:
     """Task 2 runs on CPU 0 all the time, as recorded."""
-    w = Groups(2, 2 + len(of))
+    w = World(2, 2 + len(of))
     w.groups = [(0, 100, 0, 0), *groups]
     w.tasks["group"] = np.array([of.get(t, 0) for t in range(w.n_tasks)], np.uint16)
     w.runs(0, 0, 0, 2)
@@ -81,7 +70,7 @@ def test_a_wakeup_into_a_throttled_group_waits_for_the_next_period() -> None:
 @pytest.mark.parametrize(("first", "throttled"), [(40, True), (25, False)])
 def test_who_waits_for_a_period_when_the_recording_begins_is_throttled(first: int, throttled: bool) -> None:
     """Task 2 waits on CPU 0 from the start on, beside task 3 of no group; periods begin at 40 ms, and every 100 ms."""
-    w = Groups(2, 4)
+    w = World(2, 4)
     w.groups = [(0, 100, 0, 0), (0, 100, 60 * MS, 100 * MS)]
     w.tasks["group"] = np.array([0, 0, 1, 0], np.uint16)
     w.runs(0, 0, 0, 3).runs(first * MS, 0, 3, 2, "R").runs(first * MS + 5 * MS, 0, 2, 3)
@@ -96,7 +85,7 @@ def test_who_waits_for_a_period_when_the_recording_begins_is_throttled(first: in
 def test_the_first_period_has_left_what_its_group_ran_before_it_was_throttled(again: int, throttled: bool) -> None:
     """Task 2 runs for 10 ms, and again from 40 ms on, when the next period begins; if from 35 ms on, a quota did not
     hold it. Two ticks go by until it is seen to have used up its own."""
-    w = Groups(2, 3)
+    w = World(2, 3)
     w.groups = [(0, 100, 0, 0), (0, 100, 60 * MS, 100 * MS)]
     w.tasks["group"] = np.array([0, 0, 1], np.uint16)
     w.runs(0, 0, 0, 2).runs(10 * MS, 0, 2, 0, "R").runs(again * MS, 0, 0, 2)
@@ -118,7 +107,7 @@ def test_work_is_conserved_and_nobody_runs_while_throttled(w: World, limits: lis
     """`broken` counts lost or invented work, tasks that run in a throttled group, and contradictions of the model."""
     groups = [(0, 100, 0, 0), *((max(0, k - 1), 100, *limit) for k, limit in enumerate(limits))]
     w.tasks["group"] = np.array([t % len(groups) for t in range(w.n_tasks)], np.uint16)
-    w.recorded = lambda: _engine.Recorded(w.cpus, w.domains, w.tasks, w.masks, groups)  # type: ignore[method-assign]
+    w.groups = groups
     window = whole(w)
     if window is None:
         return
@@ -130,7 +119,7 @@ def test_work_is_conserved_and_nobody_runs_while_throttled(w: World, limits: lis
 def test_periods_whose_phase_is_made_up_begin_with_the_clock_wherever_a_window_begins() -> None:
     """Task 2 runs from 50 ms on; the window begins at 60 ms, nearer to the period's end than to its beginning. That
     period's quota lasts to its end, that of the next one until 160 ms, and what comes then beyond the window."""
-    w = Groups(2, 3)
+    w = World(2, 3)
     w.groups = [(0, 100, 0, 0), (0, 100, 60 * MS, 100 * MS)]
     w.tasks["group"] = np.array([0, 0, 1], np.uint16)
     for ts in range(MS, 400 * MS, MS):

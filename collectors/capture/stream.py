@@ -4,25 +4,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from rewake.collectors.capture import trace_cmd
-from rewake.collectors.capture.process import Tool
-from rewake.collectors.capture.session import FINISH_SECONDS, READY_SECONDS, Request
+from rewake.collectors.capture.session import READY_SECONDS, Request
+from rewake.collectors.capture.tool import ToolBackEnd
 from rewake.collectors.capture.tracefs import Instance
 from rewake.errors import RewakeError
 
 
-class Stream:
+class Stream(ToolBackEnd):
     """`trace-cmd record` into the instance."""
 
     name = "trace-cmd"
     mode = "stream"
-    tick_s = 1.0
 
     def __init__(self, request: Request) -> None:
-        self.trace = request.directory / "trace.dat"
-        self._tool: Tool | None = None
+        super().__init__(request.directory / "trace.dat")
         self._instance: Instance | None = None
 
     def start(self, instance: Instance, request: Request, clock: str) -> None:
@@ -37,27 +34,14 @@ class Stream:
                 raise RewakeError(f"trace-cmd did not begin within {READY_SECONDS:.0f} s: {self._tool.said()}")
             time.sleep(0.01)
 
-    def pids(self) -> Sequence[int]:
-        return [self._tool.pid] if self._tool is not None else []
-
     def written(self) -> int:
         """And what waits in the buffers: trace-cmd reads them when they are half full."""
         assert self._instance is not None
         waiting = sum(s.get("bytes", 0) for s in self._instance.stats().values())
         return waiting + sum(f.stat().st_size for f in trace_cmd.files_of(self.trace))
 
-    def poll(self) -> str | None:
-        return None if self._tool is not None and self._tool.running else "tool"
-
     def finish(self) -> None:
+        super().finish()
         assert self._tool is not None
-        self._tool.stop(FINISH_SECONDS)
         if not self.trace.is_file():
             raise RewakeError(f"trace-cmd left no {self.trace}: {self._tool.said()}")
-
-    def notes(self) -> dict[str, object]:
-        return {}
-
-    def abort(self) -> None:
-        if self._tool is not None:
-            self._tool.kill()

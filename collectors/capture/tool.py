@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What back ends share whose tool has buffers of its own and records into one file until SIGINT."""
+"""What back ends share whose tool records into a file until SIGINT."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from rewake.collectors import unpack
 from rewake.errors import TraceError
 from rewake.formats import FORMATS, HEAD_BYTES, Format, in_gzip
 from rewake.forms.directory import kind_of
+from rewake.sniff import utf16
 
 _PACKED_HEAD = 1 << 16  # of a packed file, in which the first HEAD_BYTES of its contents are
 _PACKED = (
@@ -69,6 +70,8 @@ def _looks_like(head: bytes) -> tuple[str, str]:
         return "looks like a CTF stream (LTTng), which is not supported yet", record
     if head.startswith(b"PAR1"):
         return "a single Parquet file", "give the recording's directory, NAME.rewake"
+    if encoding := utf16(head):
+        return f"text in {encoding}", f"give it in UTF-8: iconv -f {encoding} -t UTF-8 FILE > NEW"
     if b"\x17\x08\x44tracing".startswith(head):
         return "a trace.dat cut off within its first bytes", "record or copy it again"
     if head.lstrip().startswith((b"{", b"[")):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import zlib
 
+_UTF8_MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _HEADERS = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")
 _HTML = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
 _EVENT = re.compile(
@@ -19,10 +20,20 @@ def is_text(head: bytes) -> bool:
     """ftrace text: tracefs, trace-cmd report, perf script, atrace; or an HTML page, which may hold such text."""
     if b"\0" in head:
         return False
-    if _HTML.match(head):
+    text = head.removeprefix(_UTF8_MARK).lstrip()
+    if _HTML.match(text):
         return True
-    text = head.lstrip()
     return text.startswith(_HEADERS) or _EVENT.search(head) is not None
+
+
+def utf16(head: bytes) -> str | None:
+    """The encoding, by its name for iconv, of text in UTF-16, which PowerShell makes of what goes to a file."""
+    if head.startswith(_UTF16_MARKS):
+        return "UTF-16"
+    for name, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
+        if zeros and not any(zeros) and all(32 <= c < 127 or c in b"\t\r\n" for c in letters):
+            return name
+    return None
 
 
 def is_atrace(head: bytes) -> bool:

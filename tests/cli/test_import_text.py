@@ -122,6 +122,37 @@ def test_lines_that_end_in_cr_alone(capsys: pytest.CaptureFixture[str], tmp_path
     assert recorded(capsys, trace)["events_total"] == 200
 
 
+@pytest.mark.parametrize("head", ["cpus=4\n", "# tracer: nop\n#\n", ""])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, head: str
+) -> None:
+    """The header behind it says who printed the text, and how many CPUs there were."""
+    trace = tmp_path / "a.txt"
+    for end in ("\n", "\r\n"):
+        text = (head + lines_of(200, 2)).replace("\n", end)
+        found = []
+        for mark in ("", "\ufeff"):
+            trace.write_text(mark + text, encoding="utf-8", newline="")
+            manifest = recorded(capsys, trace)
+            found.append({k: manifest[k] for k in ("source", "machine", "events", "problems", "missing")})
+            del found[-1]["source"]["sha256"], found[-1]["source"]["bytes"]
+        assert found[0] == found[1] and found[0]["events"] == {"sched_switch": 200}
+        assert found[0]["machine"]["cpus"] == (4 if head.startswith("cpus") else 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_is_refused_with_the_remedy(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str
+) -> None:
+    trace = tmp_path / "a.txt"
+    trace.write_text(lines_of(200, 2), encoding=encoding)
+    said = told(capsys, "import", trace, code=1)
+    command = said.partition("give it in UTF-8: ")[2].replace("FILE", str(trace)).replace("NEW", str(tmp_path / "b"))
+    assert "text in UTF-16" in said
+    subprocess.run(command, shell=True, check=True)
+    assert recorded(capsys, tmp_path / "b")["events_total"] == 200
+
+
 def test_text_to_figures_with_and_without_topology(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """import, check and replay. Without a topology the figures that need one are NULL, the others are the same."""
     text = tmp_path / "report.txt"

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t kFrontLines = 64;         // where a header may stand
 constexpr uint64_t kPatience = 4'000'000;    // lines before the first event
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // what editors on Windows begin UTF-8 with
 constexpr std::string_view kEntries = "# entries-in-buffer/entries-written:";
 
 [[noreturn]] void several(const std::string& path, uint64_t line) {
@@ -53,6 +54,9 @@ bool TraceLines::next(std::string_view& line) {
     while (lines_.next(line)) {
         while (!line.empty() && line.back() == '\r') {
             line.remove_suffix(1);
+        }
+        if (lines_.number() == 1 && line.starts_with(kByteOrderMark)) {
+            line.remove_prefix(kByteOrderMark.size());
         }
         if (!begun_) {
             const std::string_view text = trimmed(line);

@@ -62,6 +62,7 @@ def import_trace(
     key = _digest([digest, machine or "", str(SCHEMA_VERSION), code_digest(), *(redactor.mark if redactor else ())])
 
     written: list[RecordingWriter] = []
+    kept: list[Recording] = []
 
     def build(target: Path, strict: bool = False) -> None:
         with RecordingWriter(target) as writer:
@@ -73,12 +74,17 @@ def import_trace(
             writer.commit()
             written.append(writer)
 
+    def check(found: Path) -> None:
+        recording = Recording(found)
+        recording.check()
+        kept.append(recording)
+
     if out is not None:
         build(Path(out), strict)
         found = Path(out)
     else:
-        found, _ = cache.fetch(f"{key}.rewake", build, Recording)
-    recording = Recording(found, recent=written[-1].recent if written else None)
+        found, _ = cache.fetch(f"{key}.rewake", build, check)
+    recording = kept[0] if kept else Recording(found, recent=written[-1].recent)
     if out is None:
         recording.given = trace
     if strict:

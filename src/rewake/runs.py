@@ -126,7 +126,7 @@ def part_of(recording: Recording, from_ns: int, until_ns: int) -> Recording:
     parts = ["slice", str(recording.path.resolve()), str(recording.manifest.get("id")), str(from_ns), str(until_ns)]
     key = hashlib.sha256("\0".join([*parts, __version__]).encode()).hexdigest()[:32]
     build = lambda out: slice_recording(recording, out, (from_ns, until_ns))  # noqa: E731
-    return Recording(cache.fetch(f"{key}.rewake", build, Recording)[0])
+    return Recording(cache.fetch(f"{key}.rewake", build, lambda found: Recording(found).check())[0])
 
 
 def parameters_of(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -360,6 +360,7 @@ def _cached(
 
     def check(path: Path) -> None:
         found = Run(path)
+        found.check()
         if problems := plugin_problems(found):  # may have been the machine's fault: not taken for granted
             raise RewakeError(problems[0])
         found.recording  # noqa: B018

@@ -140,6 +140,22 @@ def test_a_damaged_cache_entry_is_made_again(run: Run, script: Any, trace: Path)
     (path / "comm.parquet").unlink()
     assert run("info", trace)[0] == 0
     assert script.decoded == 2
+    switches = path / "switch" / "000000.parquet"
+    for damaged in (b"", switches.read_bytes()[:-1], (path / "switch" / "000001.parquet").read_bytes()[:-99]):
+        switches.write_bytes(damaged)
+        before = script.decoded
+        assert run("check", trace)[0] == 0  # it refused, of a trace that is as it was, and as long as the entry lived
+        assert script.decoded == before + 1
+
+
+def test_info_tells_damage_of_tables_that_it_does_not_print(run: Run, script: Any, trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.rewake"
+    run("import", trace, "-o", path)
+    file = path / "switch" / "000001.parquet"
+    file.write_bytes(file.read_bytes()[:-1])
+    code, out, err = run("info", path)
+    assert (code, out) == (1, "")
+    assert "000001.parquet" in only_line(err) and err.endswith("the file is damaged: import the trace again\n")
 
 
 def test_damage_that_a_query_finds_is_no_bug(

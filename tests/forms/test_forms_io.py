@@ -568,6 +568,23 @@ def test_a_run_comes_back(tmp_path: Path) -> None:
         run.read_ledger("nope")
 
 
+def test_a_run_whose_files_have_other_rows_is_damage(tmp_path: Path) -> None:
+    small(tmp_path / "d.rewake")
+    with forms.RunWriter(tmp_path / "r.run", forms.Recording(tmp_path / "d.rewake")) as writer:
+        for part in (0, 1):
+            writer.write_ledger("prev", part, random_columns(forms.TABLES["ledger"], 50, part))
+        writer.commit()
+    run = forms.Run(tmp_path / "r.run")
+    run.check()
+    file = tmp_path / "r.run" / "prev.parquet"
+    whole = file.read_bytes()
+    duckdb.sql(f"COPY (SELECT * FROM '{file}' LIMIT 99) TO '{tmp_path / 'less'}' (FORMAT parquet)")
+    for damaged, told in ((whole[:-1], "prev.parquet"), ((tmp_path / "less").read_bytes(), "99 rows, 100 in the man")):
+        file.write_bytes(damaged)
+        with pytest.raises(TraceError, match=f"{told}.*replay the recording again"):
+            run.check()
+
+
 def test_a_run_follows_its_recording_when_both_move_and_notices_another(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     small(tmp_path / "one" / "a.rewake")

@@ -27,7 +27,9 @@ def command(recording: Path, topology: str | None, format_: str) -> None:
     """Show kernel, machine, events, losses, tasks and decisions of REC, a recording or a raw trace."""
     from rewake.analysis.summary import summarize
 
-    summary = summarize(open_recording(recording, topology))
+    opened = open_recording(recording, topology)
+    opened.check()
+    summary = summarize(opened)
     if format_ == "json":
         print_json(summary)
         return

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from rewake.errors import TraceError, UsageError
+from rewake.forms import sound
 from rewake.forms.directory import Writer, read_manifest
 from rewake.forms.kept import GrowingColumns, LongTable
 from rewake.forms.parquet import (
@@ -152,6 +153,12 @@ class Run:
             for file in self._files(policy):
                 if not file.is_file():
                     raise TraceError(f"{file}: missing: replay the recording again")
+
+    def check(self) -> None:
+        """TraceError where a file is not there or has other rows than the manifest tells."""
+        rows = [(file, sum(self._ledgers[policy]["rows"])) for policy in self.policies for file in self._files(policy)]
+        rows += [(self.path / f"{table}.parquet", n) for table, n in self._rows.items() if n]
+        sound.counted(rows, "replay the recording again")
 
     @property
     def policies(self) -> list[str]:

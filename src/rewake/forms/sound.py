@@ -21,6 +21,7 @@ _TASKS = ("task", "prev_task", "next_task", "curr_task", "child", "waker_task")
 """Columns of events and decisions that hold a task_id."""
 
 Range = tuple[int, int]
+_AGAIN = "import the trace again"
 
 _STATISTICS = """
 SELECT path_in_schema,
@@ -55,6 +56,18 @@ def check(table: Table, files: Sequence[Path], rows: Sequence[int], first: int, 
         con.close()
 
 
+def counted(files: Sequence[tuple[Path, int]], remedy: str) -> None:
+    """TraceError where a file cannot be read or has not so many rows."""
+    con = connect()
+    try:
+        for file, rows in files:
+            found = _ask(con, f"SELECT num_rows FROM parquet_file_metadata({_one(file)})", remedy)[0][0]
+            if found != rows:
+                raise _damage(file, f"{found:,} rows, {rows:,} in the manifest", remedy)
+    finally:
+        con.close()
+
+
 def largest(table: Table, column: str, file: Path, rows: int) -> int:
     """The largest value of a column; -1 without any."""
     con = connect()
@@ -83,13 +96,13 @@ def _ranges(con: duckdb.DuckDBPyConnection, table: Table, file: Path, rows: int)
     return found
 
 
-def _ask(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+def _ask(con: duckdb.DuckDBPyConnection, query: str, remedy: str = _AGAIN) -> list[tuple[Any, ...]]:
     import duckdb
 
     try:
         return con.execute(query).fetchall()
     except duckdb.Error as error:
-        raise TraceError(f"{first_line(error)}; the recording is damaged: import the trace again") from error
+        raise TraceError(f"{first_line(error)}; the file is damaged: {remedy}") from error
 
 
 def _misfit(table: Table, column: Column, span: Range, bound: Callable[[str], int]) -> str | None:
@@ -111,5 +124,5 @@ def _dense(file: Path, name: str, found: dict[str, Range], first: int, rows: int
         raise _damage(file, f"{name}: {low:,} to {high:,}, {first:,} to {first + rows - 1:,} expected")
 
 
-def _damage(file: Path, what: str) -> TraceError:
-    return TraceError(f"{file}: damaged ({what}): import the trace again")
+def _damage(file: Path, what: str, remedy: str = _AGAIN) -> TraceError:
+    return TraceError(f"{file}: damaged ({what}): {remedy}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,35 @@ def test_what_to_type_next_sees_the_same_machine_past_the_same_veto(
     assert "quality REFUSED" in text
     assert f"next: rewake fidelity {short} --force\n" in text
     assert ".run --html report.html --force\n" in text
+
+
+def test_what_to_type_next_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below an odd folder, of a link whose topology lies beside it, and with all that the command itself was given."""
+    folder = tmp_path / 'it\'s "odd" $HOME'
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "-a b.dat").symlink_to(DEMO)
+    (folder / "topology.tar.gz").symlink_to(DEMO.with_name("topology.tar.gz"))
+    rules = folder / "my rules.toml"
+    rules.write_text('[[rule]]\ncomm = "*"\nhints = ["WAKE_HOLD"]\n')
+    given = ("--policy", "userspace-hints", "--hints", rules, "--assume", "sync=0")
+
+    def steps(*asked: object) -> list[list[str]]:
+        text = told(capsys, *asked)
+        lines = text[text.index("next: ") :].removeprefix("next: ").splitlines()
+        found = [shlex.split(line) for line in lines]
+        assert all(step[0] == "rewake" for step in found)
+        return [step[1:] for step in found]
+
+    replayed = steps("replay", *given, "--ignore-probes", "--max-exposure", 0, "--", "-a b.dat")
+    assert replayed[0] == ["fidelity", "./-a b.dat", "--assume", "sync=0", "--ignore-probes"]
+    assert replayed[1] == ["simulate", "./-a b.dat", *map(str, given[:2]), "--hints", rules.name, *map(str, given[4:])]
+    simulated = steps(*replayed[1])
+    assert simulated[-1] == ["replay", *replayed[1][1:]]
+    for step in (*replayed, *simulated):
+        told(capsys, *step)
 
 
 def test_without_topology_or_kernel_the_figures_are_not_taken_for_findings(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -118,6 +119,18 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "small letters" in told("policies", "new", "Mine", "-o", str(tmp_path), code=2)
     assert main(["policies", "show", plugin, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == ["wake: its own code, with the steps of linux-6.1"]
+
+
+def test_a_template_is_compiled_as_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("mine", "it's mine", str(tmp_path / "a b")):
+        assert main(["policies", "new", "mine", "-o", folder]) == 0
+        compiled, replayed = capsys.readouterr().out.partition("next: ")[2].splitlines()
+        subprocess.run(compiled, shell=True, check=True)
+        assert main(["policies", "show", shlex.split(replayed)[-1]]) == 0
+        capsys.readouterr()
 
 
 def test_ctrl_c_ends_the_plugin_too(tmp_path: Path) -> None:

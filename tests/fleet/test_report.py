@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -353,10 +354,11 @@ def test_a_dashboard_of_several_studies(
 
 
 def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = tmp_path / "fleet"
+    store = tmp_path / "my fleet"
     wanted = ("fleet", "run", traces / "demo.rewake", traces / "garbled.dat", "--policy", "prev", "--cut", "20ms")
     run = (*wanted, "-o", store, "--workers", 2)
     out = told(capsys, *run)
+    step = shlex.split(out.partition("next: ")[2].splitlines()[0])
     assert "2 traces, 5 tasks" in out and "4 done now, 1 failed now, 0 left" in out and "1 trace" in out
     body = json.loads(told(capsys, *run, "--format", "json"))
     assert (body["kind"], body["skipped"], body["done"], body["known_failures"]) == ("fleet", 5, 0, 1)
@@ -370,8 +372,10 @@ def test_the_commands(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "### " in told(capsys, "fleet", "report", store, "--format", "markdown")
     assert told(capsys, "fleet", "report", store, "--html", tmp_path / "f.html").strip() == str(tmp_path / "f.html")
     assert "failed" in told(capsys, "query", store, "fleet/standing")
-    only_bad = ("fleet", "run", traces / "empty.dat", "-o", tmp_path / "bad", "--engine", "inline")
+    only_bad = ("fleet", "run", traces / "empty.dat", "-o", store, "--engine", "inline")
     assert "1 failed now" in told(capsys, *only_bad, code=1)
+    assert "several studies" in told(capsys, "fleet", "report", store, code=2)
+    assert told(capsys, *step[1:], "--force") == table
 
 
 @pytest.mark.parametrize(("arguments", "what"), [

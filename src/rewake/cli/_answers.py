@@ -217,18 +217,31 @@ def emit_bytes(data: bytes) -> None:
 
 def again(recording: Path, topology: str | None, forced: bool) -> str:
     """REC as another command has to be given it to see what this one saw: on the same machine, past the same veto."""
-    given = "" if topology is None else f" --topology {shlex.quote(topology)}"
-    return path_shown(recording) + given + (" --force" if forced else "")
+    return path_shown(recording) + options(("--topology", topology), ("--force", forced))
 
 
 def path_shown(path: Path) -> str:
-    """A path as short as the user can type it, quoted for a shell: relative to here, or with ~."""
+    """A path as short as the user can type it, quoted for a shell: relative to here, or with ~. A link stays one: the
+    topology beside it is another than that beside what it leads to."""
     try:
-        here, home, resolved = Path.cwd(), Path.home(), path.resolve()
+        here, home = Path.cwd(), Path.home()
+        full = path.resolve() if ".." in path.parts else path.absolute()
     except (OSError, RuntimeError):  # no working directory any more, or no home
         return shlex.quote(str(path))
-    if resolved.is_relative_to(here):
-        return shlex.quote(str(resolved.relative_to(here)))
-    if resolved.is_relative_to(home):
-        return "~/" + shlex.quote(str(resolved.relative_to(home)))
-    return shlex.quote(str(resolved))
+    if full.is_relative_to(here):
+        shown = str(full.relative_to(here))
+        return shlex.quote(f"./{shown}" if shown.startswith("-") else shown)  # else it were an option
+    if full.is_relative_to(home):
+        return "~/" + shlex.quote(str(full.relative_to(home)))
+    return shlex.quote(str(full))
+
+
+def options(*pairs: tuple[str, object]) -> str:
+    """Options as a shell takes them, each behind a blank: a flag that is True, and what has a value."""
+    shown = []
+    for name, value in pairs:
+        if value is True:
+            shown.append(f" {name}")
+        elif value is not None and value is not False:
+            shown.append(f" {name} {path_shown(value) if isinstance(value, Path) else shlex.quote(str(value))}")
+    return "".join(shown)

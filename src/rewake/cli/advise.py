@@ -114,7 +114,9 @@ def command(
 
     about = advice.objective(objective)
     kept = advice.guards(guards, about)
-    settings = Settings(windows_ns=runs.duration(windows), replicas=replicas, balance=balance, move_factor=move_cost)
+    settings = Settings(
+        windows_ns=runs.duration(windows), replicas=replicas, balance=balance, move_factor=move_cost
+    )
     asked = [spec for text in sweep if text != FEATURES for spec in _instances(text)]
     if not trials and not sweep:
         raise UsageError("nothing to try: --trials 0 and no --sweep")
@@ -139,8 +141,9 @@ def command(
         steps.append("the same with -o rules.toml, for the rules file")
     elif best is not None:
         shown = _answers.again(last.given, None, force)
-        given = "" if output is None or found.rules is None else f" --hints {_answers.path_shown(output)}"
-        steps.append(f"{_answers.program()} simulate {shown} --policy {best.spec}{given}")
+        rules = output if found.rules is not None else None
+        given = _answers.options(("--policy", best.spec), ("--hints", rules))
+        steps.append(f"{_answers.program()} simulate {shown}{given}")
     match format_:
         case "table":
             _answers.emit(advice_table.table(found, steps))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -90,7 +91,7 @@ def run(
         )
     finally:
         show.clear()
-    _tell(done, store, len(found.sources), found.passed_over, format_)
+    _tell(done, store, study, len(found.sources), found.passed_over, format_)
     failed_all = done.tasks > 0 and done.tasks == done.failed + done.known_failures
     over = most is not None and done.failed + done.known_failures > most.limit(done.tasks)
     if done.left and done.why:
@@ -188,7 +189,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _tell(s: Summary, store: str, traces: int, passed_over: int, format_: str) -> None:
+def _tell(s: Summary, store: str, study: Study, traces: int, passed_over: int, format_: str) -> None:
     from rewake.analysis import grid, jsonout, text
 
     if format_ == "json":
@@ -206,8 +207,9 @@ def _tell(s: Summary, store: str, traces: int, passed_over: int, format_: str) -
             f"  {_span(s.seconds)}, {s.done / s.seconds:.1f} tasks/s, {s.cpu_s / s.done:.2f} s cpu and "
             f"{s.written / s.done / 1000:.1f} kB a task"
         )
-    shown = text.terminal(store, None)
-    click.echo(f"next: {_answers.program()} fleet report {shown}")
+    shown = shlex.quote(store) if "://" in store else _answers.path_shown(Path(store))
+    step = f"{_answers.program()} fleet report {shown} --study {study.key[:8]}"  # there may be others in the store
+    click.echo(text.terminal(f"next: {step}", None))
     if s.failed + s.known_failures:
         click.echo("      --retry-failed does the failed ones again")
 

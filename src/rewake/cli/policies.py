@@ -74,8 +74,8 @@ def new(name: str, output: Path | None) -> None:
     from rewake.replay import plugins
 
     source = plugins.scaffold(name, output or Path(name))[0]
-    shown = _answers.path_shown(source)
-    built = "./" + shown.removesuffix(".c") + ".so" if not shown.startswith(("/", "~", ".")) else shown[:-2] + ".so"
+    shown, built = (_answers.path_shown(source.with_suffix(suffix)) for suffix in (".c", ".so"))
+    built = built if built.startswith(("/", "~", "'/")) else f"./{built}"  # a policy with a / is a plugin
     _answers.emit(
         f"{text.terminal(shown, None)}\n"
         f"{text.terminal(f'next: cc -std=c99 -O2 -Wall -shared -fPIC -o {built} {shown}', None)}\n"

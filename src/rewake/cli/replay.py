@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,13 +88,17 @@ def command(
     report = runs.report_of(run, max_exposure, runs.display_name(recording))
     shown, source = _answers.path_shown(run.path), _answers.again(recording, topology, not card.ok)
     me, past = _answers.program(), "" if card.ok else " --force"
-    steps = [f"{me} fidelity {source}", f"{me} report {shown} --html report.html{past}", f"{me} query {shown} --list"]
-    if own.refusal:
-        steps[0] = f"{me} fidelity {source} --as COLUMN"
+    taken = [("--assume", text) for text in assume]
+    judged = _answers.options(*taken, ("--ignore-probes", ignore_probes)) + (" --as COLUMN" if own.refusal else "")
+    steps = [
+        f"{me} fidelity {source}{judged}", f"{me} report {shown} --html report.html{past}",
+        f"{me} query {shown} --list",
+    ]  # fmt: skip
     if (charge := _in_charge(report, [str(s) for s in wanted])) is not None:
         followed = hints is not None and runs.policies().get(charge.base.partition("@")[0], {}).get("hints")
-        given = f" --hints {_answers.path_shown(hints)}" if hints is not None and followed else ""
-        steps.insert(1, f"{me} simulate {source} --policy {shlex.quote(charge.policy)}{given}")
+        same = [(name, text) for name, text in taken if text != "sync=causal"]  # nothing comes earlier in a simulation
+        given = _answers.options(("--policy", charge.policy), ("--hints", hints if followed else None), *same)
+        steps.insert(1, f"{me} simulate {source}{given}")
     _answers.print_report(report, opened, format_, steps)
     _answers.complain_of_plugins(run)
     fidelity.enforce(report.fidelity, report.refusal, min_skill)

@@ -150,10 +150,11 @@ def command(
     )
     found = runs.simulation_of(run, name)
     shown, me, past = _answers.path_shown(run.path), _answers.program(), "" if card.ok else " --force"
+    given = _answers.options(*(("--policy", p) for p in asked), ("--hints", hints), *(("--assume", a) for a in assume))
     steps = [
         f"{me} report {shown} --html report.html{past}",
         f"{me} query {shown} simulate/latency",
-        f"{me} replay {_answers.again(recording, topology, not card.ok)}",
+        f"{me} replay {_answers.again(recording, topology, not card.ok)}{given}",
     ]
     _answers.print_simulation(found, opened, format_, steps)
     _answers.complain_of_plugins(run)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rewake.analysis import recorder
+from rewake.analysis.recorder import Recorder
 from rewake.analysis.topology import cpu_list
 from rewake.errors import QualityVeto
 from rewake.forms import ENUMS, NOT_RECORDED, Recording
@@ -120,6 +122,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
     unread = _unread(manifest)
     missing = _missing(events)
     unswitched = (manifest.get("replay") or {}).get("unswitched") if switches else None
+    by = recorder.of(manifest)
 
     def at_most(name: str, meaning: str, value: float | None, limit: float, unit: str, advice: str) -> Check:
         return Check(name, meaning, value, "<=", limit, unit, None if value is None else value <= limit, advice)
@@ -128,25 +131,25 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         at_most(
             "missing_events",
             "needed events missing (sched_switch; sched_wakeup, or sched_waking with sched_migrate_task)",
-            len(missing) + bool(unswitched), 0, "", _to_record(missing, unswitched or ()),
+            len(missing) + bool(unswitched), 0, "", _to_record(by, missing, unswitched or ()),
         ),
         at_most(
             "lost", "events lost" + (", or in the trace and not readable" if unread else ""),
-            _pct(lost + unread, total + lost), MAX_LOST_PCT, "%", _to_read(lost, unread),
+            _pct(lost + unread, total + lost), MAX_LOST_PCT, "%", _to_read(by, lost, unread),
         ),
         at_most(
             "blind", "longest blindness of a CPU, of the span", _pct(blind, span), MAX_BLIND_PCT, "%",
-            "record with larger buffers: -b",
+            f"record with {by.buffers}",
         ),
         at_most(
             "steps_back", "timestamps that step back after the merge", _pct(manifest.get("steps_back"), total),
-            MAX_STEPS_BACK_PCT, "%", "record with another clock: -C mono",
+            MAX_STEPS_BACK_PCT, "%", f"record with {by.clock}",
         ),
         at_most(
             "resync", "state corrected against the events, per 1000 switches",
             resync * 1000 / switches if resync is not None and switches and not missing else None,
             MAX_RESYNC_PER_1000_SWITCHES, "",
-            _contradiction(manifest, events),
+            _contradiction(by, manifest, events),
         ),
         Check(
             "decisions", "decisions", decisions, ">=", MIN_DECISIONS, "", decisions >= MIN_DECISIONS,
@@ -190,8 +193,8 @@ def _unread(manifest: Mapping[str, Any]) -> int:
     return max(0, without - (manifest.get("wakeup_failed") or 0))
 
 
-def _to_read(lost: int, unread: int) -> str:
-    parts = ["record with larger buffers: -b"] if lost or not unread else []
+def _to_read(by: Recorder, lost: int, unread: int) -> str:
+    parts = [f"record with {by.buffers}"] if lost or not unread else []
     if unread:
         parts.append(
             f"{unread:,} events could not be read: rewake info says which; give the trace itself, no text of it"
@@ -199,14 +202,14 @@ def _to_read(lost: int, unread: int) -> str:
     return "; ".join(parts)
 
 
-def _to_record(missing: Sequence[str], unswitched: Sequence[int]) -> str:
-    parts = ["record with " + " ".join(f"-e {e}" for e in missing)] if missing else []
+def _to_record(by: Recorder, missing: Sequence[str], unswitched: Sequence[int]) -> str:
+    parts = [f"record with {by.events(missing)}"] if missing else []
     if unswitched:
         parts.append(f"record sched_switch on all CPUs: tasks run on {_cpus(unswitched)} that never switches to one")
     return "; ".join(parts)
 
 
-def _contradiction(manifest: Mapping[str, Any], events: Mapping[str, int]) -> str:
+def _contradiction(by: Recorder, manifest: Mapping[str, Any], events: Mapping[str, int]) -> str:
     """What to do where the model was corrected too often. A kernel that leaves out switches counts no loss."""
     replay: Mapping[str, Any] = manifest.get("replay") or {}
     if any(line.startswith("recorded for some tasks only") for line in manifest.get("missing") or ()):
@@ -215,7 +218,8 @@ def _contradiction(manifest: Mapping[str, Any], events: Mapping[str, int]) -> st
     if kept is not None:
         return "only some CPUs were recorded, so tasks move unseen: record all of them"
     if not events.get("sched_migrate_task"):
-        return "no sched_migrate_task in the trace, so tasks move unseen: record with -e sched_migrate_task"
+        lacking = by.events(["sched_migrate_task"])
+        return f"no sched_migrate_task in the trace, so tasks move unseen: record with {lacking}"
     unseen: Sequence[int] = replay.get("unseen_by_cpu") or ()
     if 2 * sum(unseen) < replay.get("resync", 0) or not any(unseen):
         return "the events contradict each other: record again"

@@ -14,6 +14,7 @@ GOOD: dict[str, Any] = {
     "events": {"sched_switch": 10_000, "sched_waking": 6000, "sched_wakeup": 6000, "sched_migrate_task": 2000},
     "events_total": 22_000,
     "span_ns": 1_000_000_000, "loss": [{"cpu": 0, "lost": 0, "gaps": 0, "blind_ns": 0}], "steps_back": 0,
+    "source": {"format": "trace.dat"},
     "replay": {"resync": 0}, "steal_pct": 0.0, "topology": "snapshot", "problems": [], "kernel": "6.1.0",
 }  # fmt: skip
 CLASSES = {"moved": 2000, "stayed": 3900, "observer": 100}
@@ -77,6 +78,29 @@ def test_the_veto_names_value_limit_and_what_to_do() -> None:
     assert "decisions: 3, limit 1000 (record for longer)" in message
     assert "--force" in message and "\n" not in message
     card.enforce(force=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "event", "buffers", "clock"),
+    [
+        ({"source": {"format": "trace.dat"}}, "-e sched_wakeup", "larger buffers: -b", "another clock: -C mono"),
+        ({"source": {"format": "text", "version": "trace-cmd report"}}, "-e sched_wakeup", ": -b", "-C mono"),
+        ({"source": {"format": "perf.data"}}, "-e sched:sched_wakeup", "perf record -m", "perf record -k mono"),
+        ({"source": {"format": "pftrace"}}, 'ftrace_events: "sched/sched_wakeup"', "size_kb", "another clock, such"),
+        ({"source": {"format": "text", "version": "tracefs"}}, "events/sched/sched_wakeup/en", "buffer_size", "echo"),
+        ({"source": {"format": "text", "version": "lines of events"}}, "sched_wakeup", "buffers", "another clock, su"),
+        ({"source": {"format": "perf.data"}, "capture": {"tool": "perf"}}, "with sched_wakeup", "--buffer", "clock"),
+        ({}, "sched_wakeup", "larger buffers", "another clock, such as mono"),
+    ],
+)  # fmt: skip
+def test_what_to_do_is_told_in_the_words_of_what_recorded(
+    made: dict[str, Any], event: str, buffers: str, clock: str
+) -> None:
+    bare = {k: v for k, v in GOOD.items() if k != "source"} | made
+    card = judge(bare | {"events": PLACED | {"sched_migrate_task": 0}} | lost(9000, 900_000_000), CLASSES)
+    advice = {c.name: c.advice for c in card.checks}
+    assert event in judge(bare | {"events": {"sched_switch": 1, "sched_waking": 1}}, CLASSES).checks[0].advice
+    assert buffers in advice["lost"] == advice["blind"] and clock in advice["steps_back"]
 
 
 def test_what_is_unknown_is_said_and_does_not_veto() -> None:

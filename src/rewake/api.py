@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewake import forms, runs
+from rewake import forms, quantity, runs
 from rewake.errors import UsageError
 from rewake.replay.settings import MOST_THREADS, WHOLE, Settings, flag, plain, whole
 
@@ -190,7 +190,7 @@ class Recording(_Asked):
         threads, force = whole("threads", threads, 1, MOST_THREADS), flag("force", force)
         where = None if out is None else _path("out", out).absolute()
         settings = Settings(
-            windows_ns=runs.duration(_text("windows", windows)), replicas=replicas, seed=seed, balance=balance,
+            windows_ns=quantity.duration(_text("windows", windows)), replicas=replicas, seed=seed, balance=balance,
             move_factor=move_cost, scan_ns=scan_cost, smt=smt, timers=timers, sync=sync,
         )  # fmt: skip
         wanted = runs.parse_policies(_names(policies))

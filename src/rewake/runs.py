@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -231,14 +230,6 @@ def plugin_problems(run: Run) -> list[str]:
     """What went wrong with the plugins of a run."""
     entries = [*run.manifest["policies"], *run.manifest.get("plugins", ())]
     return [f"{p['name']}: {text}" for p in entries for text in p.get("problems", ())]
-
-
-def duration(text: str) -> int:
-    """Nanoseconds of `1s`, `250ms`, `500us`; UsageError for anything else."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|ms|us)", text)
-    if match is None or not (ns := round(float(match[1]) * {"s": 1e9, "ms": 1e6, "us": 1e3}[match[2]])):
-        raise UsageError(f"{text}: expected a duration such as 1s or 250ms")
-    return ns
 
 
 def simulated_specs(recording: Recording, wanted: Sequence[PolicySpec]) -> tuple[PolicySpec | None, list[PolicySpec]]:

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, NamedTuple
 
+from rewake import quantity
 from rewake.errors import UsageError
-
-_TIME = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(s|ms|us|ns)")
-_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 class Window(NamedTuple):
@@ -31,10 +27,10 @@ class Window(NamedTuple):
 
 
 def _ns(text: str) -> int:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--window: {text!r} is no time; 2s, 5ms, 1.5s, 300us or 20ns expected")
-    return int(Decimal(found[1]) * _UNITS[found[2]])
+    try:
+        return quantity.instant(text)
+    except UsageError as error:
+        raise UsageError(f"--window: {error}") from None
 
 
 def parse(text: str) -> Window:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rewake.cli.record import bytes_of, seconds_of
 from rewake.collectors.capture import events, overhead, perf, perfetto, sizing, trace_cmd
 from rewake.collectors.capture.session import Request, cpu_mask
 from rewake.collectors.capture.sizing import Rate
@@ -124,14 +123,3 @@ def test_a_loss_names_the_buffer_that_would_have_held_it() -> None:
 def test_overhead_is_the_median_over_pairs() -> None:
     assert overhead.percent([1.0, 2.0], [1.1, 2.4]) == pytest.approx(15.0)
     assert overhead.percent([0.0], [1.0]) == 0.0
-
-
-def test_times_and_sizes() -> None:
-    assert [seconds_of(t) for t in ("500ms", "10s", "2m", "1.5s", "5us")] == pytest.approx([0.5, 10, 120, 1.5, 5e-6])
-    assert [bytes_of(s) for s in ("512K", "8M", "1GiB", "3MB")] == [512 << 10, 8 << 20, 1 << 30, 3 << 20]
-    for bad in ("", "5", "s", "-1s", "0s", "1d", "1s;x", "9" * 20 + "s"):
-        with pytest.raises(UsageError):
-            seconds_of(bad)
-    for bad in ("", "8", "0M", "M", "-1K", "1T"):
-        with pytest.raises(UsageError):
-            bytes_of(bad)

@@ -162,4 +162,4 @@ def test_usage(work: Path) -> None:
     done = Machine([]).rewake("record", "--flight-recorder", "--stop-on", "load=5", ok=False)
     assert done.returncode == 2 and "only wakeup-latency=TIME is known" in done.stderr
     done = Machine([]).rewake("record", "--flight-recorder", "--stop-on", "wakeup-latency=0.1ns", ok=False)
-    assert done.returncode == 2 and "less than 1ns" in done.stderr, "it was 0, which any wakeup takes"
+    assert done.returncode == 2 and "expected a duration above 0" in done.stderr, "it was 0, which any wakeup takes"

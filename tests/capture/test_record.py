@@ -387,7 +387,7 @@ def test_without_tracefs_it_says_so(tmp_path: Path) -> None:
         (["--duration", "5"], "5: the unit is missing: ns, us, ms, s, m, h"),
         (["--max-size", "4096"], "4096: the unit is missing: K, M, G"),
         (["--measure-overhead"], "needs a CMD"),
-        (["--buffer", "1X"], "not a size above 0"),
+        (["--buffer", "1X"], "expected a size above 0"),
         (["--cpus", "9999"], "CPUs below"),
         (["--cpus", "8000"], "not among the online CPUs"),
         (["--flight-recorder", "--max-size", "1M"], "writes nothing before its end"),

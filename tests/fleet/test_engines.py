@@ -16,9 +16,9 @@ import pytest
 from fleetcheck import Killer, alive, cells_of, check, left, parent, shards
 
 from rewake.cli.fleet import _seeds
-from rewake.errors import MissingExtra, RewakeError, TraceError, UsageError
+from rewake.errors import MissingExtra, TraceError, UsageError
 from rewake.fleet import engines
-from rewake.fleet.cell import Cell, Limits, size
+from rewake.fleet.cell import Cell, Limits
 from rewake.fleet.drive import MaxFailed, Summary, max_failed, run
 from rewake.fleet.tasks import Task
 from rewake.fleet.work import BROKEN, DONE, FAILED
@@ -205,13 +205,6 @@ def test_more_failures_than_allowed(tasks: list[Task], tmp_path: Path) -> None:
     assert max_failed("100%") == MaxFailed(100, True) and max_failed("101") == MaxFailed(101, False)
     with pytest.raises(UsageError, match=r"--max-failed 101%: no more than 100% can fail"):
         max_failed("101%")
-    assert size("1.5GB") == 3 << 29
-
-
-@pytest.mark.parametrize("text", ["0MB", "0GB", "²GB", "1.2.3GB", "-1GB", ".MB", "1TB"])
-def test_a_limit_that_is_none_or_no_number_is_refused(text: str) -> None:
-    with pytest.raises(RewakeError, match="expected a size"):
-        size(text)
 
 
 @pytest.mark.parametrize("text", ["²", "3..1", "-1", "..9", "9223372036854775808", "0..99999999999999999999"])

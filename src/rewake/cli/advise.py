@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rewake import runs
+from rewake import quantity, runs
 from rewake.cli import _answers, _runs
 from rewake.cli._shared import force_option, format_option
 from rewake.cli._window import Window, window_option
@@ -115,7 +115,7 @@ def command(
     about = advice.objective(objective)
     kept = advice.guards(guards, about)
     settings = Settings(
-        windows_ns=runs.duration(windows), replicas=replicas, balance=balance, move_factor=move_cost
+        windows_ns=quantity.duration(windows), replicas=replicas, balance=balance, move_factor=move_cost
     )
     asked = [spec for text in sweep if text != FEATURES for spec in _instances(text)]
     if not trials and not sweep:

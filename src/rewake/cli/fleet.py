@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rewake import __version__, runs
+from rewake import __version__, quantity, runs
 from rewake.cli import _answers, _runs
 from rewake.cli._shared import AnyNumber, force_option, format_option, only_form, topology_option, typed
 from rewake.errors import EXIT_ERROR, RewakeError, UsageError
@@ -75,13 +75,14 @@ def run(
 
     if typed("windows") and not closed:
         raise UsageError("--windows is for --closed: --cut makes windows of a replay")
+    cut_ns = None if cut is None else quantity.duration(cut)
     study = _study(asked, assume, ignore_probes, hints, closed, windows, cut)
-    limits = cell.Limits(cell.size(memory), runs.duration(timeout) / 1e9)
+    limits = cell.Limits(quantity.size(memory), quantity.duration(timeout) / 1e9)
     engine = _engine(engine_name, store, limits, workers, address)
     most = None if max_failed is None else drive.max_failed(max_failed)
     found = plan.find(sources)
     tasks = plan.tasks(
-        found.sources, study, topology=topology, cut_ns=None if cut is None else runs.duration(cut),
+        found.sources, study, topology=topology, cut_ns=cut_ns,
         seeds=_seeds(seeds), progress=_answers.progress("hashing"),
     )  # fmt: skip
     show = _Progress()
@@ -116,7 +117,7 @@ def _study(
         if assume or ignore_probes or hints:
             raise UsageError("--assume, --ignore-probes and --hints are for replays, not for --closed")
         settings = {"windows": windows}
-        runs.duration(windows)
+        quantity.duration(windows)
     else:
         _answers.rules_of(hints)
         settings = {

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rewake import quantity
 from rewake.analysis import text
 from rewake.cli._shared import format_option, only_form, print_json, print_rows, progress
 from rewake.errors import RewakeError, UsageError
@@ -30,31 +30,15 @@ if TYPE_CHECKING:
 
 LONG_SECONDS = 30.0
 """From here on, and without any end, the rates are looked at before the recording begins."""
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZES = {"K": 10, "M": 20, "G": 30}
 
 
-def seconds_of(value: str) -> float:
-    """A time such as 500ms, 10s or 2m."""
-    _require_unit(value, _UNITS)
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|ms|s|m|h)", value)
-    if not match or float(match[1]) <= 0:
-        raise UsageError(f"not a time above 0 such as 500ms, 10s or 2m: {value[:40]!r}")
-    return float(match[1]) * _UNITS[match[2]]
+def _seconds(value: str) -> float:
+    return quantity.duration(value) / 1e9
 
 
-def bytes_of(value: str) -> int:
-    """A size such as 512K, 64M or 1G."""
-    _require_unit(value, _SIZES)
-    match = re.fullmatch(r"(\d{1,9})([KMG])i?B?", value)
-    if not match or int(match[1]) == 0:
-        raise UsageError(f"not a size above 0 such as 512K, 64M or 1G: {value[:40]!r}")
-    return int(match[1]) << _SIZES[match[2]]
-
-
-def _require_unit(value: str, units: Iterable[str]) -> None:
-    if re.fullmatch(r"\d+(?:\.\d+)?", value):
-        raise UsageError(f"{value[:40]}: the unit is missing: {', '.join(units)}")
+def _kib(value: str) -> int:
+    """KiB of a size, begun ones counted."""
+    return -(-quantity.size(value) // 1024)
 
 
 @click.command(short_help="Record this machine.")
@@ -114,7 +98,7 @@ def command(
         if given := [name for name, value in unheard.items() if value]:
             raise UsageError(f"--emit-script knows nothing of {', '.join(given)}: leave it out")
         only_form("--emit-script")
-        _emit(tool, seconds_of(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
+        _emit(tool, _seconds(duration or "10s"), subset, buffer, max_size, output, cmd, probes)
         return
     _end_as_by_ctrl_c()
     _refuse_tool(tool, flight_recorder)
@@ -128,10 +112,10 @@ def command(
         raise UsageError(f"{keep_raw}: exists already")
     if output is not None:
         RecordingWriter(output).require_free()
-    seconds = seconds_of(duration) if duration is not None else None
+    seconds = _seconds(duration) if duration is not None else None
     chosen_cpus = _cpus(cpus)
-    given_kb = bytes_of(buffer) >> 10 if buffer is not None else None
-    max_bytes = bytes_of(max_size) if max_size is not None else None
+    given_kb = _kib(buffer) if buffer is not None else None
+    max_bytes = quantity.size(max_size) if max_size is not None else None
     stop_ns = _stop_ns(stop_on)
     if stop_ns is not None and not flight_recorder:
         raise UsageError("--stop-on needs --flight-recorder: only its buffers hold what led to the moment")
@@ -184,13 +168,13 @@ def _emit(
     if tool == "perfetto" and probes:
         raise UsageError("--probes: traced cannot record them; use trace-cmd")
     plain = script.Options(script.whole_seconds(seconds), events.SUBSETS[subset], command=cmd, probes=probes)
-    buffer_kb = bytes_of(buffer) >> 10 if buffer is not None else plain.buffer_kb
-    max_bytes = bytes_of(max_size) if max_size is not None else plain.max_kb << 10
+    buffer_kb = _kib(buffer) if buffer is not None else plain.buffer_kb
+    max_kb = _kib(max_size) if max_size is not None else plain.max_kb
     if tool == "perfetto":
-        click.echo(perfetto.config(perfetto.Options(plain.events, buffer_kb, seconds, max_bytes)), nl=False)
+        click.echo(perfetto.config(perfetto.Options(plain.events, buffer_kb, seconds, max_kb << 10)), nl=False)
         return
     name = str(output) if output is not None else plain.output
-    options = replace(plain, buffer_kb=buffer_kb, max_kb=max_bytes >> 10, output=name)
+    options = replace(plain, buffer_kb=buffer_kb, max_kb=max_kb, output=name)
     click.echo(script.emit(options, __version__), nl=False)
 
 
@@ -304,9 +288,7 @@ def _stop_ns(given: str | None) -> int | None:
     kind, _, limit = given.partition("=")
     if kind != "wakeup-latency":
         raise UsageError(f"--stop-on {given[:40]!r}: only wakeup-latency=TIME is known")
-    if (ns := round(seconds_of(limit) * 1e9)) < 1:  # 0 would be the first wakeup, however fast
-        raise UsageError(f"--stop-on {given[:40]!r}: less than 1ns")
-    return ns
+    return quantity.duration(limit)
 
 
 def _refuse_tool(tool: str, flight: bool) -> None:

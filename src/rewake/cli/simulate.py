@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rewake import runs
+from rewake import quantity, runs
 from rewake.cli import _answers
 from rewake.cli._shared import (
     Number,
@@ -121,7 +121,7 @@ def command(
     from rewake.analysis.quality import assess
 
     settings = Settings(
-        windows_ns=runs.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
+        windows_ns=quantity.duration(windows), replicas=replicas, seed=seed, balance=balance, move_factor=move_cost,
         scan_ns=scan_cost, smt=smt, timers=timers, pin=pin, sync=_answers.sync_of(assume, causal=False),
     )  # fmt: skip
     for option, given in (("--hints", hints is not None), ("--policy", bool(asked))):
@@ -150,11 +150,11 @@ def command(
     )
     found = runs.simulation_of(run, name)
     shown, me, past = _answers.path_shown(run.path), _answers.program(), "" if card.ok else " --force"
-    given = _answers.options(*(("--policy", p) for p in asked), ("--hints", hints), *(("--assume", a) for a in assume))
+    same = _answers.options(*(("--policy", p) for p in asked), ("--hints", hints), *(("--assume", a) for a in assume))
     steps = [
         f"{me} report {shown} --html report.html{past}",
         f"{me} query {shown} simulate/latency",
-        f"{me} replay {_answers.again(recording, topology, not card.ok)}{given}",
+        f"{me} replay {_answers.again(recording, topology, not card.ok)}{same}",
     ]
     _answers.print_simulation(found, opened, format_, steps)
     _answers.complain_of_plugins(run)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rewake import runs
+from rewake import quantity, runs
 from rewake.cli import _answers
 from rewake.cli._runs import recordings_in, require_distinct
 from rewake.cli._shared import force_option, format_option
@@ -48,7 +48,7 @@ def command(
     from rewake.analysis.summary import machine_line
     from rewake.validating import validate
 
-    settings = Settings(windows_ns=runs.duration(windows), seed=seed, balance=balance, move_factor=move_cost)
+    settings = Settings(windows_ns=quantity.duration(windows), seed=seed, balance=balance, move_factor=move_cost)
     before, after = recordings_in([a, *more_a]), recordings_in([b, *more_b])
     require_distinct({"A": before, "B": after})
     machines = {machine_line(r.manifest["machine"]) for r in (*before.values(), *after.values())}

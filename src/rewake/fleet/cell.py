@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import re
 import resource
 import shutil
 import signal
@@ -27,7 +26,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rewake.errors import RewakeError
 from rewake.fleet.tasks import Task
 from rewake.fleet.work import BROKEN, DONE, FAILED, MEMORY, Outcome, failure
 from rewake.forms import FleetStore, confine
@@ -229,15 +227,6 @@ def _serve(fd: int, memory: int) -> None:
                 connection.sendall(json.dumps(outcome.plain()).encode() + b"\n")
             except ConnectionError:  # the keeper is gone
                 return
-
-
-def size(text: str) -> int:
-    """Bytes of `512MB`, `2GB`; RewakeError for anything else, and for none at all: that would be no limit."""
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}) *(GB|MB)", text.strip(), re.IGNORECASE)
-    found = round(float(match[1]) * (1 << 30 if match[2].upper() == "GB" else 1 << 20)) if match else 0
-    if not found:
-        raise RewakeError(f"{text}: expected a size such as 512MB or 2GB")
-    return found
 
 
 if __name__ == "__main__":

@@ -213,11 +213,16 @@ def require_question(text: str) -> None:
         raise UsageError("query: not a question (SELECT, FROM, DESCRIBE ...)")
 
 
+_MISPUT = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+"""No SQL, or it names what is not there: told before anything is read."""
+
+
 def _execute(con: duckdb.DuckDBPyConnection, sql: str) -> Rows:
     try:
         cursor = con.execute(sql)
         described = cursor.description or []
         rows = cursor.fetchall() if described else []
     except duckdb.Error as error:
-        raise RewakeError(f"query: {str(error).splitlines()[0]}") from None
+        kind = UsageError if isinstance(error, _MISPUT) else RewakeError
+        raise kind(f"query: {str(error).splitlines()[0]}") from None
     return Rows(tuple(d[0] for d in described), rows, tuple(str(d[1]) for d in described))

@@ -261,7 +261,19 @@ def test_query_by_name(run: Path, recording: Path, capsys: pytest.CaptureFixture
     assert "decisions" in told(capsys, "query", recording, "latency/recorded")
     assert "needs a run" in told(capsys, "query", recording, "moves/one_step", code=2)
     assert "no query named" in told(capsys, "query", recording, "moves/none", code=2)
-    assert "Parser Error" in told(capsys, "query", recording, "SELEC 1 FROM x", code=1)
+    assert "Parser Error" in told(capsys, "query", recording, "SELEC 1 FROM x", code=2)
+    assert "Catalog Error" in told(capsys, "query", recording, "FROM nothing", code=2)
+    assert "Binder Error" in told(capsys, "query", recording, "SELECT nothing FROM cpu", code=2)
+    assert "Conversion Error" in told(capsys, "query", recording, "SELECT name::INT FROM comm", code=1)
+
+
+def test_sql_may_begin_with_a_comment(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = told(capsys, "query", recording, "SELECT count(*) AS n FROM cpu", "--format", "csv")
+    for comment in ("-- how many\n", "--how many?\n", "--\n", "  -- how many\n", "/* -- */ "):
+        text = f"{comment}SELECT count(*) AS n FROM cpu"
+        assert told(capsys, "query", recording, text, "--format", "csv") == asked, comment
+    assert "No such option" in told(capsys, "query", recording, "--formal", "csv", code=2)
+    assert "no SQL in it" in told(capsys, "query", recording, "-- nothing", code=2)
 
 
 def test_query_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -12,7 +13,13 @@ from rewake.cli._shared import format_option, open_recording, topology_option
 from rewake.errors import UsageError
 
 
-@click.command(short_help="Ask a recording or a run a question in SQL.")
+class _TakesSql(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """SQL may begin with a comment, which is no option: those have no blank behind -- and no further line."""
+        return super().parse_args(ctx, [f" {arg}" if re.match(r"--(?:\s|[^=\n]*\n)", arg) else arg for arg in args])
+
+
+@click.command(cls=_TakesSql, short_help="Ask a recording or a run a question in SQL.")
 @click.argument("source", metavar="[REC|RUN|STORE]", required=False, type=click.Path(path_type=Path))
 @click.argument("question", metavar="[NAME|SQL]", required=False)
 @topology_option

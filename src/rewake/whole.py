@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from rewake.errors import UsageError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -42,8 +45,10 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
         os.umask(mask)
         os.chmod(part, 0o666 & ~mask)
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         Path(part).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:  # a write knows no name
+            error.filename = str(path)
         raise
 
 

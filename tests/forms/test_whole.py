@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rewake.errors import UsageError
+from rewake.errors import TraceError, UsageError
+from rewake.forms import TABLES
+from rewake.forms.parquet import connect, copy_out
 from rewake.whole import put, whole
 
 
@@ -57,3 +61,18 @@ def test_where_no_file_can_be(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=message):
             put(path, "text")
     put(tmp_path / "report.html", "beside the tables of a run")
+
+
+def test_a_full_disk_is_told_in_words_with_the_file(tmp_path: Path) -> None:
+    """A limit on the length of files stands for it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    column = {"id": np.arange(99), "name": np.array([f"name {n}" for n in range(99)], object)}
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with pytest.raises(TraceError, match=r"comm.parquet: cannot be written: File too large$"):
+            copy_out(connect(), TABLES["comm"], column, tmp_path / "comm.parquet")
+        with pytest.raises(OSError, match=r"\[Errno 27\] File too large: '.*page.html'"):
+            put(tmp_path / "page.html", "x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.glob(".*"))

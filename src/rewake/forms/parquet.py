@@ -232,7 +232,7 @@ def copy_out(con: duckdb.DuckDBPyConnection, table: Table, columns: Columns, fil
     try:
         con.execute(f"COPY (SELECT {', '.join(exprs)} FROM given) TO {_copied(table, file)}").fetchall()
     except duckdb.Error as error:
-        raise TraceError(f"{file}: cannot be written: {first_line(error)}") from error
+        raise _unwritten(file, error) from error
     finally:
         con.unregister("given")
     return rows
@@ -245,7 +245,7 @@ def join_files(con: duckdb.DuckDBPyConnection, table: Table, files: Sequence[Pat
     try:
         con.execute(f"COPY {source_of(table, files, table.names)} TO {_copied(table, into)}").fetchall()
     except duckdb.Error as error:
-        raise TraceError(f"{into}: cannot be written: {first_line(error)}") from error
+        raise _unwritten(into, error) from error
 
 
 def write_rows(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Mapping[str, Any]], file: Path) -> None:
@@ -264,7 +264,7 @@ def write_rows(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Mapp
         )
         con.execute(f"COPY given_rows TO {_copied(table, file)}").fetchall()
     except duckdb.Error as error:
-        raise TraceError(f"{file}: cannot be written: {first_line(error)}") from error
+        raise _unwritten(file, error) from error
 
 
 def fetch(con: duckdb.DuckDBPyConnection, wanted: Sequence[Column], source: str) -> Columns:
@@ -301,6 +301,12 @@ def unreadable(error: Exception) -> str | None:
     if type(error) not in kinds or not re.search(r"\.parquet['\"]|Parquet file|TProtocolException", str(error)):
         return None
     return f"{first_line(error)}; a Parquet file is damaged: make the recording or run again"
+
+
+def _unwritten(file: Path, error: Exception) -> TraceError:
+    """Of a full disk DuckDB has the number of the error alone to tell, in JSON."""
+    number = re.search(r'"errno":"(\d{1,9})"', str(error))
+    return TraceError(f"{file}: cannot be written: {os.strerror(int(number[1])) if number else first_line(error)}")
 
 
 def first_line(error: Exception) -> str:

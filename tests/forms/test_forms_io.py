@@ -455,6 +455,7 @@ def test_an_entry_of_a_manifest_of_another_kind_is_damage(
         ("switch/000000", "* REPLACE (999::USMALLINT AS cpu)", "cpu: 999, and 50 CPUs are in the recording"),
         ("switch/000000", "* REPLACE (4000000000::UINTEGER AS next_task)", "next_task: 4,000,000,000, and 50"),
         ("waking/000001", "* REPLACE (50::USMALLINT AS target_cpu)", "target_cpu: 50, and 50 CPUs"),
+        ("task_attr", "* REPLACE (4000000000::UINTEGER AS task_id)", "task_id: 4,000,000,000, and 50 tasks"),
         ("exit/000001", "* LIMIT 20", "20 rows, 50 in the manifest"),
     ],
 )

@@ -109,7 +109,7 @@ def _misfit(table: Table, column: Column, span: Range, bound: Callable[[str], in
     """What a column holds that its readers have no place for."""
     if column.enum:
         most, what = len(ENUMS[column.enum]), "codes are known"
-    elif table.parts and column.name in _TASKS:
+    elif (table.parts and column.name in _TASKS) or (table.name, column.name) == ("task_attr", "task_id"):
         most, what = bound("task"), "tasks are in the recording"
     elif table.parts and (column.name == "cpu" or column.name.endswith("_cpu")):
         most, what = bound("cpu"), "CPUs are in the recording"

@@ -374,7 +374,7 @@ def _recorded_cpus(capture: dict[str, Any] | None) -> list[int] | None:
 def _asked_for(header: Mapping[str, Any], machine: Any) -> list[int] | None:
     """The CPUs that the trace says it was confined to (`perf record -C`); None: it does not say, or all online."""
     asked = sorted(header.get("recorded_cpus") or ())
-    numbers, online = _split(machine.cpu_state["cpu"])[0], _split(machine.cpu_state["online"])[0]
+    numbers, online = with_null(machine.cpu_state["cpu"])[0], with_null(machine.cpu_state["online"])[0]
     return asked if asked and not set(map(int, numbers[online.astype(bool)])) <= set(asked) else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rewake import quantity, runs
+from rewake import quantity
 from rewake.cli import _answers
 from rewake.cli._runs import recordings_in, require_distinct
 from rewake.cli._shared import force_option, format_option

@@ -29,7 +29,7 @@ Balancer::Balancer(const Topology& topo, std::optional<int64_t> built)
             level.early = built.has_value();
             level.span = domain.span;
             level.balances = domain.load_balance && own;
-            if (level.balances) level.group = *own;
+            if (level.balances) level.group = domain.balancing(*own);
             const bool in_llc = static_cast<int>(l) <= topo.llc_level[c];
             if (in_llc && domain.load_balance) pct_[topo.llc[c].v] = domain.imbalance_pct;
             if (in_llc && level.balances) {

@@ -73,7 +73,7 @@ class Balancer {
 
   private:
     struct Level {
-        CpuMask span, group;  ///< of the domain; which of its groups holds the CPU
+        CpuMask span, group;  ///< of the domain; its CPUs of which one balances for the group of this one
         bool balances = false, writes = false;  ///< it is balanced at all; nr_idle_scan is of it
         int64_t last = kNever;  ///< jiffy of the last balance
         bool early = false, sure = false;

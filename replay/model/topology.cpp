@@ -2,6 +2,7 @@
 #include "replay/model/topology.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -97,6 +98,51 @@ void finish_nodes_and_capacity(Topology& t) {
     }
 }
 
+/// Of `d`, from the stacks below it. Where child spans overlap, CPUs of one span meet different groups: those that meet others
+/// than the lowest CPU leave `d`, with domains of their own.
+std::vector<Domain> find_groups(const Topology& t, Domain& d) {
+    std::map<uint16_t, CpuMask> child;  // of each CPU; without: the CPU alone
+    CpuMask covered;
+    d.evens_out = false;
+    d.groups.clear();
+    for_each(d.span, [&](Cpu c) {
+        const Domain* below = nullptr;
+        for (int i : t.stack[c.v])
+            if (const Domain& b = t.domains[i]; b.weight < d.weight && contains(d.span, b.span)) below = &b;
+        const CpuMask span = child[c.v] = below ? below->span : only(c.v);
+        d.evens_out |= below && below->prefer_sibling;
+        if (std::ranges::find(d.groups, span) != d.groups.end()) return;
+        d.overlaps |= (covered & span).any();
+        for (int w = 0; w < kMaskWords; ++w) covered.w[w] |= span.w[w];
+        d.groups.push_back(span);
+    });
+    std::ranges::stable_sort(d.groups, {}, [](const CpuMask& m) { return lowest(m).v; });
+    if (!d.overlaps) return {};
+    std::vector<Domain> found;
+    for_each(d.cpus, [&](Cpu own) {
+        std::vector<CpuMask> met;
+        CpuMask seen;
+        auto meet = [&](Cpu c) {
+            if (seen.test(c)) return;
+            met.push_back(child[c.v]);
+            for (int w = 0; w < kMaskWords; ++w) seen.w[w] |= met.back().w[w];
+        };
+        for_each(d.span, [&](Cpu c) { c.v < own.v ? void() : meet(c); });
+        for_each(d.span, meet);
+        auto same = std::ranges::find(found, met, &Domain::groups);
+        if (same == found.end()) {
+            same = found.insert(same, d);
+            same->groups = met;
+            same->cpus = same->arriving = CpuMask{};
+            for_each(met[0], [&](Cpu c) { same->arriving.assign(c, child[c.v] == met[0]); });
+        }
+        same->cpus.set(own);
+    });
+    d = found.front();
+    found.erase(found.begin());
+    return found;
+}
+
 void finish_stacks(Topology& t) {
     for (Domain& d : t.domains) {
         d.weight = d.span.count();
@@ -112,28 +158,14 @@ void finish_stacks(Topology& t) {
     t.balance_wake = false;
     t.all_affine = true;
     for (int i = 0; i < static_cast<int>(t.domains.size()); ++i) {
+        std::vector<Domain> others = find_groups(t, t.domains[i]);
+        t.domains.insert(t.domains.begin() + i + 1, others.begin(), others.end());
         Domain& d = t.domains[i];
         t.balance_wake |= d.balance_wake;
         t.all_affine &= d.wake_affine && d.load_balance;
-        std::set<std::pair<uint16_t, int>> children;  // (lowest CPU, domain or kNone for the CPU alone)
-        for_each(d.span, [&](Cpu c) {
-            std::pair child{c.v, Topology::kNone};
-            for (int below : t.stack[c.v])
-                if (const Domain& b = t.domains[below]; b.weight < d.weight && contains(d.span, b.span))
-                    child = {b.first.v, below};
-            children.insert(child);
-        });
-        d.groups.clear();
-        d.leaders = CpuMask{};
-        d.evens_out = false;
         d.share_core = contains(t.smt[d.first.v], d.span);
-        for (auto [first, child] : children) {
-            d.evens_out |= child != Topology::kNone && t.domains[child].prefer_sibling;
-            const CpuMask group = child == Topology::kNone ? only(first) : t.domains[child].span;
-            if (std::ranges::find(d.groups, group) != d.groups.end()) continue;  // a near and a far level of NUMA
-            d.groups.push_back(group);
-            d.leaders.set(Cpu(first));
-        }
+        d.leaders = CpuMask{};
+        for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
         for_each(d.cpus, [&](Cpu c) {
             auto& stack = t.stack[c.v];
             if (!stack.empty()) {
@@ -272,10 +304,11 @@ Topology Topology::without(const CpuMask& gone) const {
     for (size_t l = 0; l < t.llc_span.size(); ++l) t.llc_weight[l] = t.llc_span[l].count();
     find_llc_words(t);
     for (Domain& d : t.domains) {
-        leave(d.span), leave(d.cpus), leave(d.leaders);
+        leave(d.span), leave(d.cpus), leave(d.leaders), leave(d.arriving);
         for (CpuMask& m : d.groups) leave(m);
         std::erase_if(d.groups, [](const CpuMask& m) { return !m.any(); });
-        std::ranges::stable_sort(d.groups, {}, [](const CpuMask& m) { return lowest(m).v; });  // some lost their first
+        if (!d.overlaps)  // some lost their first
+            std::ranges::stable_sort(d.groups, {}, [](const CpuMask& m) { return lowest(m).v; });
         for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
         d.weight = d.span.count();
         d.imb_numa_nr.reset();

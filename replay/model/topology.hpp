@@ -16,11 +16,15 @@
 namespace rewake {
 
 /// One domain span; `groups` are the child spans (single CPUs at the lowest level), sorted by lowest CPU number
-/// (policies.md section 0, group ring).
+/// (policies.md section 0, group ring). Where child spans overlap (NUMA levels of nodes that are not all as far apart) they are
+/// those that its own CPUs meet: their own first, then upwards from there the child of each CPU that none before has
+/// (build_overlap_sched_groups()).
 struct Domain {
     CpuMask span;
     CpuMask cpus;  ///< CPUs whose domain it is; left empty: the whole span (only overlapping NUMA levels differ)
     std::vector<CpuMask> groups;
+    bool overlaps = false;  ///< some CPU is in two child spans (SD_OVERLAP; derived)
+    CpuMask arriving;  ///< where it overlaps: CPUs of the first group that come here by it (group_balance_mask())
     CpuMask leaders;  ///< lowest CPU of each group
     Cpu first{};      ///< lowest CPU of the span
     int first_word = 0, end_word = kMaskWords;  ///< words of the masks that hold the span
@@ -30,6 +34,8 @@ struct Domain {
         const auto at = std::ranges::find_if(groups, [c](const CpuMask& g) { return g.test(c); });
         return at == groups.end() ? nullptr : &*at;
     }
+    /// CPUs of that group of its own CPUs of which one balances for it.
+    const CpuMask& balancing(const CpuMask& own) const { return overlaps ? arriving : own; }
     /// `span` is set: sets what is known of it.
     void spans() {
         const Words w = words_of(span);

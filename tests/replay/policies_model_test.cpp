@@ -215,6 +215,31 @@ TEST(Topology, OverlappingNumaLevelsBelongToTheirOwnCpus) {  // a ring of four n
     EXPECT_EQ(t.domains[static_cast<size_t>(t.stack[2][0])].span, cpus({1, 2, 3}));
 }
 
+TEST(Topology, GroupsThatOverlapAreThoseThatACpuMeets) {  // as the comments in build_sched_groups() of 6.1 draw them
+    Topology t;
+    t.n_cpus = 4;
+    t.online = first_cpus(4);
+    for (int c = 0; c < 4; ++c) {
+        Domain& d = t.domains.emplace_back();
+        d.span = cpus({(c + 3) % 4, c, (c + 1) % 4});
+        d.cpus = cpus({c});
+    }
+    t.domains.emplace_back().span = t.online;
+    t.finish();
+    auto level = [&t](int c, size_t l) -> const Domain& { return t.domains[static_cast<size_t>(t.stack[c][l])]; };
+    using Groups = std::vector<CpuMask>;
+    EXPECT_EQ(level(0, 1).groups, (Groups{cpus({3, 0, 1}), cpus({1, 2, 3})}));
+    EXPECT_EQ(level(1, 1).groups, (Groups{cpus({0, 1, 2}), cpus({2, 3, 0})}));
+    EXPECT_EQ(level(2, 1).groups, (Groups{cpus({1, 2, 3}), cpus({3, 0, 1})}));
+    EXPECT_EQ(level(2, 1).cpus, cpus({2}));
+    EXPECT_EQ(level(2, 1).span, t.online);
+    EXPECT_EQ(level(2, 1).balancing(level(2, 1).groups[0]), cpus({2})) << "1 and 3 come there in other groups";
+    EXPECT_EQ(level(2, 0).groups, (Groups{cpus({1}), cpus({2}), cpus({3})})) << "these do not overlap";
+    const Topology three = t.without(cpus({0}));
+    const Domain& top = three.domains[static_cast<size_t>(three.stack[1].back())];
+    EXPECT_EQ(top.groups.front(), cpus({1, 2})) << "its own stays first";
+}
+
 TEST(Topology, LowestDomainOfTwoCpus) {
     Topology ring;  // overlapping levels: see above
     ring.n_cpus = 4;

@@ -99,6 +99,22 @@ TEST_P(Waiting, FromWhereMostFairTasksAre) {
     pulling.each(kMs, kCost, [](TaskId) { return true; }, [](TaskId t) { EXPECT_EQ(t, b); }, [](TaskId) {});
 }
 
+TEST_P(Waiting, WhereGroupsOverlapEachIsBalancedForByThoseWhoseItIs) {  // a ring of four nodes
+    Topology topo;
+    topo.n_cpus = 4;
+    topo.online = test::first_cpus(4);
+    for (int i = 0; i < 4; ++i) {
+        Domain& near = topo.domains.emplace_back();
+        near.span = test::cpus({(i + 3) % 4, i, (i + 1) % 4});
+        near.cpus = test::cpus({i});
+    }
+    topo.domains.emplace_back().span = topo.online;
+    topo.finish();
+    const Machine machine(topo, table_);
+    for (int i = 0; i < 4; ++i)
+        EXPECT_TRUE(balances_for_group(machine, cpu(i), topo.domains[static_cast<size_t>(topo.stack[i][1])], false));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Waiting, testing::Values(1, 6, 12, 18));
 
 }  // namespace

@@ -68,6 +68,7 @@ std::optional<Surplus> Imbalance::find() const {
     const auto first = static_cast<size_t>(own - level_.groups.data()), n = level_.groups.size();
     for (size_t i = first + 1; i < first + n; ++i) {  // a ring that begins with its own: of equal ones the first stays
         const CpuMask& g = level_.groups[i < n ? i : i - n];
+        if (level_.overlaps && g.test(to_)) continue;  // as local as its own
         Sum s = sum(g);
         if (s.movable == 0) continue;
         s.kind = kind(g, s);

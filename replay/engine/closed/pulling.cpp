@@ -13,7 +13,7 @@ std::optional<size_t> level_between(const Topology& topo, Cpu to, Cpu from) {
 
 bool balances_for_group(const Machine& m, Cpu c, const Domain& level, bool cores) {
     const CpuMask* own = level.group(c);
-    return own && Balancer::leader(*own, level.words(), m.view().idle,
+    return own && Balancer::leader(level.balancing(*own), level.words(), m.view().idle,
                                    [&](Cpu x) { return cores && !level.share_core && !m.core_idle_but(x); }) == c;
 }
 

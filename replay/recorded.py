@@ -322,8 +322,8 @@ def _task_groups(source: Source, used: set[int]) -> tuple[list[tuple[int, float,
         parent = number[above[c][0]] if above[c] else 0
         quota, period = rows[c]["quota_ns"], rows[c]["period_ns"]
         limit = (0, 0) if quota is None or period is None else (int(quota), int(period))
-        shares = rows[c]["shares"]
-        groups.append((parent, rows[c]["weight"] if shares is None else shares * 100 / 1024, *limit))
+        weight, shares = rows[c]["weight"], rows[c]["shares"]
+        groups.append((parent, weight if shares is None or weight == 0 else shares * 100 / 1024, *limit))
     return groups if order else [], {u: next((number[c] for c in up(u)), 0) for u in used}
 
 

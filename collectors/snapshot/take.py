@@ -32,6 +32,7 @@ MOVING = ("proc/stat", "proc/schedstat", "proc/interrupts", "proc/softirqs", "pr
 IRQ_FILES = ("smp_affinity_list", "effective_affinity_list")
 CGROUP_FILES = (
     "cpu.weight",
+    "cpu.idle",
     "cpu.max",
     "cpu.shares",
     "cpu.cfs_quota_us",

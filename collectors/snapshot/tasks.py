@@ -48,8 +48,9 @@ class Thread:
 class Cgroup:
     """One cgroup of the cpu controller; ids are dense and parents come first. None: no limit, or not reported.
 
-    `weight` is cpu.weight; cpu.shares of version 1, of which 1024 are as much as a weight of 100, in its units: a whole
-    number from 1 to 10,000, so `shares` has what they are."""
+    `weight` is cpu.weight, 0 where cpu.idle is set, as kernels until 6.11 have it; cpu.shares of version 1, of which
+    1024 are as much as a weight of 100, in its units: a whole number from 1 to 10,000, so `shares` has what they are.
+    """
 
     cgroup_id: int
     path: str
@@ -99,6 +100,8 @@ def read_cgroups(files: Files) -> tuple[list[Cgroup], dict[int, str]]:
 def _weight(files: Files, at: str) -> tuple[int | None, int | None]:
     """And shares."""
     shares = files.number(f"{at}/cpu.shares")
+    if files.number(f"{at}/cpu.idle") == 1:
+        return 0, shares
     if shares is None:
         weight = files.number(f"{at}/cpu.weight")
         return (weight if weight is None or weight <= 10_000 else None), None

@@ -42,7 +42,7 @@ std::optional<T> get(const nb::dict& row, const char* name) {
     return nb::cast<T>(row[name]);
 }
 
-/// Parent, weight (100 is the default), quota and period of cpu.max in ns, 0 without one.
+/// Parent, weight (100 is the default, 0 stands for cpu.idle), quota and period of cpu.max in ns, 0 without one.
 using GroupRow = std::tuple<uint16_t, double, int64_t, int64_t>;
 
 std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
@@ -51,8 +51,12 @@ std::vector<TaskGroup> read_groups(const std::vector<GroupRow>& rows) {
         if (!groups.empty() && parent >= groups.size())
             throw std::invalid_argument("groups: a parent has to come before its children");
         // To the nearest, as kernels round what is written to cpu.weight.
-        groups.push_back({parent, std::max<int64_t>(std::llround(weight * 1024 / 100), 2), std::max<int64_t>(quota, 0),
-                          std::max<int64_t>(period, 0)});
+        const int64_t shares = std::max<int64_t>(std::llround(weight * 1024 / 100), 2);
+        groups.push_back({.parent = parent,
+                          .shares = weight == 0 ? kIdleWeight : shares,
+                          .quota = std::max<int64_t>(quota, 0),
+                          .period = std::max<int64_t>(period, 0),
+                          .idle = weight == 0});
     }
     return groups;
 }

@@ -18,6 +18,7 @@ struct TaskGroup {
     uint16_t parent = 0;
     int64_t shares = 1024;  ///< cpu.weight, 1024 at the default of 100
     Ns quota = 0, period = 0;  ///< of its cpu.max; 0: it has none
+    bool idle = false;  ///< cpu.idle (5.15+): it competes as a task of SCHED_IDLE does, and its tasks count as such
 };
 
 /// What kernels do differently; the defaults are those of 6.12 and later.

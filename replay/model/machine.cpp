@@ -55,7 +55,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
 
 void Machine::set_prio(Task& t, int prio) {
     if (std::exchange(t.prio, static_cast<int16_t>(prio)) == prio || t.weight == 0 || !prio_is_fair(prio)) return;
-    if (const int32_t weight = weight_of(prio, t.sidle); weight != t.weight) reweigh(t, weight);
+    if (const int32_t weight = weight_of(prio, t.weight == kIdleWeight); weight != t.weight) reweigh(t, weight);
 }
 
 void Machine::link(TaskId id, Task& t) {
@@ -81,7 +81,7 @@ void Machine::count(TaskId id, Task& t, Cpu c) {
     const bool fair = prio_is_fair(t.prio);
     const int32_t weight = fair ? table_.weight(id, t.prio) : 0;
     t.weight = weight;
-    t.sidle = fair && table_.info(id).idle_policy();
+    t.sidle = fair && table_.counts_idle(id);
     view_.nr[c.v] += 1, ++n_queued_;
     if (fair) {
         attach(t, c);

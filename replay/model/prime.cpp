@@ -131,7 +131,7 @@ void Machine::guess(const Batch& b, const EventOrder& order,
         grow(TaskId(id));
         Task& t = tasks_[id];
         set_prio(t, x.prio);
-        t.weight = table_.weight(TaskId(id), x.prio), t.sidle = table_.info(TaskId(id)).idle_policy();
+        t.weight = table_.weight(TaskId(id), x.prio), t.sidle = table_.counts_idle(TaskId(id));
         t.pelt.load = x.waited / whole * t.weight;
         t.pelt.runnable = x.waited / whole * 1024;
         t.pelt.util = x.worked / whole;

@@ -78,6 +78,13 @@ struct TaskTable {
     }
     /// Load weight of a fair task that has that priority.
     int32_t weight(TaskId t, int prio) const { return weight_of(prio, info(t).idle_policy()); }
+    /// Whether it counts as of SCHED_IDLE on its CPU: it or a group of its is (idle_h_nr_running).
+    bool counts_idle(TaskId t) const {
+        const TaskInfo& x = info(t);
+        bool idle = x.idle_policy();
+        for (uint16_t g = x.group; g != 0 && !idle; g = groups[g].parent) idle = groups[g].idle;
+        return idle;
+    }
     const TaskInfo& info(TaskId t) const { return t.v < tasks.size() ? tasks[t.v] : unknown_; }
     const Allowed& allowed(TaskId t) const { return masks[info(t).allowed]; }
 

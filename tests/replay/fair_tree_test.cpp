@@ -154,6 +154,40 @@ TEST_P(Trees, AWakeeIsWeighedAgainstWhatRunsOnTheLevelThatTheyShare) {
         EXPECT_FALSE(tree_->preempts(c0, a, kNormal, kNormal)) << "nobody is owed anything";
 }
 
+TEST_P(Trees, TasksOfAGroupOfIdlePolicyCountAsSuch) {  // idle_h_nr_running, which sched_idle_cpu() looks at
+    build({{}, {.parent = 0, .shares = 3, .idle = true}, {.parent = 1}}, {2, 0});
+    wakes(a, 0);
+    EXPECT_TRUE(machine_->view().sidle.test(c0));
+    EXPECT_EQ(machine_->task_load(a, c0, LoadKind::weight), 1024) << "it weighs what it does, within its group";
+    wakes(b, 0);
+    EXPECT_FALSE(machine_->view().sidle.test(c0));
+}
+
+TEST_P(Trees, AGroupOfIdlePolicyMakesWayForOthersAndTakesTheCpuFromNone) {
+    for (const bool idle : {true, false}) {
+        build({{}, {.parent = 0, .shares = 3, .idle = true}, {.parent = 1, .idle = idle}, {.parent = 0}}, {2, 3, 1});
+        wakes(a, 0);
+        tree_->start(c0, a, 0);
+        tree_->charge(c0, kMs / 10);
+        wakes(b, kMs / 10);
+        EXPECT_TRUE(tree_->preempts(c0, b, kNormal, kNormal));
+        tree_->stop(c0, kMs / 10);
+        tree_->start(c0, b, kMs / 10);
+        const Ns until = GetParam() < 6 ? 100 * kMs : kMs / 2;  // EEVDF: within its slice
+        tree_->charge(c0, until);
+        wakes(c, until);
+        EXPECT_FALSE(tree_->preempts(c0, c, kNormal, kNormal));
+        tree_->stop(c0, until);
+        tree_->start(c0, c, until);
+        tree_->charge(c0, until + kMs / 10);
+        tree_->dequeue(a, true), tree_->drain(c0);
+        wakes(a, until + kMs / 10);
+        if (idle) {
+            EXPECT_FALSE(tree_->preempts(c0, a, kNormal, kNormal)) << "it is below a group that c is in itself";
+        }
+    }
+}
+
 TEST_P(Trees, WhatRunsUntilItGoesIsTheTimeOfWhoComesNextAndOfItsGroup) {
     build({{}, {.parent = 0}}, {1, 1, 1});
     wakes(b, 0);

@@ -105,7 +105,25 @@ def test_shares_of_version_1_are_exact(shares: int, tmp_path: Path) -> None:
     assert machine.shares == [1024, shares]
 
 
-@pytest.mark.parametrize(("weight", "shares"), [(1, 10), (3, 31), (79, 809), (100, 1024), (10_000, 102_400)])
+@pytest.mark.parametrize("files", [
+    {"cpu.weight": "1", "cpu.idle": "1", "cgroup.threads": ""},  # 6.12 and later
+    {"cpu.weight": "0", "cgroup.threads": ""},  # until 6.11, of a rewake that did not keep cpu.idle
+    {"cpu.shares": "3", "cpu.idle": "1", "tasks": ""},
+])  # fmt: skip
+def test_a_group_of_idle_policy_weighs_3(files: dict[str, str], tmp_path: Path) -> None:
+    with tarfile.open(DEMO / "topology.tar.gz") as tar:
+        tar.extractall(tmp_path / "topology")
+    tids = re.findall(r" Pid=(\d+) ", (tmp_path / "topology/threads").read_text())
+    group = tmp_path / "topology/sys/fs/cgroup/a"
+    group.mkdir(parents=True)
+    (group.parent / "cgroup.controllers").write_text("cpu\n")
+    for name, text in files.items():
+        (group / name).write_text(f"{text or chr(10).join(tids)}\n")
+    recording = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "a.rewake")
+    assert recorded_machine(recording)[0].shares == [1024, 3]
+
+
+@pytest.mark.parametrize(("weight", "shares"), [(0, 3), (1, 10), (3, 31), (79, 809), (100, 1024), (10_000, 102_400)])
 def test_shares_of_a_weight(weight: int, shares: int) -> None:
     """As sched_weight_from_cgroup() rounds: 30.72, 808.96."""
     w = World(1, 1)

@@ -527,14 +527,18 @@ void FairQueues::yield(TaskId id) {
     t.deadline += scaled(set_.slice, t.weight);
 }
 
-/// Where their policies tell whether `curr` is preempted, or that `woken` is a newborn. By another than its like a task of idle
-/// policy always is, and its slice no longer protects it (as recorded on 6.12.95; cancel_protect_slice() of 7.2).
-std::optional<bool> FairQueues::by_rule(TaskId curr, TaskId woken, FairPolicy of_woken, FairPolicy of_curr) {
-    if (of_curr == FairPolicy::idle && of_woken != FairPolicy::idle) {
-        tasks_[curr.v].protect = std::numeric_limits<int64_t>::min();
+/// Where their policies tell whether `curr` is preempted, or that `woken` is a newborn. By another than its like what is idle
+/// always is, and its slice no longer protects it (as recorded on 6.12.95; cancel_protect_slice() of 7.2). Until 6.11 the tasks'
+/// own policies come before those of the entities that compete for them.
+std::optional<bool> FairQueues::by_rule(const Rivals& r) {
+    const bool task_idle = !set_.delays && r.of_curr == FairPolicy::idle && r.of_woken != FairPolicy::idle;
+    if (!set_.delays && !task_idle && r.of_woken != FairPolicy::normal) return false;
+    if (task_idle || r.curr_idle != r.woken_idle) {
+        if (!task_idle && !r.curr_idle) return false;
+        tasks_[r.curr.v].protect = std::numeric_limits<int64_t>::min();
         return true;
     }
-    if (of_woken != FairPolicy::normal || (set_.forks_wait && tasks_[woken.v].born)) return false;
+    if (r.of_woken != FairPolicy::normal || (set_.forks_wait && tasks_[r.woken.v].born)) return false;
     return std::nullopt;
 }
 
@@ -546,7 +550,8 @@ bool FairQueues::preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of
         return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
     }
     const bool yes = [&] {
-        if (const std::optional<bool> told = by_rule(q.curr, woken, of_woken, of_curr)) return *told;
+        const bool curr_idle = of_curr == FairPolicy::idle, woken_idle = of_woken == FairPolicy::idle;
+        if (const auto told = by_rule({q.curr, woken, of_curr, of_woken, curr_idle, woken_idle})) return *told;
         if (set_.kind == FairSettings::Kind::eevdf) return comes_next(q, woken, [this](TaskId t) { let_go(t); });
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();

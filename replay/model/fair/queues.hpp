@@ -240,7 +240,12 @@ class FairQueues {
     static int64_t scaled(Ns t, int32_t weight) { return weight == 1024 ? t : t * 1024 / weight; }
     Ns slice_of(const Queue& q, const Task& t) const;
     bool over(Queue& q, Ns slice);
-    std::optional<bool> by_rule(TaskId curr, TaskId woken, FairPolicy of_woken, FairPolicy of_curr);
+    struct Rivals {
+        TaskId curr, woken;  ///< tasks, or the entities of groups that compete for them
+        FairPolicy of_curr, of_woken;  ///< the tasks'
+        bool curr_idle, woken_idle;  ///< se_is_idle()
+    };
+    std::optional<bool> by_rule(const Rivals& r);
     int against(const Task& curr, const Task& t) const;
     TaskId leftmost(const Queue& q, TaskId but) const;
     void update_min(Queue& q);

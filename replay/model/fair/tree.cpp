@@ -286,7 +286,11 @@ bool FairTree::overtakes(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of
     if (curr == e) return false;
     Queue& q = cpus_[rq(level(e), c).v];
     const bool yes = [&] {
-        if (const std::optional<bool> told = by_rule(curr, woken, of_woken, of_curr)) return *told;
+        const auto idles = [&](TaskId x, FairPolicy of_task) {
+            return is_group(x) ? table_->groups[group_of(x)].idle : of_task == FairPolicy::idle;
+        };
+        if (const auto told = by_rule({curr, e, of_curr, of_woken, idles(curr, of_curr), idles(e, of_woken)}))
+            return *told;
         if (set_.kind == FairSettings::Kind::eevdf) return comes_next(q, e, [this](TaskId t) { let_go(t); });
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();

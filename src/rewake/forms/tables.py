@@ -265,7 +265,7 @@ source   u8 enum:attr_source | where the row comes from
 cgroup_id u32    | dense number
 path      str    | path below the cgroup root; ending in autogroup-N, what the kernel makes of a session
 parent    u32?   | parent cgroup
-weight    u32?   | cpu.weight; of version 1 cpu.shares in its units, 1024 of which are 100
+weight    u32?   | cpu.weight, 0 with cpu.idle; of version 1 cpu.shares in its units, 1024 of which are 100
 quota_ns  i64? ns | cpu.max quota; NULL: no limit
 period_ns i64? ns | cpu.max period
 cpuset    str?   | cpuset.cpus.effective

@@ -28,6 +28,7 @@ Balancer::Balancer(const Topology& topo, std::optional<int64_t> built)
             level.last = built.value_or(kNever);
             level.early = built.has_value();
             level.span = domain.span;
+            level.least_ms = domain.least_ms;
             level.balances = domain.load_balance && own;
             if (level.balances) level.group = domain.balancing(*own);
             const bool in_llc = static_cast<int>(l) <= topo.llc_level[c];
@@ -47,7 +48,7 @@ void Balancer::set_tick(Ns tick) {
         for (Level& level : levels)
             for (const bool is_idle : {false, true})
                 for (const bool early : {false, true}) {
-                    const int64_t ms = int64_t{level.span.count(words_)} * (early ? 1 : 2);
+                    const int64_t ms = int64_t{level.least_ms} * (early ? 1 : 2);
                     level.every[is_idle][early] = static_cast<int32_t>(jiffies(ms, !is_idle, tick, online_));
                 }
 }

@@ -74,6 +74,7 @@ class Balancer {
   private:
     struct Level {
         CpuMask span, group;  ///< of the domain; its CPUs of which one balances for the group of this one
+        int least_ms = 0;  ///< Domain::least_ms
         bool balances = false, writes = false;  ///< it is balanced at all; nr_idle_scan is of it
         int64_t last = kNever;  ///< jiffy of the last balance
         bool early = false, sure = false;

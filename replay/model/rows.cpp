@@ -56,7 +56,7 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
         t.n_cpus = std::max(t.n_cpus, r.cpu + 1);
     }
     const auto n = static_cast<size_t>(t.n_cpus);
-    std::vector<CpuMask> cores(n), clusters(n);
+    std::vector<CpuMask> cores(n), clusters(n), llcs(n);
     t.smt.resize(n), t.node.assign(n, 0), t.cap_orig.assign(n, 1024), t.cluster.resize(n);
     t.has_llc_domain.assign(n, false), t.llc_id.resize(n);
     for (size_t c = 0; c < n; ++c) t.llc_id[c] = static_cast<uint16_t>(c);
@@ -71,6 +71,7 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
         t.online.assign(c, r.online);
         cores[checked(r.core.value_or(r.cpu), "core")].set(c);
         if (r.cluster) clusters[checked(*r.cluster, "cluster")].set(c);
+        if (r.llc) llcs[checked(*r.llc, "LLC")].set(c);
         t.node[r.cpu] = r.node.value_or(0);
         if (r.capacity) t.cap_orig[r.cpu] = *r.capacity;
     }
@@ -78,6 +79,22 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
         t.smt[r.cpu] = cores[r.core.value_or(r.cpu)];
         if (r.cluster) t.cluster[r.cpu] = clusters[*r.cluster];
     }
+    std::map<uint16_t, CpuMask> nodes;
+    for (const CpuRow& r : cpus) nodes[t.node[r.cpu]].set(Cpu(r.cpu));
+    // What a domain of `c` would span if no CPU were isolated.
+    auto level_of = [&](const Domain& d, const CpuRow& c) {
+        if ((d.span & t.smt[c.cpu]) == d.span) return t.smt[c.cpu];
+        if (d.name == "CLS") return t.cluster[c.cpu];
+        if (d.share_llc) return c.llc ? llcs[*c.llc] : CpuMask{};
+        if (!d.numa) return nodes[t.node[c.cpu]];
+        CpuMask all;
+        for (const auto& [number, node] : nodes)
+            if ((node & d.span).any())
+                for (int w = 0; w < kMaskWords; ++w) all.w[w] |= node.w[w];
+        return all;
+    };
+    std::vector<const CpuRow*> row(n);
+    for (const CpuRow& r : cpus) row[r.cpu] = &r;
     // Equal spans at equal names and flags are one domain; overlapping NUMA levels keep the CPUs whose domain they are.
     // A span may be the near level of one node and the far one of another.
     std::vector<const DomainRow*> sorted;
@@ -108,6 +125,7 @@ Topology topology_from_rows(const std::vector<CpuRow>& cpus, const std::vector<D
                 dom.prefer_sibling = !dom.numa;
                 dom.share_llc = d->name == "SMT" || d->name == "CLS" || d->name == "MC";
             }
+            dom.level = level_of(dom, *row[d->cpu]);
         }
         t.domains[it->second].cpus.set(Cpu(d->cpu));
         if (t.domains[it->second].share_llc) {

@@ -149,6 +149,9 @@ void finish_stacks(Topology& t) {
         if (d.weight == 0) contradiction("domain " + d.name + " is empty");
         d.spans();
         if (!d.cpus.any()) d.cpus = d.span;
+        d.level = d.level & t.online;
+        if (!contains(d.level, d.span)) d.level = d.span;
+        d.least_ms = d.level.count();
         if (!contains(d.span, d.cpus)) contradiction("domain " + d.name + " belongs to a CPU outside its span");
     }
     std::stable_sort(t.domains.begin(), t.domains.end(),
@@ -304,13 +307,14 @@ Topology Topology::without(const CpuMask& gone) const {
     for (size_t l = 0; l < t.llc_span.size(); ++l) t.llc_weight[l] = t.llc_span[l].count();
     find_llc_words(t);
     for (Domain& d : t.domains) {
-        leave(d.span), leave(d.cpus), leave(d.leaders), leave(d.arriving);
+        leave(d.span), leave(d.cpus), leave(d.leaders), leave(d.arriving), leave(d.level);
         for (CpuMask& m : d.groups) leave(m);
         std::erase_if(d.groups, [](const CpuMask& m) { return !m.any(); });
         if (!d.overlaps)  // some lost their first
             std::ranges::stable_sort(d.groups, {}, [](const CpuMask& m) { return lowest(m).v; });
         for (const CpuMask& m : d.groups) d.leaders.set(lowest(m));
         d.weight = d.span.count();
+        d.least_ms = d.level.count();
         d.imb_numa_nr.reset();
         if (d.weight) d.spans();
     }

@@ -22,6 +22,7 @@ namespace rewake {
 struct Domain {
     CpuMask span;
     CpuMask cpus;  ///< CPUs whose domain it is; left empty: the whole span (only overlapping NUMA levels differ)
+    CpuMask level;  ///< CPUs of its level, isolated ones and those of other cpusets among them; left empty: the span
     std::vector<CpuMask> groups;
     bool overlaps = false;  ///< some CPU is in two child spans (SD_OVERLAP; derived)
     CpuMask arriving;  ///< where it overlaps: CPUs of the first group that come here by it (group_balance_mask())
@@ -57,6 +58,7 @@ struct Domain {
     bool asym = false;  ///< spans different capacities (SD_ASYM_CPUCAPACITY; derived)
     bool asym_full = false;  ///< and every one of its root domain (SD_ASYM_CPUCAPACITY_FULL; derived)
     int weight = 0;          ///< CPUs in the span
+    int least_ms = 0;        ///< shortest interval of its balancing: CPUs of the level (sd_init(), 2.6.35+; derived)
     std::optional<int> imb_numa_nr;
 };
 

@@ -240,6 +240,28 @@ TEST(Topology, GroupsThatOverlapAreThoseThatACpuMeets) {  // as the comments in 
     EXPECT_EQ(top.groups.front(), cpus({1, 2})) << "its own stays first";
 }
 
+TEST(Topology, IntervalsCountTheCpusOfALevelThatAreIsolatedToo) {
+    std::vector<CpuRow> rows;
+    std::vector<DomainRow> domains;
+    for (uint16_t c = 0; c < 16; ++c)
+        rows.push_back({.cpu = c, .llc = static_cast<uint16_t>(c / 4 * 4), .node = static_cast<uint16_t>(c / 8)});
+    rows[3].online = false;
+    for (uint16_t c : {0, 1, 8, 9}) {
+        domains.push_back({c, 0, "MC", c < 8 ? "0-1" : "8-9", "SD_SHARE_LLC", 117});
+        domains.push_back({c, 1, "NUMA", "0-1,8-9", "SD_NUMA", 117});
+    }
+    const Topology t = topology_from_rows(rows, domains);
+    ASSERT_EQ(t.domains.size(), 3u);
+    EXPECT_EQ(t.domains[0].least_ms, 3);
+    EXPECT_EQ(t.domains[1].least_ms, 4);
+    EXPECT_EQ(t.domains[2].least_ms, 15);
+    EXPECT_EQ(t.domains[2].weight, 4);
+    EXPECT_EQ(t.without(cpus({5})).domains[2].least_ms, 14);
+    Topology whole = machine(16, true);
+    whole.finish();
+    EXPECT_EQ(whole.domains.back().least_ms, 16);
+}
+
 TEST(Topology, LowestDomainOfTwoCpus) {
     Topology ring;  // overlapping levels: see above
     ring.n_cpus = 4;

@@ -93,7 +93,7 @@ bool Simulation::reached(std::vector<Ns>& ticks, Ns jiffy) const {
     return now;
 }
 
-/// `c` evens out the levels whose interval is over: so many ms as the level has CPUs, up to twice that while it is even, and 16
+/// `c` evens out the levels whose interval is over: so many ms as the level has CPUs (isolated ones too), up to twice that while it is even, and 16
 /// times longer if `c` is busy. Who has only tasks of SCHED_IDLE counts as idle there (5.7+). Intervals are jiffies, which no policy
 /// changes: where a recorded pull tells that `c` looked, it does.
 void Simulation::rebalance(Cpu c) {
@@ -114,7 +114,7 @@ void Simulation::rebalance(Cpu c) {
         const bool leader = balances_for_group(machine_, c, d, opt_.at_least(6, 6));
         const auto n = leader ? even_out(c, d, was_idle && !came ? Has::none : Has::tasks, b.failed) : std::nullopt;
         b.failed = n == 0u ? b.failed + 1 : 0;
-        b.interval = n ? kMs * d.weight : std::min(2 * kMs * d.weight, 2 * b.interval);
+        b.interval = n ? kMs * d.least_ms : std::min(2 * kMs * d.least_ms, 2 * b.interval);
         if (!leader) break;
         came |= n.value_or(0) > 0;
     }

@@ -68,7 +68,7 @@ void Simulation::begin_balancing() {
     for (size_t i = 0; i < cpus_.size(); ++i) {
         const Cpu c(static_cast<uint16_t>(i));
         for (size_t k = 0; k < topo_.stack[i].size(); ++k) {
-            const Ns shortest = kMs * topo_.domains[static_cast<size_t>(topo_.stack[i][k])].weight;
+            const Ns shortest = kMs * topo_.domains[static_cast<size_t>(topo_.stack[i][k])].least_ms;
             const Ns every = 2 * shortest * (machine_.view().idle.test(c) ? 1 : Balancer::kBusyFactor);
             const auto last = machine_.balanced(c, k);
             CpuState::Balancing& b = cpus_[i].balancing.emplace_back();

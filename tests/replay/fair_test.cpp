@@ -173,6 +173,18 @@ TEST(Policies, BatchAndIdleTakeTheCpuFromNobodyButOthersFromIdle) {
     }
 }
 
+TEST(Cfs, WhoPreemptsByItsPolicyAloneIsNotFavoured) {  // check_preempt_wakeup() marks no buddy then
+    FairQueues q = cfs();
+    for (TaskId t : {a, b}) q.enqueue(c0, t, 1024, How::wakeup, 0);
+    run(q, c0, b, 0, 3 * kMs);
+    q.dequeue(b, true);
+    q.start(c0, a, 3 * kMs);
+    q.enqueue(c0, b, 1024, How::wakeup, 3 * kMs);
+    ASSERT_EQ(q.behind(a, b), -3 * kMs);
+    EXPECT_TRUE(q.preempts(c0, b, kNormal, FairPolicy::idle));
+    EXPECT_EQ(q.pick(c0), a) << "it had less of the CPU";
+}
+
 TEST(Eevdf, TheSliceOfATaskOfIdlePolicyDoesNotProtectItFromOthers) {
     for (const FairPolicy of_curr : {FairPolicy::idle, kNormal}) {
         FairQueues q = eevdf();

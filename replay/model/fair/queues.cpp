@@ -549,15 +549,19 @@ bool FairQueues::preempts(Rq c, TaskId woken, FairPolicy of_woken, FairPolicy of
         q.skips = !set_.lazy;
         return set_.kind == FairSettings::Kind::eevdf;  // its slice is over
     }
+    bool ruled = false;  // by policy alone: then the wakee is no buddy
     const bool yes = [&] {
         const bool curr_idle = of_curr == FairPolicy::idle, woken_idle = of_woken == FairPolicy::idle;
-        if (const auto told = by_rule({q.curr, woken, of_curr, of_woken, curr_idle, woken_idle})) return *told;
+        if (const auto told = by_rule({q.curr, woken, of_curr, of_woken, curr_idle, woken_idle})) {
+            ruled = true;
+            return *told;
+        }
         if (set_.kind == FairSettings::Kind::eevdf) return comes_next(q, woken, [this](TaskId t) { let_go(t); });
         return against(tasks_[q.curr.v], tasks_[woken.v]) == 1;
     }();
     if (yes) tell(q), q.skips = !set_.lazy;
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
-    q.next = woken;
+    if (!ruled) q.next = woken;
     if (q.queue.size() >= 8) q.last = q.curr;
     return true;
 }

@@ -285,18 +285,21 @@ bool FairTree::overtakes(Cpu c, TaskId woken, FairPolicy of_woken, FairPolicy of
     }
     if (curr == e) return false;
     Queue& q = cpus_[rq(level(e), c).v];
+    bool ruled = false;  // by policy alone: then the wakee is no buddy
     const bool yes = [&] {
         const auto idles = [&](TaskId x, FairPolicy of_task) {
             return is_group(x) ? table_->groups[group_of(x)].idle : of_task == FairPolicy::idle;
         };
-        if (const auto told = by_rule({curr, e, of_curr, of_woken, idles(curr, of_curr), idles(e, of_woken)}))
+        if (const auto told = by_rule({curr, e, of_curr, of_woken, idles(curr, of_curr), idles(e, of_woken)})) {
+            ruled = true;
             return *told;
+        }
         if (set_.kind == FairSettings::Kind::eevdf) return comes_next(q, e, [this](TaskId t) { let_go(t); });
         return against(tasks_[curr.v], tasks_[e.v]) == 1;
     }();
     if (yes) tell(q), cpus_[c.v].skips = !set_.lazy;
     if (!yes || set_.kind == FairSettings::Kind::eevdf) return yes;
-    favour(e, c);
+    if (!ruled) favour(e, c);
     if (mine->queue.size() >= 8 && curr == mine->curr)
         for (TaskId x = curr;; x = entity(level(x), c)) {
             cpus_[rq(level(x), c).v].last = x;

@@ -325,6 +325,10 @@ std::vector<std::string> column_deviations(const Column& c) {
     if (reads_fit(c))
         d.push_back(
             "asymmetric machines: uclamp is taken as unset, and capacities as not reduced by RT and interrupts");
+    if (c.gate == WakeGate::wide_cap_est)
+        d.push_back(
+            "asymmetric machines: levels have the flags of the recording; this kernel sets BALANCE_WAKE on them, and "
+            "wakeups that are not affine take its slow path");
     if (c.ranked_asym)
         d.push_back("machines with SMT and different capacities: ranks by description only, no vector has one");
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");

@@ -42,6 +42,12 @@ def test_show_golden(run: Run) -> None:
     assert told(run, "show", "linux-3.10") == (GOLDEN / "policies-show-linux-3.10.txt").read_text(encoding="utf-8")
 
 
+def test_show_says_that_5_4_balances_wakeups_on_asymmetric_machines(run: Run) -> None:
+    """sd_init() sets SD_BALANCE_WAKE below SD_ASYM_CPUCAPACITY, which 4.20 detects, until 5.6."""
+    said = {n: told(run, "show", f"linux-{n}", "--format", "json") for n in ("4.19", "5.4", "5.9")}
+    assert [n for n, text in said.items() if "BALANCE_WAKE" in text] == ["5.4"]
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_show_fits_and_is_complete(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "bundled", lambda column: [])

@@ -329,8 +329,10 @@ std::vector<std::string> column_deviations(const Column& c) {
         d.push_back(
             "asymmetric machines: levels have the flags of the recording; this kernel sets BALANCE_WAKE on them, and "
             "wakeups that are not affine take its slow path");
-    if (c.ranked_asym)
+    if (c.ranked_asym) {
         d.push_back("machines with SMT and different capacities: ranks by description only, no vector has one");
+        d.push_back("different capacities in several LLCs: nr_idle_scan of all is the sum of theirs");
+    }
     if (c.affine_rule == AffineRule::a412) d.push_back("the kernel is taken as built with NUMA balancing");
     if (c.scan == Scan::three && c.scan_3.sis_prop)
         d.push_back("SIS_PROP: a scan is taken to cost 1 us and 40 ns per CPU examined");

@@ -87,6 +87,48 @@ TEST(Linux72, AMissedIdleCoreIsForgottenOnAsymmetricMachinesToo) {  // X5, cores
     EXPECT_EQ(left({5}, cpus({0, 1, 2, 3})), (std::pair{1, 0})) << "nothing, beside a target whose sibling is idle";
 }
 
+TEST(Linux72, TheSearchOfAnAsymmetricDomainOfSeveralLlcsIsBoundedByAllOfThem) {
+    Topology t = machine(8, false, 4);
+    t.cap_orig = {462, 462, 462, 462, 1024, 1024, 1024, 1024};
+    t.finish();
+    auto policy = make_policy("linux-7.2", {}, t, 0);
+    auto& composed = dynamic_cast<Composed&>(*policy);
+    Scene s(t, {1, 6}, 0, 0);
+    s.w.p_util = 700;
+    auto found = [&](int of_little, int of_big) {
+        s.v.nr_idle_scan = {of_little, of_big};
+        return composed.select_idle_sibling(s.v, s.w, cpu(0)).cpu.v;
+    };
+    EXPECT_EQ(found(4, 4), 6) << "the first that it fits";
+    EXPECT_EQ(found(4, 3), 6) << "it is the seventh";
+    EXPECT_EQ(found(4, 2), 1) << "until then it is the best";
+    EXPECT_EQ(found(0, 0), 0);
+}
+
+TEST(Linux72, AnIdleCoreOfAnyLlcIsOneOfItsAsymmetricDomain) {  // cores {0, 4} to {3, 7}
+    Topology t = machine(8);
+    t.domains.clear();
+    for (int c = 0; c < 8; ++c) t.smt.push_back(cpus({c % 4, c % 4 + 4}));
+    t.llc_id = {0, 0, 2, 2, 0, 0, 2, 2};
+    for (const CpuMask& span : {t.online, cpus({0, 1, 4, 5}), cpus({2, 3, 6, 7})})
+        t.domains.emplace_back().span = span, t.domains.back().share_llc = !(span == t.online);
+    for (int c = 0; c < 4; ++c) t.domains.emplace_back().span = t.smt[c], t.domains.back().share_llc = true;
+    t.cap_orig = {512, 512, 1024, 1024, 512, 512, 1024, 1024};
+    t.finish();
+    auto policy = make_policy("linux-7.2", {}, t, 0);
+    auto& composed = dynamic_cast<Composed&>(*policy);
+    Scene s(t, {2, 3, 7}, 0, 0);
+    s.w.p_util = 100;
+    for (const auto& [hic, found] : {std::pair{1, 3}, {0, 2}}) {
+        composed.state.hic = {0, static_cast<uint8_t>(hic)};
+        EXPECT_EQ(composed.select_idle_sibling(s.v, s.w, cpu(0)).cpu, cpu(found));
+    }
+    Scene none(t, {2}, 0, 0);
+    composed.state.hic = {0, 1};
+    composed.select_idle_sibling(none.v, none.w, cpu(0));
+    EXPECT_EQ(composed.state.hic, (std::vector<uint8_t>{0, 0}));
+}
+
 TEST(Linux61, ReportsWhatItLookedAt) {
     const Topology t = finished(machine(8));
     const auto p = make_policy("linux-6.1", {}, t, 0);

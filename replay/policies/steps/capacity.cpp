@@ -70,11 +70,12 @@ bool AsymScan::run(Ctx& x) const {
         WHY(x, "capacity scan: target ", x.target, " has no asymmetric domain");
         return false;
     }
-    const CpuMask& span = x.t.domains[domain].span;
+    const Domain& d = x.t.domains[domain];
+    const CpuMask& span = d.span;
     x.look(kDomains | kAllowed | kIdlePolicy);
     auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     x.look_in_turn(x.t.words, x.target.v, cpus);
-    if (rules_.bounded || rules_.ranks_cores) return ranked(x, span);
+    if (rules_.bounded || rules_.ranks_cores) return ranked(x, d);
     int best_fits = 0;
     int64_t best_cap = 0;
     Cpu best = x.target;
@@ -108,14 +109,23 @@ bool AsymScan::run(Ctx& x) const {
 
 /// 7.2: a bound, and on SMT machines while has_idle_cores is set a rank: fitting idle core, then fitting but boosted
 /// and not fitting idle cores, then the same of busy cores.
-bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
-    const uint16_t llc = x.t.llc[x.target.v].v;
-    const bool cores = rules_.ranks_cores && x.t.smt_active && x.s.hic[llc];
+/// Both are the domain's, which may have several LLCs (sd_balance_shared): the bound is taken as the sum of theirs, and the flag
+/// is set where one of them has it. A domain of several nodes has neither, and uses the flag of target's LLC.
+bool AsymScan::ranked(Ctx& x, const Domain& d) const {
+    const CpuMask& span = d.span;
+    auto each_llc = [&](auto f) {
+        if (d.numa) return f(x.t.llc[x.target.v].v);
+        for (size_t l = 0; l < x.t.llc_span.size(); ++l)
+            if ((x.t.llc_span[l] & span).any(x.t.words)) f(l);
+    };
+    bool cores = false;
+    if (rules_.ranks_cores && x.t.smt_active) each_llc([&](size_t l) { cores |= x.s.hic[l] != 0; });
     if (x.t.smt_active) x.look(kHasIdleCores);
     int left = kMaxCpus + 1;
-    if (rules_.bounded) {
+    if (rules_.bounded && !d.numa) {
         x.look(kNrIdleScan);
-        left = x.v.nr_idle_scan[llc] + 1;
+        left = 1;
+        each_llc([&](size_t l) { left += x.v.nr_idle_scan[l]; });
         if (left == 1) {
             WHY(x, "capacity scan: nr_idle_scan is 0 -> target ", x.target);
             return x.decide(x.target, rules_.exit);
@@ -145,7 +155,7 @@ bool AsymScan::ranked(Ctx& x, const CpuMask& span) const {
             }
             return false;
         });
-    if (cores && !early && best_rank > -3) x.s.hic[llc] = 0;
+    if (cores && !early && best_rank > -3) each_llc([&](size_t l) { x.s.hic[l] = 0; });
     WHY(x, "capacity scan of ", &span, " from ", x.target, cores ? ", idle cores first: CPU " : ": CPU ", best,
         best_cap || best_rank ? " ranks best" : " is the first that fits, or target");
     return x.decide(best, rules_.exit);

@@ -47,7 +47,7 @@ class AsymScan : public Step {
     bool run(Ctx&) const override;
 
   private:
-    bool ranked(Ctx&, const CpuMask& span) const;
+    bool ranked(Ctx&, const Domain& d) const;
     Rules rules_;
 };
 

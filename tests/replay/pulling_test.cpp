@@ -40,7 +40,8 @@ class Waiting : public testing::TestWithParam<int> {  // minor version of a 6.x 
         Pulling pulling(*queues_, *machine_, topo_.domains[0], cpu(1), Has::none_now, 0);
         EXPECT_TRUE(pulling.uneven());
         pulling.each(
-            now, kCost, [&](TaskId t) { return std::ranges::find(not_these, t) == not_these.end(); },
+            now, kCost, [](TaskId) { return true; },
+            [&](TaskId t) { return std::ranges::find(not_these, t) == not_these.end(); },
             [&](TaskId t) { found.push_back(t); }, [&](TaskId t) { queues_->passed_over(t); });
         return found;
     }
@@ -96,7 +97,34 @@ TEST_P(Waiting, FromWhereMostFairTasksAre) {
     }
     Pulling pulling(queues, machine, topo.domains.back(), cpu(0), Has::none_now, 0);
     ASSERT_TRUE(pulling.uneven());
-    pulling.each(kMs, kCost, [](TaskId) { return true; }, [](TaskId t) { EXPECT_EQ(t, b); }, [](TaskId) {});
+    const auto all = [](TaskId) { return true; };
+    pulling.each(kMs, kCost, all, all, [](TaskId t) { EXPECT_EQ(t, b); }, [](TaskId) {});
+}
+
+TEST_P(Waiting, ACpuWhoseTasksMayAllNotComeIsLeftOut) {
+    constexpr TaskId e(8);
+    table_.tasks.resize(9);
+    Topology topo = test::machine(4, false, 2);
+    topo.finish();
+    Machine machine(topo, table_);
+    FairTree queues(4, table_, FairSettings::of(6, GetParam(), 16, kMs), machine);
+    for (const auto& [t, on] : {std::pair{a, 2}, {b, 2}, {c, 2}, {d, 3}, {e, 3}}) {
+        machine.on_wakeup(t, 120, cpu(on), 0);
+        queues.enqueue(cpu(on), t, 1024, How::wakeup, 0);
+    }
+    queues.start(cpu(2), a, 0), queues.start(cpu(3), d, 0);
+    for (const std::vector<TaskId>& pinned : {std::vector{a, b, c}, {b, c}, {a, b, c, d, e}}) {
+        std::vector<TaskId> found;
+        const auto free = [&](TaskId t) { return std::ranges::find(pinned, t) == pinned.end(); };
+        Pulling pulling(queues, machine, topo.domains.back(), cpu(0), Has::none_now, 0);
+        ASSERT_TRUE(pulling.uneven());
+        pulling.each(
+            kMs, kCost, free, [&](TaskId t) { return free(t) && t != a && t != d; },
+            [&](TaskId t) { found.push_back(t); }, [](TaskId) {});
+        EXPECT_EQ(found, pinned.size() == 3 ? std::vector{e} : std::vector<TaskId>{})
+            << "one that runs and may come keeps it in";
+        EXPECT_EQ(pulling.uneven(), pinned.size() < 5);
+    }
 }
 
 TEST_P(Waiting, WhereGroupsOverlapEachIsBalancedForByThoseWhoseItIs) {  // a ring of four nodes

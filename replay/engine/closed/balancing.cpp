@@ -26,12 +26,16 @@ bool Simulation::held(const Task& t, Cpu to) const {
     return tasks <= topo_.llc_size(t.cpu);
 }
 
+/// Whether `id` may run there at all.
+bool Simulation::goes_to(TaskId id, Cpu to) const {
+    return allowed(tasks_[id.v]).mask.test(to) && !fair_.blocked(id, to);
+}
+
 /// Whether balancing may move `id`.
 bool Simulation::may_pull(TaskId id, Cpu to) const {
     const Task& t = tasks_[id.v];
     const bool late = t.state == Task::State::asleep && !t.leaving && fair_.delayed(id);
-    if ((t.state != Task::State::queued && !late) || !allowed(t).mask.test(to)) return false;
-    return !held(t, to) && !fair_.blocked(id, to);
+    return (t.state == Task::State::queued || late) && goes_to(id, to) && !held(t, to);
 }
 
 /// `c` has had nothing to run since then: the waiting task that it pulls, perhaps; kNone: none. Asked twice for one sleep, it
@@ -54,7 +58,8 @@ TaskId Simulation::to_pull(Cpu c, Ns since, bool takes) {
         Pulling pulling(fair_, machine_, d, c, Has::none_now, failed);
         if (pulling.uneven())
             pulling.each(
-                now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, c); }, [&](TaskId id) { found = id; },
+                now_, opt_.migration_cost, [&](TaskId id) { return goes_to(id, c); },
+                [&](TaskId id) { return may_pull(id, c); }, [&](TaskId id) { found = id; },
                 [&](TaskId id) { takes ? fair_.passed_over(id) : void(); });
         if (!pulling.uneven() || found.v != kNone) failed = 0;
         if (found.v != kNone) return found;
@@ -79,8 +84,10 @@ std::optional<size_t> Simulation::even_out(Cpu to, const Domain& level, Has has,
     if (!pulling.uneven()) return {};
     std::vector<TaskId> all;
     pulling.each(
-        now_, opt_.migration_cost, [&](TaskId id) { return may_pull(id, to); }, [&](TaskId id) { all.push_back(id); },
+        now_, opt_.migration_cost, [&](TaskId id) { return goes_to(id, to); },
+        [&](TaskId id) { return may_pull(id, to); }, [&](TaskId id) { all.push_back(id); },
         [&](TaskId id) { fair_.passed_over(id); });
+    if (!pulling.uneven()) return {};
     for (TaskId id : all) relocate(id, to);
     if (counted()) out_.periodic_moves += static_cast<int64_t>(all.size());
     return all.size();

@@ -386,7 +386,7 @@ bool ClosedLoop::may_pull(Cpu to, size_t level, Has has, Ns now) {
     bool found = false;
     if (pulling.uneven())
         pulling.each(
-            now, migration_cost_,
+            now, migration_cost_, [&](TaskId t) { return masks_.of(t, now).test(to); },
             [&](TaskId t) {
                 const Machine::Task& x = machine_.task(t);
                 return (x.state == Machine::State::queued || x.delayed) && masks_.of(t, now).test(to);

@@ -10,7 +10,7 @@ Imbalance::Sum Imbalance::sum(const CpuMask& group) const {
         [&](Cpu c) {
             const bool goes = c == to_ && has_ == Has::none_now;  // idle_cpu() is not true of it yet
             ++s.cpus;
-            if (goes) return false;
+            if (goes || left_out(c)) return false;
             s.idle += view_.idle.test(c);
             s.tasks += view_.nr[c.v];
             s.movable += on(c);
@@ -29,8 +29,10 @@ Imbalance::Kind Imbalance::kind(const CpuMask& group, const Sum& s) const {
     for_each_cpu(
         level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
+            capacity += view_.cap[c.v];
+            if (left_out(c)) return false;
             const Machine::Used used = used_(c);
-            capacity += view_.cap[c.v], util += used.util, runnable += used.runnable;
+            util += used.util, runnable += used.runnable;
             return false;
         });
     const int64_t pct = level_.imbalance_pct;
@@ -45,7 +47,7 @@ Imbalance::Load Imbalance::load(const CpuMask& group) const {
     for_each_cpu(
         level_.words(), [&](int i) { return group.w[i]; },
         [&](Cpu c) {
-            s.load += view_.load[c.v];
+            s.load += left_out(c) ? 0 : view_.load[c.v];
             s.capacity += view_.cap[c.v];
             return false;
         });

@@ -44,6 +44,9 @@ class Imbalance {
     /// tasks less where the level evens out their numbers, or idle CPUs more where it does not, and in both cases two; of one
     /// with more tasks than CPUs and another LLC as much utilisation as it has room for. Nothing: the groups are even.
     std::optional<Surplus> find() const;
+    /// From now on what `c` has does not count (lb_env::cpus).
+    void leave_out(Cpu c) { left_out_.set(c), leaves_out_ = true; }
+    bool left_out(Cpu c) const { return leaves_out_ && left_out_.test(c); }
 
   private:
     enum class Kind : uint8_t { has_room, full, shares_core, overloaded };
@@ -74,6 +77,8 @@ class Imbalance {
     Has has_;
     const FairSettings& rules_;
     std::function<Machine::Used(Cpu)> used_;
+    bool leaves_out_ = false;
+    CpuMask left_out_;
 };
 
 }  // namespace rewake::closed

@@ -43,7 +43,7 @@ std::optional<Cpu> Pulling::fullest() const {
     for_each_cpu(
         level_.words(), [&](int i) { return surplus_->group->w[i]; },
         [&](Cpu c) {
-            const int nr = groups_.on(c);
+            const int nr = groups_.left_out(c) ? 0 : groups_.on(c);
             if (nr == 0 || (surplus_->of == Of::util && nr == 1)) return false;
             if (nr == 1 && level_.asym && !greater(v.cap[to_.v], v.cap[c.v])) return false;
             const bool by_load = surplus_->of == Of::load;

@@ -452,6 +452,7 @@ class Simulation {
     const TaskTable::Allowed& allowed(const Task& t) const { return table_.masks[t.allowed]; }
     void allow(Task& t, uint32_t mask);
     bool balances() const { return opt_.balance == Balance::model || opt_.balance == Balance::recorded_rate; }
+    bool goes_to(TaskId id, Cpu to) const;
     bool may_pull(TaskId id, Cpu to) const;
     std::optional<size_t> even_out(Cpu to, const Domain& level, Has has, int failed);
     bool reached(std::vector<Ns>& ticks, Ns jiffy) const;

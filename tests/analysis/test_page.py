@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from command import told
 from rewake.analysis import sql
 from rewake.analysis.html import charts
 from rewake.analysis.html.colours import looks
+from rewake.analysis.html.simulated import Figures, simulated_page
+from rewake.analysis.simulated import RANGES
 from rewake.analysis.text import _visible
 from rewake.cli import main
 from rewake.forms import Run
+from rewake.runs import simulation_of
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
@@ -388,6 +392,14 @@ def test_a_simulation_says_which_windows_have_a_p99(
     kept = con.execute(f"COPY woken TO '{run}/woken.parquet' (FORMAT parquet)").fetchall()[0][0]
     change(run, rows=json.loads((run / "manifest.json").read_text())["rows"] | {"woken": kept})
     assert "p99, windows: of those with 1,000 wakeups or more: linux-6.1 3 of 4." in told(capsys, "report", run)
+
+
+def test_where_no_range_of_windows_is_known_none_is_said_to_overlap(simulated: tuple[Run, Path]) -> None:
+    unknown = dict.fromkeys(name for names in RANGES.values() for name in names)
+    found = simulation_of(simulated[0])
+    found = replace(found, policies=[p | unknown for p in found.policies])
+    page = simulated_page(found, Figures(None, [], [], []), "", tool="1", recording=None)
+    assert "None is coloured: of no policy is it known that its windows all lie outside the range of" in page
 
 
 def test_a_simulation_as_markdown_and_csv(simulated: tuple[Run, Path], capsys: pytest.CaptureFixture[str]) -> None:

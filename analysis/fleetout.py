@@ -177,7 +177,8 @@ def _where(f: Fleet) -> Iterator[Section]:
             yield Section(f"Where a policy {word}, {order}", header, rows, 3, more)
     if not f.by_facet:
         said = (
-            f"No group by {', '.join(FACETS)} has {LEAST_GROUP} recordings without being all of them: none was tested."
+            f"No known group by {', '.join(FACETS)} has {LEAST_GROUP} recordings without being all of them: "
+            "none was tested."
         )
         yield Section("Where a policy wins or loses", (), [], 0, (said,))
     elif not f.changed("regression") and not f.changed("improvement"):

@@ -333,6 +333,19 @@ def test_recordings_of_an_unknown_month_are_no_group_and_it_says_so(tmp_path: Pa
     assert "or because it is not known of them: unknown (8)." in page
 
 
+def test_where_the_only_large_group_is_unknown_no_known_one_is_said_to_be(tmp_path: Path) -> None:
+    """Six of eight: "no group has 6 recordings" beside "unknown (6)" is untrue."""
+    store = FleetStore(tmp_path / "s")
+    for i, shard in enumerate(rows(8)):
+        alike = {"kernel": "6.1", "machine": "8 CPUs, 1 LLC", "workload": "w"}
+        made = "2026-11-20T00:00:00Z" if i < 2 else None
+        store.put(shard[0]["task"], [row | alike | {"made": made} for row in shard])
+    found = built(store)
+    assert not found.by_facet and fleetout.matrix(found, "month").untested == [("2026-11", 2), ("unknown", 6)]
+    assert "No known group by " in " ".join(fleetout.table(found).split())
+    assert "No known group has 6 recordings" in html.facet_page(found, "month", "month", tool="1", title="t")
+
+
 def test_a_dashboard_of_several_studies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,6 +218,7 @@ def compare(
         columns = [Unit(b.name, b.figures, s.figures) for b, s in pairs]
         if len(pairs) == 1 and blocks is not None:
             design, unit = "within-run", "block of time"
+    notes += _problems(base, new, shared)
     tests: list[tuple[str, Measure, tuple[End, ...], str]] = []
     cut: dict[int, Sequence[Unit]] = {}
     for policy in shared:
@@ -262,6 +263,17 @@ def _shared_policies(
     if missing := [p for p in anywhere if p not in everywhere]:
         notes.append(f"not in every run, left out: {', '.join(missing)}")
     return [p for p in anywhere if p in everywhere and (not asked or p in asked)]
+
+
+def _problems(base: Sequence[Subject], new: Sequence[Subject], shared: Sequence[str]) -> list[str]:
+    """What went wrong with the policies that are compared: one that ended early decided a part of a recording alone."""
+    return [
+        f"{what}: {s.name}: {policy}: {problem}"
+        for what, subjects in (("BASE", base), ("NEW", new))
+        for s in subjects
+        for policy in shared
+        for problem in s.problems.get(policy, ())
+    ]
 
 
 def _machines(base: Sequence[Subject], new: Sequence[Subject]) -> list[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -31,6 +31,8 @@ class Subject:
     """What the quality card says where it refuses the recording; None: it does not."""
     skill: float | None
     """Of the recorded kernel's own column; None: it has none."""
+    problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By policy: what went wrong with it (plugins)."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def subject(
         figures=_in_order(_figures(con), run),
         refused=None if card.ok else card.line(),
         skill=agreement.get(str(run.get("auto"))),
+        problems={str(p["name"]): tuple(p["problems"]) for p in run["policies"] if p.get("problems")},
     )
 
 

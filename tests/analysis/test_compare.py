@@ -289,6 +289,15 @@ def test_counts_of_one_are_told_in_the_singular() -> None:
     assert "not known of 1 run\n" in compareout.table(compare(base, missing), everything=False)
 
 
+def test_it_says_which_run_a_plugin_ended_in() -> None:
+    base, new = pairs(0, 8)
+    told = "crashed (SIGSEGV) in decide at decision 7: undecided from there on"
+    new[3] = replace(new[3], problems={"linux-6.1": (told,), "gone": ("not compared",)})
+    c = compare(base, new, metrics=["p99"])
+    assert c.notes == (f"NEW: trace 3: linux-6.1: {told}",)
+    assert f"NEW: trace 3: linux-6.1: {told}" in " ".join(compareout.table(c, everything=False).split())
+
+
 def test_too_short_for_blocks_is_inconclusive() -> None:
     base, new = pairs(0, 1)
     c = compare(base, new, blocks=lambda ms: [Unit("0", {}, {})] * 4, metrics=["p99"])

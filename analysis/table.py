@@ -422,13 +422,17 @@ def rows(answer: Rows) -> str:
     return "\n".join(render(grid)) + "\n" if grid else ""
 
 
+_LARGEST = 1e15
+"""From there on a double has no two decimals, and in the end 300 digits."""
+
+
 def cell(value: Any) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1 else f"{value:.2f}"
+        return f"{value:.2f}" if 1 <= abs(value) < _LARGEST else f"{value:.4g}"
     return str(value) if isinstance(value, int) else terminal(str(value))
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewake.analysis.grid import WIDTH, Column, bounds, counted, defined, micros, percent, render, wrap
+from rewake.analysis.table import cell
 from rewake.analysis.text import columns
 
 
@@ -23,6 +24,15 @@ def test_bounds() -> None:
     assert bounds(310_000, 1_620_000, None) == "[310, 1620]"
     assert bounds(310_000, None, 1_620_000) == "[310, ≥ 1620]"
     assert bounds(None, None, None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1e300, "1e+300"), (-1e15, "-1e+15"), (123_456.5, "123456.50"), (0.25, "0.25"), (1e-5, "1e-05"), (0.0, "0"),
+     (1.0, "1.00"), (float("inf"), "inf")],
+)  # fmt: skip
+def test_a_double_of_any_size_is_short(value: float, text: str) -> None:
+    assert cell(value) == text
 
 
 def test_a_number_keeps_its_per_cent_sign() -> None:

@@ -143,7 +143,7 @@ def _machine(view: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Per LLC: who is idle, and how many tasks the others have."""
     idle, soft, online = set(view["idle"]), view["idle_policy_only"], set(view["online"])
     out: list[dict[str, Any]] = []
-    for number, span in enumerate(view["llcs"]):
+    for number, span in zip(view["llc_ids"], view["llcs"], strict=True):
         cpus = [c for c in span if c in online]
         if not cpus:
             continue
@@ -238,12 +238,13 @@ def _value(name: str, p: Mapping[str, Any], told: Mapping[str, Any], about: Mapp
         case "util":
             return f"util of p {wakeup['p_util']}, estimate {wakeup['p_util_est']}"
         case "has_idle_cores":
-            on = [f"LLC{k}" for k, flag in enumerate(p["has_idle_cores"]) if flag]
+            on = [f"LLC{llc}" for llc, flag in zip(view["llc_ids"], p["has_idle_cores"], strict=True) if flag]
             return f"has_idle_cores {'of ' + ' '.join(on) if on else 'of no LLC'}"
         case "nr_idle_scan" if any(q["name"] == "SIS_PROP" for q in about["params"]):
             return "bound of the scan (SIS_PROP)"
         case "nr_idle_scan":
-            return "nr_idle_scan " + " ".join(f"LLC{k}:{n}" for k, n in enumerate(view["nr_idle_scan"]))
+            bounds = zip(view["llc_ids"], view["nr_idle_scan"], strict=True)
+            return "nr_idle_scan " + " ".join(f"LLC{llc}:{n}" for llc, n in bounds)
         case "cfs_nr":
             return f"cfs_nr({waker}) {view['cfs_nr'][waker]}, cfs_nr({prev}) {view['cfs_nr'][prev]}"
         case "hot_clock":

@@ -19,8 +19,11 @@ std::vector<int> cpus(const CpuMask& m) {
 std::optional<int> number(std::optional<Cpu> c) { return c ? std::optional<int>(c->v) : std::nullopt; }
 
 nb::dict machine(const View& v, const Topology& t) {
-    nb::list llcs, cores;
-    for (const CpuMask& span : t.llc_span) llcs.append(nb::cast(cpus(span)));
+    nb::list llcs, llc_ids, cores;
+    for (size_t l = 0; l < t.llc_span.size(); ++l) {
+        llcs.append(nb::cast(cpus(t.llc_span[l])));
+        llc_ids.append(t.id_of(Llc(static_cast<uint16_t>(l))).v);
+    }
     for (int c = 0; c < t.n_cpus; ++c)
         if (t.core[c] == c && t.online.test(Cpu(static_cast<uint16_t>(c)))) cores.append(nb::cast(cpus(t.smt[c])));
     nb::dict d;
@@ -28,6 +31,7 @@ nb::dict machine(const View& v, const Topology& t) {
     d["smt"] = t.smt_active;
     d["online"] = cpus(t.online);
     d["llcs"] = llcs;
+    d["llc_ids"] = llc_ids;
     d["cores"] = cores;
     d["idle"] = cpus(v.avail);
     d["idle_policy_only"] = cpus(v.sidle);

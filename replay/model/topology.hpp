@@ -103,6 +103,8 @@ struct Topology {
     }
 
     bool share_cache(Cpu a, Cpu b) const { return a == b || llc_id[a.v] == llc_id[b.v]; }
+    /// llc_id of an LLC, which stays its name when that CPU goes offline.
+    Cpu id_of(Llc l) const { return Cpu(static_cast<uint16_t>(std::ranges::find(llc, l) - llc.begin())); }
     int llc_size(Cpu c) const { return llc_weight[llc[c.v].v]; }
     /// 6.8+: same cluster where there is one, else same LLC. A CPU without a cluster shares with the cluster that holds
     /// the lowest CPU of its LLC.

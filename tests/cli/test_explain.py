@@ -102,7 +102,7 @@ def test_every_seed_by_default_and_hostile_names_stay_harmless(trace: Path, run:
     assert data["kind"] == "explain"
     assert data["decision"]["decision_id"] == 0
     assert data["policies"][0]["steps"][-1]["decided"] is True
-    assert {row["llc"]: row["idle"] for row in data["machine"]} == {0: [1, 3], 1: [4, 5, 6, 7]}
+    assert {row["llc"]: row["idle"] for row in data["machine"]} == {0: [1, 3], 4: [4, 5, 6, 7]}
 
 
 @pytest.mark.parametrize(

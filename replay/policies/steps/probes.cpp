@@ -21,10 +21,10 @@ Probe::Probe(std::string text, Filters filters, uint32_t inputs)
       filters_(std::move(filters)) {}
 
 void Probe::refuse(Ctx& x, const char* name, Cpu c, const char* refusal) const {
-    if (!x.usable(c)) return x.reasons->say(name, c, " is not idle");
-    if (refusal) return x.reasons->say(name, c, " is idle, but ", refusal);
+    if (!x.usable(c)) return x.reasons->say(x.t, name, c, " is not idle");
+    if (refusal) return x.reasons->say(x.t, name, c, " is idle, but ", refusal);
     for (const auto& f : filters_)
-        if (!f->passes(x, c)) return x.reasons->say(name, c, " is idle, but fails: ", std::string_view(f->text()));
+        if (!f->passes(x, c)) return x.reasons->say(x.t, name, c, " is idle, but fails: ", std::string_view(f->text()));
 }
 
 TargetIdle::TargetIdle(Filters f) : Probe("X1 target usable", std::move(f), 0) {}

@@ -12,6 +12,7 @@
 
 #include "replay/model/ids.hpp"
 #include "replay/model/mask.hpp"
+#include "replay/model/topology.hpp"
 
 namespace rewake {
 
@@ -25,11 +26,12 @@ class Reasons {
         std::vector<std::string> reasons;  ///< what it told, in order
         bool decided = false;  ///< the decision ended here
     };
-    /// Adds one reason: the parts in a row. Numbers and CPUs print as decimals, CPU sets as lists, an LLC as LLC0.
+    /// Adds one reason: the parts in a row. Numbers and CPUs print as decimals, CPU sets as lists, an LLC as LLC8 by its
+    /// lowest CPU.
     template <class... Parts>
-    [[gnu::noinline, gnu::cold]] void say(Parts... parts) {
+    [[gnu::noinline, gnu::cold]] void say(const Topology& t, Parts... parts) {
         std::string s;
-        (add(s, parts), ...);
+        (add(s, t, parts), ...);
         told_.push_back(std::move(s));
     }
     /// Files what was told since the last call under a step that came to its end; its description where that is nothing.
@@ -37,11 +39,11 @@ class Reasons {
     std::vector<Step> take() { return std::exchange(steps_, {}); }
 
   private:
-    static void add(std::string& s, std::string_view text) { s += text; }
-    static void add(std::string& s, std::integral auto n) { s += std::to_string(n); }
-    static void add(std::string& s, Cpu c) { s += std::to_string(c.v); }
-    static void add(std::string& s, Llc l) { s += "LLC" + std::to_string(l.v); }
-    static void add(std::string& s, const CpuMask* m) { s += cpulist(*m); }
+    static void add(std::string& s, const Topology&, std::string_view text) { s += text; }
+    static void add(std::string& s, const Topology&, std::integral auto n) { s += std::to_string(n); }
+    static void add(std::string& s, const Topology&, Cpu c) { s += std::to_string(c.v); }
+    static void add(std::string& s, const Topology& t, Llc l) { s += "LLC" + std::to_string(t.id_of(l).v); }
+    static void add(std::string& s, const Topology&, const CpuMask* m) { s += cpulist(*m); }
     std::vector<Step> steps_;
     std::vector<std::string> told_;
 };

@@ -96,10 +96,10 @@ struct Ctx {
 };
 
 /// Tells a reason (Reasons::say) where somebody listens. A macro, so that its arguments are worked out only then.
-#define WHY(ctx, ...)                        \
-    do {                                     \
-        if ((ctx).reasons) [[unlikely]]      \
-            (ctx).reasons->say(__VA_ARGS__); \
+#define WHY(ctx, ...)                                 \
+    do {                                              \
+        if ((ctx).reasons) [[unlikely]]               \
+            (ctx).reasons->say((ctx).t, __VA_ARGS__); \
     } while (false)
 
 /// One step. Immutable after construction.

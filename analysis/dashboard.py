@@ -176,7 +176,7 @@ def _notes(trend: Trend) -> list[str]:
     )
     notes = [method, marks, ends]
     if trend.short:
-        notes.append(short(trend, "runs"))
+        notes.append(short(trend))
     if any(len(s.points) > MOST_POINTS for s in trend.series):
         notes.append(f"A chart shows the newest {MOST_POINTS} runs.")
     return notes
@@ -213,12 +213,18 @@ def _card(s: Series) -> dict[str, Any]:
         "title": _title(s),
         "alt": f"{_title(s)} of {s.policy} over {counted(len(s.points), 'run')}",
         "newest": day(newest.made),
-        "unchanged": "no change" if len(s.known) >= LEAST_POINTS else f"{counted(len(s.points), 'run')}, not judged",
+        "unchanged": "no change" if len(s.known) >= LEAST_POINTS else f"{_runs(s)}, not judged",
         "value": value(s.measure, newest.value) if newest.value is not None else "unbounded",
         "href": f"runs/{_stem(newest.shard)}.html",
         "changed": any(c.state != ONE_END for c in s.changes),
         "changes": [_told(s, c) for c in s.changes],
     }
+
+
+def _runs(s: Series) -> str:
+    """How many there are, and of how many the figure is bounded where not of all."""
+    of = counted(len(s.points), "run")
+    return of if len(s.known) == len(s.points) else f"{count(len(s.known))} of {of} bounded"
 
 
 def _told(s: Series, c: Change) -> dict[str, str]:

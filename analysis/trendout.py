@@ -35,17 +35,23 @@ def _all(trend: Trend) -> list[tuple[Series, Change]]:
     return sorted(found, key=lambda pair: STATES.index(pair[1].state))
 
 
-def short(trend: Trend, of: str) -> str:
+def short(trend: Trend) -> str:
     """What was too short to be judged."""
     number, has = counted(trend.short, "history", "histories"), "has" if trend.short == 1 else "have"
+    of = "runs of which the figure is bounded"
     return f"{number} {has} fewer than {LEAST_POINTS} {of} and {'was' if trend.short == 1 else 'were'} not looked at."
+
+
+def unchanged(trend: Trend) -> str:
+    """What is said where no change was found."""
+    return "no change" if trend.short < len(trend.series) else "nothing judged yet"
 
 
 def table(trend: Trend) -> str:
     """For a terminal."""
     found = _all(trend)
     counts = [(state, sum(c.state == state for _, c in found)) for state in STATES]
-    told = ", ".join(f"{n} {state}" for state, n in counts if n) or "no change"
+    told = ", ".join(f"{n} {state}" for state, n in counts if n) or unchanged(trend)
     runs = {p.shard for s in trend.series for p in s.points}
     lines = [f"{told} in {counted(len(trend.series), 'history', 'histories')} of {counted(len(runs), 'run')}"]
     if found:
@@ -72,7 +78,7 @@ def table(trend: Trend) -> str:
                 group = (s.suite, s.machine)
                 lines += wrap(f"{text.terminal(s.suite, 60)}, {text.terminal(s.machine, 60)}:")
             lines.append(line)
-    passed_over = f" {short(trend, 'points')}" if trend.short else ""
+    passed_over = f" {short(trend)}" if trend.short else ""
     method = (
         f"{METHOD}; p times the places it was picked from, Benjamini-Hochberg over all histories (q ≤ {MAX_Q:g}), at "
         f"least {trend.floor_pct:g} %. n: runs before and after.{passed_over} open: the newest run brought it to "

@@ -24,6 +24,7 @@ import pytest
 
 from rewake import runs
 from rewake.analysis import charts, dashboard, trend
+from rewake.analysis.measures import MEASURES
 from rewake.forms import Store
 
 for _module in ("altair", "vl_convert", "jinja2", "otava.analysis"):
@@ -171,6 +172,18 @@ def test_a_new_run_writes_its_page_and_the_index(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "runs" / f"{Path(name).stem}.html").is_file()
     index = (tmp_path / "site" / "index.html").read_text()
     assert "4 runs, not judged" in index and "no change" not in index and "Nothing judged yet" in index
+
+
+def test_runs_of_which_the_figure_is_unbounded_are_not_told_as_missing() -> None:
+    """Ten runs, of three of which hi is bounded: not "fewer than 8 runs"."""
+    points = tuple(
+        trend.Point(
+            f"2026-01-{i + 1:02d}T00:00:00Z", None, None, f"run {i}", f"suite=s/{i}.parquet", 1e6 if i < 3 else None
+        )
+        for i in range(10)
+    )
+    (found,) = trend.watch([trend.Series("s", "m", "linux-6.1", MEASURES["p99"], "hi", points)], 2.0).series
+    assert dashboard._card(found)["unchanged"] == "3 of 10 runs bounded, not judged"
 
 
 def test_the_page_of_a_run_that_was_taken_out_goes(tmp_path: Path) -> None:

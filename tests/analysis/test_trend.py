@@ -124,7 +124,11 @@ def test_unbounded_runs_are_left_out_not_counted_as_zero() -> None:
 def test_short_histories_are_counted_not_judged() -> None:
     found = trend.watch([series([1.0, 2.0, 3.0])], 2.0)
     assert found.short == 1 and not found.series[0].changes
-    assert "1 history has fewer than 8 points" in trendout.table(found).replace("\n  ", " ")
+    told = trendout.table(found).replace("\n  ", " ")
+    assert "1 history has fewer than 8 runs of which the figure is bounded and was not looked at" in told
+    assert told.startswith("nothing judged yet in 1 history of ")
+    judged = trend.watch([series([1e6] * 7), series([1e6] * 8, name="t")], 2.0)
+    assert trendout.table(judged).startswith("no change in 2 histories of ")
 
 
 def test_noise_bands_hold_the_runs_of_their_level() -> None:

@@ -18,6 +18,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from rewake.analysis import sql
+from rewake.analysis.grid import counted
 from rewake.forms import Recording
 
 FIGURES = ("p50_ns", "p90_ns", "p99_ns", "wait_p90_ns", "cycles_per_s", "moves_per_s")
@@ -187,7 +188,17 @@ def build(
                 one_step=_predicted(stepped, truth, spread) if stepped else None,
             )
         )
-    return Validation(list(a), list(b), policy_a, policy_b, diverged_pct, rows, notes)
+    return Validation(list(a), list(b), policy_a, policy_b, diverged_pct, rows, (*notes, *_left_out(a, b)))
+
+
+def _left_out(a: Mapping[str, Mapping[str, float | None]], b: Mapping[str, Mapping[str, float | None]]) -> list[str]:
+    """What was measured and is in no row, or not in all of it."""
+    return [
+        f"left out, as no ratio compares 0: {figure} of {zero} of {counted(len(of), 'recording')} of {what}"
+        for figure in FIGURES
+        for what, of in (("A", a), ("B", b))
+        if (zero := sum(found[figure] == 0 for found in of.values()))
+    ]
 
 
 def _shifted(before: Mapping[str, float], ratios: Mapping[str, Mapping[str, float | None]], figure: str) -> list[float]:

@@ -87,6 +87,16 @@ def test_one_recording_of_a_has_no_spread_and_no_ratio_no_row() -> None:
     assert built(ratio=None).rows[0].figure == "moves_per_s"
 
 
+def test_what_was_measured_as_0_is_said_to_be_left_out() -> None:
+    """Of the repeats of B, one moved no task: the row is of the other."""
+    a, b = {"a": figures(1000)}, {"b1": figures(500, 50.0), "b2": figures(500, 0.0)}
+    found = validation.build(a, b, {"a": {"p99_ns": 0.5, "moves_per_s": 0.4}}, {}, {}, "one", "other", 0.0, ("said",))
+    assert found.rows[1].b == pytest.approx(50)
+    assert found.notes == ("said", "left out, as no ratio compares 0: moves_per_s of 1 of 2 recordings of B")
+    assert "Left out, as no ratio compares 0: moves_per_s of 1 of 2 recordings of B." in table(found)
+    assert built().notes == ()
+
+
 def test_diverged_simulations_are_said() -> None:
     a = {"a": figures(1000)}
     found = validation.build(a, {"b": figures(500)}, {"a": {"p99_ns": 0.5}}, {}, {}, "one", "other", 75.0)

@@ -35,10 +35,16 @@ SCHED_SOFTIRQ = 7
 _OBSERVERS = re.compile(r"trace-cmd|perf(_\d[\d.]*|-exec)?|traced(_\w+)?")
 
 
-def is_collector(name: str) -> bool:
-    """Whether a task of this name is the collector's own, where the capture does not list them: whole names, "perform"
-    is somebody else's."""
-    return _OBSERVERS.fullmatch(name) is not None
+def collectors(task_attr: Columns, names: Mapping[int, str]) -> set[int]:
+    """Tasks that are the collector's own by their names, for where the capture lists none. Whole names: "perform" is
+    somebody else's. Last names: what `perf record` or `trace-cmd record` runs begins under theirs.
+
+    `task_attr`: task_id and comm at least, the rows of a task in the order of time. `names`: by comm.
+    """
+    comm, null = with_null(task_attr["comm"])
+    tasks = with_null(task_attr["task_id"])[0]
+    last = dict(zip(tasks[~null].tolist(), comm[~null].tolist(), strict=True))
+    return {task for task, name in last.items() if _OBSERVERS.fullmatch(names.get(name, "")) is not None}
 
 
 _NO_LISTS, _LISTS_TO_OTHER_LLCS = 0, 1
@@ -224,16 +230,15 @@ def _task_columns(
     unlisted = np.ones(n, np.bool_)
     unlisted[ids] = with_null(task["observer"])[1]
     names = {row["id"]: row["name"] for row in rows_of(source.read("comm"))}
-    told = {
-        comm: (name.startswith("migration/"), is_collector(name), _ON_A_CPU.search(name) is not None)
-        for comm, name in names.items()
-    }
+    told = {comm: (name.startswith("migration/"), _ON_A_CPU.search(name) is not None) for comm, name in names.items()}
     policies, sources = ENUMS["policy_class"], ENUMS["attr_source"]
-    for row in rows_of(source.read("task_attr", ("task_id", "comm", "policy", "cgroup", "allowed", "source"))):
+    attr = source.read("task_attr", ("task_id", "comm", "policy", "cgroup", "allowed", "source"))
+    for i in collectors(attr, names):
+        observer[i] |= unlisted[i]
+    for row in rows_of(attr):
         i = row["task_id"]
-        stops, observes, on_a_cpu = told.get(row["comm"], (False, False, False))
+        stops, on_a_cpu = told.get(row["comm"], (False, False))
         stopper[i] |= stops
-        observer[i] |= observes and unlisted[i]
         known = sources[row["source"]] != "inferred"
         if row["policy"] is not None:
             fair_policy[i] = _FAIR_POLICIES.get(policies[row["policy"]], 0)

@@ -106,12 +106,10 @@ class Redactor:
 
     def tasks(self, task: Columns, task_attr: Columns, comm: Columns) -> tuple[Columns, Columns]:
         """The tables `task` and `comm`; `task_attr` has numbers only, and stays."""
-        from rewake.replay.recorded import is_collector
+        from rewake.replay.recorded import collectors
 
         names = [str(name) for name in comm["name"]]
-        watching = np.array([is_collector(name) for name in names], np.bool_)
-        values, null = with_null(task_attr["comm"])
-        carriers = np.unique(with_null(task_attr["task_id"])[0][~null][watching[values[~null]]])
+        carriers = list(collectors(task_attr, dict(enumerate(names))))
         observer, unknown = (part.copy() for part in with_null(task["observer"]))
         known = unknown & np.isin(np.asarray(task["task_id"]), carriers)
         observer[known], unknown[known] = True, False

@@ -137,15 +137,19 @@ def test_shares_of_a_weight(weight: int, shares: int) -> None:
     [
         ("perf", None, 2), ("perf_6.1", None, 2), ("traced_probes", None, 2), ("perform", None, 0),
         ("perf", "observers=9", 0), ("worker", "observers=8", 2),
+        ("perf-exec hackbench", None, 0), ("perf sched-pipe", None, 0), ("trace-cmd hackbench", "observers=8", 2),
+        ("sh perf", None, 2),
     ],
 )  # fmt: skip
-def test_who_is_the_collector(name: str, listed: str | None, observers: int, tmp_path: Path) -> None:
-    """What the capture lists, and names only where it lists nobody: `perf bench` was its own collector."""
-    idle, own = ("swapper/0", 0), (name, 8)
+@pytest.mark.parametrize("redacted", [False, True])
+def test_who_is_the_collector(name: str, listed: str | None, observers: int, redacted: bool, tmp_path: Path) -> None:
+    """What the capture lists, and last names only where it lists nobody: `perf bench` was its own collector, and so was
+    every command that perf or trace-cmd ran."""
+    idle = ("swapper/0", 0)
     lines = []
-    for at in (100, 101):
+    for at, own in ((100, (name.split()[0], 8)), (101, (name.split()[-1], 8))):
         for event in ("sched_waking", "sched_wakeup"):
-            lines.append(f"<idle>-0 [000] d.h1. {at}.000000: {event}: comm={name} pid=8 prio=120 target_cpu=000")
+            lines.append(f"<idle>-0 [000] d.h1. {at}.000000: {event}: comm={own[0]} pid=8 prio=120 target_cpu=000")
         for prev, next_ in ((idle, own), (own, idle)):
             lines.append(
                 f"{prev[0]}-{prev[1]} [000] d..2. {at}.000005: sched_switch: prev_comm={prev[0]} prev_pid={prev[1]} "
@@ -157,5 +161,7 @@ def test_who_is_the_collector(name: str, listed: str | None, observers: int, tmp
         with tarfile.open(DEMO / "topology.tar.gz") as tar:
             tar.extractall(machine)
         (machine / "capture").write_text(f"tool=trace-cmd\n{listed}\n")
-    recording = import_trace(trace, machine if listed is not None else None, tmp_path / "a.rewake")
+    key = tmp_path / "key" if redacted else None
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    recording = import_trace(trace, machine if listed is not None else None, tmp_path / "a.rewake", redact=key)
     assert decisions_by_class(recording)["observer"] == observers

@@ -25,7 +25,7 @@ class Script:
             "format": "trace.dat", "version": 6, "compression": "none", "cpus": 4, "clock": "mono",
             "uname": "Linux x 6.1.0-1 #1 SMP PREEMPT_DYNAMIC x86_64", "kernel": "6.1.0-1", "is_guest": False,
         }  # fmt: skip
-        self.batches = [switches(0, 600), switches(600, 600)]
+        self.batches = [switches(0, 600) | wakeups(1200, 1500), switches(600, 600)]
         self.wakeups = 1500
         self.resync = 0
         self.observer = 0
@@ -52,6 +52,17 @@ def switches(first_id: int, n: int) -> dict[str, forms.Columns]:
             "next_task": np.ones(n, np.uint32), "next_prio": np.full(n, 120, np.int16),
         }
     }  # fmt: skip
+
+
+def wakeups(first_id: int, n: int) -> dict[str, forms.Columns]:
+    """`n` rows each of waking and wakeup, all of the idle task."""
+    tables = {name: forms.EVENT_TABLES[name] for name in ("waking", "wakeup")}
+    rows: dict[str, dict[str, Any]] = {
+        name: {c.name: np.zeros(n, forms.dtype_of(c)) for c in table.columns} for name, table in tables.items()
+    }
+    for k, columns in enumerate(rows.values()):
+        columns["id"] = np.arange(first_id + k * n, first_id + (k + 1) * n)
+    return {name: dict(columns) for name, columns in rows.items()}
 
 
 def tasks_columns(rows: list[tuple[int, int, int, int | None, int]]) -> forms.Columns:

@@ -146,6 +146,10 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
             MAX_STEPS_BACK_PCT, "%", f"record with {by.clock}",
         ),
         at_most(
+            "clock", "times that count something else than ns", _no_time(manifest), 0, "",
+            "the clock counts cycles, jiffies or events: record with -C mono",
+        ),
+        at_most(
             "resync", "state corrected against the events, per 1000 switches",
             resync * 1000 / switches if resync is not None and switches and not missing else None,
             MAX_RESYNC_PER_1000_SWITCHES, "",
@@ -171,6 +175,15 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
 def _outside(cpus: Sequence[int]) -> str | None:
     return f"CPU {cpu_list(cpus)} ran tasks and are not in the topology: give the right one" if cpus else None
 
+
+def _no_time(manifest: Mapping[str, Any]) -> int | None:
+    """1 where the clock of the trace is none; None where its unit is not known, as in a text of whole numbers."""
+    told = [line for line in manifest.get("missing") or () if line.startswith(_UNIT)]
+    return 0 if not told else 1 if told[0].startswith(_UNIT + ": the clock ") else None
+
+
+_UNIT = "the unit of the times"
+"""What `missing` says first of times that are, or may be, no ns."""
 
 _ROWS_OF = {
     "switch": ("sched_switch",), "waking": ("sched_waking",), "wakeup": ("sched_wakeup", "sched_wakeup_new"),
@@ -270,7 +283,7 @@ def _notes(
             " (maybe_on_cpu, maybe_delayed)"
         )
     unmoved = NOT_RECORDED.format("sched_migrate_task")
-    notes += [line for line in manifest.get("missing") or () if line.startswith((unmoved, "the unit of the times"))]
+    notes += [line for line in manifest.get("missing") or () if line.startswith((unmoved, _UNIT))]
     kept = manifest.get("recorded_cpus")
     if kept is not None:
         notes.append(

@@ -127,8 +127,16 @@ def test_a_subset_of_cpus_is_said() -> None:
 
 
 def test_times_that_are_none_are_on_the_card() -> None:
+    """A clock that is known to count no time refuses, as every figure in ns is wrong; one that may do so is told."""
     told = "the unit of the times: the clock x86-tsc counts something else, taken as ns; record with -C mono"
-    assert told in judge(GOOD | {"missing": [told]}, CLASSES).notes
+    card = judge(GOOD | {"missing": [told]}, CLASSES)
+    assert told in card.notes and [c.name for c in card.failed] == ["clock"]
+    with pytest.raises(QualityVeto, match=r"times that count something else than ns: 1, limit 0 \(.*-C mono\)"):
+        card.enforce(force=False)
+    card.enforce(force=True)
+    whole = "the unit of the times, which are whole numbers: taken as ns (the clocks counter, uptime and so on)"
+    card = judge(GOOD | {"missing": [whole]}, CLASSES)
+    assert card.ok and whole in card.notes and card.check("clock").passed is None
 
 
 def test_where_wakeups_were_put_is_in_no_event() -> None:

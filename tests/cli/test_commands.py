@@ -222,12 +222,12 @@ def test_check_prints_every_threshold(run: Run, script: Any, trace: Path) -> Non
     card = json.loads(out)
     assert card["ok"]
     assert {c["name"]: c["limit"] for c in card["checks"]} == {
-        "missing_events": 0, "lost": 1, "blind": 10, "steps_back": 0.1, "resync": 1, "decisions": 1000, "steal": 5,
-        "observer": 2,
+        "missing_events": 0, "lost": 1, "blind": 10, "steps_back": 0.1, "clock": 0, "resync": 1, "decisions": 1000,
+        "steal": 5, "observer": 2,
     }  # fmt: skip
     code, out, _ = run("check", trace, "--topology", TOPOLOGY)
     assert code == 0
-    assert sum(line.startswith(("ok", "unknown")) for line in out.splitlines()) == 8
+    assert sum(line.startswith(("ok", "unknown")) for line in out.splitlines()) == 9
     assert "time stolen from the guest: unknown" in out
 
 

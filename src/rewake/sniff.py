@@ -7,7 +7,7 @@ import re
 import zlib
 
 _UTF8_MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
-_HEADERS = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty")
+_HEADERS = (b"# tracer:", b"cpus=", b"version = 6", b"version = 7", b"CPU 0 is empty", b"# ========\n# captured on")
 _HTML = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
 _EVENT = re.compile(
     rb"^[^\n]{1,64}\[\d{1,5}\]\s+(?:\S{3,8}\s+)?\d+(?:\.\d+)?:\s"  # COMM-TID [CPU] FLAGS TIME: ...

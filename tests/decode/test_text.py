@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rewake.collectors._decode import Text
 from rewake.errors import TraceError
 from rewake.forms import ENUMS
+from rewake.sniff import is_text
 
 ROOT = Path(__file__).parents[2]
 SMALL = [ROOT / "fixtures" / name / "trace.dat" for name in ("64cpu-8llc-hackbench", "12cpu-buddy-hackbench")]
@@ -354,6 +355,86 @@ def test_latency_format_of_an_instance(tmp_path: Path) -> None:
         assert len(got.table("waking")) == 1 and not got.end["problems"], before
     with pytest.raises(TraceError, match="line 3: events of several traces or instances in one text"):
         read(tmp_path / "text", b"cpus=2\n     " + line + b"\nfoo: " + line)
+
+
+def test_latencies_below_a_report(tmp_path: Path) -> None:
+    """report -w ends in them; --strict refused such a text for lines that are no event."""
+    below = b"Average wakeup latency: 62.270 usecs\nMaximum Latency: 2088.162 usecs at timestamp: 6.583141\n"
+    below += b"Minimum Latency: 0.029 usecs at timestamp: 5.732124\n\nRT task timings:\n"
+    assert read(tmp_path / "text", SWITCH + b"\n\n" + below).end["problems"] == []
+
+
+def test_time_since_the_line_before(tmp_path: Path) -> None:
+    """report --ts-diff: all but the first event were none."""
+    name = b"sched_switch: prev"
+    lines = [SWITCH.replace(name, between + name) for between in (b"         ", b"(+1)     ", b"(+1040)  ")]
+    got = read(tmp_path / "text", b"cpus=2\n" + b"\n".join(lines))
+    assert got.end["event_counts"] == {"sched_switch": 3} and len(got.table("switch")) == 3
+
+
+@pytest.mark.parametrize("task", [b"   40", b"47160", b"   40/47160", b"47160/47160"])
+def test_lines_without_a_name(task: bytes, tmp_path: Path) -> None:
+    """perf script -F tid,cpu,time,event,trace: a number of five digits begins the line, and it was none."""
+    wake = task + b" [001]  1.0: sched:sched_waking: comm=a pid=9 prio=120 target_cpu=000"
+    got = read(tmp_path / "text", wake)
+    assert not got.end["problems"] and len(got.table("waking")) == 1
+
+
+def test_events_in_lines_that_are_none_are_counted(tmp_path: Path) -> None:
+    """As without a row, which counts as lost on the quality card."""
+    body = b"1.000001: sched:" + SWITCH.split(b"1.000001: ")[1]
+    garbled = [
+        b"make " + body,
+        b"make 40 " + body.replace(b"sched_switch", b"sched_waking"),
+        b"to sched_switch: or not",
+    ]
+    got = read(tmp_path / "text", b"\n".join([SWITCH, *garbled, b"# sched_switch: 1", b"a sched_switcher: b"]))
+    assert got.end["event_counts"] == {"sched_switch": 3, "sched_waking": 1} and len(got.rows) == 1
+
+
+def test_what_perf_script_says_of_the_machine(tmp_path: Path) -> None:
+    said = "# ========\n# captured on    : Sun\n# hostname : vm\n# os release : 6.1.0-5\n# arch : x86_64\n"
+    said += "# nrcpus online : 6\n# nrcpus avail : 8\n# ========\n#\n"
+    got = read(tmp_path / "text", said.encode() + SWITCH)
+    assert {k: got.header[k] for k in ("kernel", "uname", "cpus")} == {
+        "kernel": "6.1.0-5", "uname": "Linux vm 6.1.0-5 x86_64", "cpus": 8,
+    }  # fmt: skip
+    assert got.end["missing"][-1] == "clock and topology of the machine"
+    assert is_text(said.encode() + b"# event : name = sched:sched_switch\n" * 200), (
+        "events follow after the first bytes"
+    )
+
+
+LATENCY = b"""# tracer: nop
+#
+# nop latency trace v1.1.5 on 6.18.44
+# --------------------------------------------------------------------
+# latency: 0 us, #3/5, CPU#0 | (M:PREEMPT(none) VP:0, KP:0, SP:0 HP:0 #P:4)
+#     \\   /        ||||||  \\    |    /
+"""
+
+
+def test_latency_format_of_tracefs(tmp_path: Path) -> None:
+    wake = b" sched_waking: comm=a pid=9 prio=120 target_cpu=000"
+    lines = [b"    make-40        1d.s2. 50032719375us%c:" % mark + wake for mark in b" !+"]
+    got = read(tmp_path / "text", LATENCY + b"\n".join(lines))
+    assert got.header["kernel"] == "6.18.44" and got.header["cpus"] == 4 and not got.end["problems"]
+    assert [(r["ts_ns"], r["cpu"], r["irq_ctx"]) for r in got.table("waking")] == [(50_032_719_375_000, 1, 1)] * 3
+    assert any(m.startswith("2 events that were overwritten") for m in got.end["missing"])
+    verbose = b"  make   40   1 1 00000002 00000000 [ba62eb60f] 50032719.375ms (+0.709ms):" + wake
+    with pytest.raises(TraceError, match="echo 0 > options/latency-format"):
+        read(tmp_path / "text", LATENCY + verbose)
+
+
+def test_fields_of_tracefs(tmp_path: Path) -> None:
+    """Its option `fields`: the number is in brackets behind the same in hexadecimal."""
+    body = (
+        b"prev_comm=a=0x1 (b prev_pid=0x28 (40) prev_prio=0x78 (120) prev_state=0x1 (1) next_comm=cc next_pid=0x29 (41)"
+    )
+    got = read(tmp_path / "text", HEAD + b"sched_switch: " + body + b" next_prio=0x73 (115)")
+    assert not got.end["problems"] and {n for _, _, n in got.names()} >= {"a=0x1 (b", "cc"}
+    (row,) = got.table("switch")
+    assert (row["prev_prio"], row["next_prio"], ENUMS["prev_state"][row["prev_state"]]) == (120, 115, "S")
 
 
 def test_time_that_steps_back(tmp_path: Path) -> None:

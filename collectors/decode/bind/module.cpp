@@ -323,6 +323,8 @@ nb::dict text_header(const TextDecoder& d) {
     h["format"] = "text";
     h["version"] = d.dialect();
     h["cpus"] = d.cpus();
+    h["kernel"] = text_or_none(d.kernel());
+    h["uname"] = text_or_none(d.uname());
     return h;
 }
 

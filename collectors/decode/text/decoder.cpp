@@ -22,6 +22,14 @@ constexpr std::string_view kEntries = "# entries-in-buffer/entries-written:";
                 "the trace.dat itself");
 }
 
+/// What `perf script --header` says of the machine: "# KEY : VALUE".
+constexpr std::string_view kRelease = "# os release : ", kHost = "# hostname : ", kArch = "# arch : ",
+                           kCpusAvailable = "# nrcpus avail : ";
+
+/// The header of tracefs with the option latency-format: "# nop latency trace v1.1.5 on RELEASE", "# latency: 0 us,
+/// #KEPT/WRITTEN, CPU#0 | (... #P:CPUS)".
+constexpr std::string_view kLatencyTrace = " latency trace v", kLatency = "# latency: ";
+
 std::string_view trimmed(std::string_view s) {
     while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) {
         s.remove_suffix(1);
@@ -44,6 +52,14 @@ int64_t last_cpu(std::string_view line) {
         Scan(line.substr(n)).number(cpu);
     }
     return cpu;
+}
+
+/// "Average wakeup latency: 62.270 usecs" and its like, below the events of trace-cmd report -w.
+bool latencies(std::string_view what) {
+    return what == "RT task timings:" ||
+           (what.find(" usecs") != std::string_view::npos &&
+            (what.starts_with("Average wakeup latency: ") || what.starts_with("Maximum Latency: ") ||
+             what.starts_with("Minimum Latency: ")));
 }
 
 }  // namespace
@@ -105,6 +121,27 @@ bool TraceLines::within(std::string_view& line) {
 
 // --- survey
 
+void TextDecoder::Survey::about(std::string_view line) {
+    const auto value = [&](std::string_view key, std::string& found) {
+        if (line.starts_with(key)) {
+            found = line.substr(key.size());
+        }
+    };
+    value(kRelease, release);
+    value(kHost, host);
+    value(kArch, arch);
+    if (const size_t at = line.find(kLatencyTrace); at != std::string_view::npos && line.starts_with("# ")) {
+        latency_format = true;
+        const size_t on = line.find(" on ", at);
+        release = on == std::string_view::npos ? release : line.substr(on + 4);
+    }
+    int64_t n = 0;
+    if (line.starts_with(kCpusAvailable) && Scan(line.substr(kCpusAvailable.size())).number(n) && n > 0 &&
+        n <= kMaxFileCpus) {
+        cpus = std::max(cpus, static_cast<uint32_t>(n));
+    }
+}
+
 TextDecoder::Survey TextDecoder::survey(const File& file) {
     Survey out;
     TraceLines lines(file);
@@ -118,7 +155,8 @@ TextDecoder::Survey TextDecoder::survey(const File& file) {
                 std::all_of(text.begin() + static_cast<ptrdiff_t>(at) + 7, text.end(), is_digit)) {
                 several(file.path(), lines.number());
             }
-            if (const size_t at = text.find("#P:"); at != std::string_view::npos && text.starts_with(kEntries)) {
+            if (const size_t at = text.find("#P:");
+                at != std::string_view::npos && (text.starts_with(kEntries) || text.starts_with(kLatency))) {
                 int64_t n = 0;  // CPUs that were online; one that was idle throughout has no line
                 if (Scan(text.substr(at + 3)).number(n) && n > 0 && n <= kMaxFileCpus) {
                     out.cpus = std::max(out.cpus, static_cast<uint32_t>(n));
@@ -133,6 +171,9 @@ TextDecoder::Survey TextDecoder::survey(const File& file) {
                 }
             }
             out.tracefs = out.tracefs || text.starts_with("# tracer:");
+            if (!any) {
+                out.about(text);
+            }
             if (!any && lines.number() > kPatience) {
                 break;
             }
@@ -163,6 +204,11 @@ TextDecoder::Survey TextDecoder::survey(const File& file) {
         if (any && out.by_header) {
             return out;
         }
+    }
+    if (!any && out.latency_format) {
+        throw Error(file.path() +
+                    ": tracefs' latency-format with the option verbose, or of a clock that counts no time, is not "
+                    "read: `echo 0 > options/latency-format` in the folder of the trace, and print it again");
     }
     if (!any) {
         throw Error(file.path() +
@@ -228,13 +274,32 @@ void TextDecoder::line(std::string_view text) {
                            : call_chain ? "line of a call chain, skipped"
                                         : "line that is no event, skipped",
                            "line " + std::to_string(lines_.number()));
+        if (!call_chain) {
+            unread(what);
+        }
+    }
+}
+
+/// Counts the event that a skipped line is of, as one without a row.
+void TextDecoder::unread(std::string_view what) {
+    for (const std::string_view name :
+         {"sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_migrate_task"}) {
+        const size_t at = what.find(name);
+        if (at != std::string_view::npos && at > 0 && (what[at - 1] == ' ' || what[at - 1] == ':') &&
+            what.substr(at + name.size()).starts_with(": ")) {
+            ++sink_.counter(name, true);
+            return;
+        }
     }
 }
 
 /// Comments and headers.
 bool TextDecoder::note(std::string_view what) {
-    if (what.starts_with(kEntries)) {
-        Scan s(what.substr(kEntries.size()));
+    const size_t counts = what.starts_with(kEntries)   ? kEntries.size()
+                          : what.starts_with(kLatency) ? std::min(what.find(", #"), what.size() - 3) + 3
+                                                       : 0;
+    if (counts > 0) {
+        Scan s(what.substr(counts));
         int64_t kept = 0, written = 0;
         s.blanks();
         if (s.number(kept) && s.lit("/") && s.number(written) && written > kept) {
@@ -246,7 +311,7 @@ bool TextDecoder::note(std::string_view what) {
         several(file_.path(), lines_.number());
     }
     return what.empty() || what.starts_with('#') || what.starts_with("cpus=") || what.starts_with("version = ") ||
-           (what.starts_with("CPU ") && what.ends_with(" is empty")) || what == "TRACE:" ||
+           (what.starts_with("CPU ") && what.ends_with(" is empty")) || what == "TRACE:" || latencies(what) ||
            what.starts_with("capturing trace") || what == "done";
 }
 
@@ -333,10 +398,31 @@ void TextDecoder::event(const LineHead& head) {
     ++(head.has_flags ? with_flags_ : without_flags_);
     ++decimals_[head.decimals];
     at.irq_ctx = head.has_flags ? head.irq_ctx : sink_.rebuilt_ctx(at.cpu);
-    if (!read_body(k.event, head.body, head.lead, at, style_, sink_)) {
+    if (!read_body(k.event, head.body, head.lead, at, style_, sink_) &&
+        !(plain_numbers(head.body) && read_body(k.event, numbers_, head.lead, at, style_, sink_))) {
         sink_.problems.add("event whose text cannot be read, skipped: " + escape(k.name),
                            "line " + std::to_string(lines_.number()));
     }
+}
+
+/// tracefs with the option `fields` prints KEY=0xHEX (DECIMAL): `numbers_` is the text with KEY=DECIMAL. False: it has
+/// none.
+bool TextDecoder::plain_numbers(std::string_view body) {
+    numbers_.clear();
+    size_t copied = 0;
+    for (size_t at = body.find("=0x"); at != std::string_view::npos; at = body.find("=0x", at + 1)) {
+        const size_t open = body.find_first_not_of("0123456789abcdef", at + 3);
+        if (open == std::string_view::npos || !body.substr(open).starts_with(" (")) {
+            continue;
+        }
+        const size_t close = body.find_first_not_of("-0123456789", open + 2);
+        if (close != std::string_view::npos && body[close] == ')') {
+            numbers_.append(body.substr(copied, at + 1 - copied)).append(body.substr(open + 2, close - open - 2));
+            copied = close + 1;
+        }
+    }
+    numbers_.append(body.substr(copied));
+    return copied > 0;
 }
 
 // --- what the text says of itself
@@ -346,6 +432,12 @@ std::string TextDecoder::dialect() const {
            : survey_.trace_cmd ? "trace-cmd report"
            : survey_.tracefs   ? "tracefs"
                                : "lines of events";
+}
+
+std::string TextDecoder::uname() const {
+    const Survey& s = survey_;
+    return s.release.empty() || s.host.empty() || s.arch.empty() ? ""
+                                                                 : "Linux " + s.host + " " + s.release + " " + s.arch;
 }
 
 std::vector<std::string> TextDecoder::missing() const {
@@ -387,7 +479,8 @@ std::vector<std::string> TextDecoder::missing() const {
         out.push_back(std::to_string(overwritten_) +
                       " events that were overwritten before the text was printed, on CPUs that it does not name");
     }
-    out.emplace_back("kernel, uname, clock and topology of the machine");
+    out.push_back(std::string(survey_.release.empty() ? "kernel, " : "") + (uname().empty() ? "uname, " : "") +
+                  "clock and topology of the machine");
     return out;
 }
 

@@ -50,6 +50,9 @@ class TextDecoder {
     [[nodiscard]] uint32_t cpus() const { return sink_.cpus(); }
     /// "trace-cmd report", "perf script", "tracefs", "HTML".
     [[nodiscard]] std::string dialect() const;
+    /// Release of the kernel, and what `uname` prints without its version; empty: the text does not say.
+    [[nodiscard]] const std::string& kernel() const { return survey_.release; }
+    [[nodiscard]] std::string uname() const;
     /// What the text does not carry, in words; complete at the end.
     [[nodiscard]] std::vector<std::string> missing() const;
     /// Every record says whether it comes from an interrupt; complete at the end.
@@ -58,7 +61,10 @@ class TextDecoder {
   private:
     struct Survey {
         uint32_t cpus = 0;
-        bool by_header = false, trace_cmd = false, tracefs = false;
+        bool by_header = false, trace_cmd = false, tracefs = false, latency_format = false;
+        std::string release, host, arch;  ///< of `perf script --header`; the first also of latency-format
+
+        void about(std::string_view line);
     };
     static Survey survey(const File& file);
 
@@ -66,6 +72,8 @@ class TextDecoder {
     void event(const LineHead& head);
     bool note(std::string_view line);
     bool lost_line(std::string_view line);
+    void unread(std::string_view line);
+    bool plain_numbers(std::string_view body);
     struct Known {
         std::string name;
         TextEvent event;
@@ -86,7 +94,8 @@ class TextDecoder {
     uint64_t overwritten_ = 0;
     uint64_t named_ = 0, unnamed_ = 0;
     bool first_seen_ = false;
-    std::string source_;  ///< LineHead::source of the first event
+    std::string source_;   ///< LineHead::source of the first event
+    std::string numbers_;  ///< see plain_numbers()
 
     static constexpr int64_t kNone = -2, kUnknown = -1;
 };

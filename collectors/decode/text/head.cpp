@@ -75,11 +75,27 @@ bool parse_time(Scan s, LineHead& h, bool& named) {
             ns *= 10;
         }
         h.ns = seconds * 1'000'000'000 + ns;
+    } else if (s.lit("us")) {  // tracefs' latency-format, and a mark for how long it is to the next line
+        if (s.end() || seconds / 1'000'000 > kMostSeconds) {
+            return false;
+        }
+        h.decimals = 6;
+        h.ns = seconds * 1000;
+        s.skip(1);
     }
     if (!s.lit(":")) {
         return false;
     }
     s.blanks();
+    if (s.at("(+")) [[unlikely]] {  // since the line before: trace-cmd report --ts-diff
+        Scan diff = s;
+        int64_t n = 0;
+        diff.skip(2);
+        if (diff.number(n) && diff.lit(")")) {
+            s = diff;
+            s.blanks();
+        }
+    }
     const std::string_view rest = s.rest();
     size_t n = 0;
     while (n < rest.size() && event_char(rest[n])) {
@@ -131,7 +147,8 @@ bool parse_right(std::string_view text, LineHead& h, bool& named) {
     return true;
 }
 
-/// COMM-TID (TGID), or COMM TID, or COMM PID/TID, before the CPU. `width`: columns that the name takes.
+/// COMM-TID (TGID), or COMM TID, or COMM PID/TID, before the CPU; perf's also without the name (-F). `width`: columns
+/// that the name takes.
 bool parse_left(std::string_view text, LineHead& h, size_t& width) {
     text = trimmed_right(text);
     if (!text.empty() && text.back() == ')') {
@@ -147,10 +164,14 @@ bool parse_left(std::string_view text, LineHead& h, size_t& width) {
     while (first > 0 && is_digit(text[first - 1])) {
         --first;
     }
-    if (first == text.size() || first == 0 || text.size() - first > 10) {
+    if (first == text.size() || text.size() - first > 10) {
         return false;
     }
     Scan(text.substr(first)).number(h.tid);
+    width = 0;
+    if (first == 0) {
+        return true;
+    }
     width = first - 1;
     const char before = text[first - 1];
     if (before == '/') {  // PID/TID
@@ -158,10 +179,10 @@ bool parse_left(std::string_view text, LineHead& h, size_t& width) {
         while (pid > 0 && is_digit(text[pid - 1])) {
             --pid;
         }
-        if (pid == first - 1 || pid == 0 || !blank(text[pid - 1])) {
+        if (pid == first - 1 || (pid > 0 && !blank(text[pid - 1]))) {
             return false;
         }
-        width = pid - 1;
+        width = pid > 0 ? pid - 1 : 0;
         return true;
     }
     if (before == '-') {
@@ -184,7 +205,8 @@ std::string_view source_of(std::string_view before) {
     return word.ends_with(':') ? word : std::string_view();
 }
 
-/// trace-cmd -l: names are cut to 8 bytes, CPU and flags stand together. `line`: from the name on.
+/// trace-cmd -l and tracefs' latency-format: names are cut to 8 bytes, CPU and flags stand together. `line`: from the
+/// name on.
 bool parse_latency(std::string_view line, LineHead& h, bool& named) {
     if (line.size() < 24 || line[kShortComm] != '-') {
         return false;

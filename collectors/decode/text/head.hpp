@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What stands before the event in a line of ftrace text: task, CPU, flags, time, name of the event. Four layouts:
+// What stands before the event in a line of ftrace text: task, CPU, flags, time, name of the event. Five layouts:
 //
 //   tracefs, atrace    COMM-TID (TGID) [CPU] FLAGS SECONDS.MICROS: EVENT: BODY      TGID and FLAGS may lack
 //   trace-cmd report   COMM-TID [CPU] SECONDS.MICROS: EVENT:  BODY
 //   trace-cmd -l       COMM-TID CPU FLAGS SECONDS.MICROS: EVENT:  BODY              CPU and FLAGS without a blank
-//   perf script        COMM TID [CPU] SECONDS.MICROS: SYSTEM:EVENT: BODY            TID may be PID/TID
+//   latency-format     COMM-TID CPU FLAGS MICROSus?: EVENT: BODY                    of tracefs; ?: a mark
+//   perf script        COMM TID [CPU] SECONDS.MICROS: SYSTEM:EVENT: BODY            TID may be PID/TID, COMM may lack
 #pragma once
 
 #include <cstdint>

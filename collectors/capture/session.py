@@ -105,6 +105,11 @@ def record(tracefs: Tracefs, back_end: BackEnd, request: Request, report: Callab
     stuck = tracefs.clean()
     topology = request.directory / "topology"
     take.take(topology)
+    if not any((topology / "sys/devices/system/cpu").glob("cpu[0-9]*")):
+        raise RewakeError(
+            "/sys/devices/system/cpu cannot be read, and no recording be made without it: as root, mount -t sysfs sysfs"
+            " /sys"
+        )
     take.take_moving(topology / "before")
     clock = tracefs.clock()
     with ExitStack() as stack:

@@ -14,15 +14,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tracing import PING_PONG, Machine
 
 from rewake.analysis.quality import decisions_by_class
+from rewake.cli import record
 from rewake.collectors._decode import TraceDat
-from rewake.collectors.capture import tracefs
-from rewake.errors import RewakeError
-from rewake.forms import Recording
+from rewake.collectors.capture import session, tracefs
+from rewake.errors import RewakeError, TraceError
+from rewake.forms import Recording, RecordingWriter
 
 LOAD = (sys.executable, "-c", PING_PONG, "0.6")
 
@@ -374,6 +376,40 @@ def test_without_rights_it_says_so(work: Path) -> None:
             pytest.skip("this user cannot read the sources")
     assert done.returncode == 1
     assert "run as root" in done.stderr or "tracefs is not mounted: as root, mount -t tracefs" in done.stderr
+
+
+def test_a_name_that_cannot_be_written_is_refused_before(trace_cmd: Machine, work: Path) -> None:
+    """Each of these was told when there was a recording to lose."""
+    (work / "link").symlink_to("/proc/none/a.rewake")
+    for name, said in (("a" * 252, "File name too long"), ("link", "No such file or directory")):
+        done = trace_cmd.rewake("record", "-o", work / name, "--", "touch", work / "ran", ok=False)
+        assert done.returncode == 1 and said in done.stderr
+    with RecordingWriter(work / "a.rewake"):
+        done = trace_cmd.rewake("record", "-o", work / "a.rewake", "--", "touch", work / "ran", ok=False)
+    assert done.returncode == 1 and "another rewake is writing it" in done.stderr
+    assert [p.name for p in work.iterdir()] == ["link"]
+
+
+def test_a_name_is_held_while_the_recording_goes_on(work: Path) -> None:
+    told: list[object] = []
+    with record._reserved(work / "a.rewake") as release:
+        with pytest.raises(TraceError, match="another rewake is writing it"), RecordingWriter(work / "a.rewake"):
+            told.append("entered")
+        release()
+        with RecordingWriter(work / "a.rewake"):
+            told.append("free")
+    assert told == ["free"] and list(work.iterdir()) == []
+
+
+def test_without_sysfs_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Untouched:
+        def clean(self) -> list[str]:
+            return []
+
+    monkeypatch.setattr(session.take, "take", Path.mkdir)
+    request = session.Request((), tmp_path, 4096)
+    with pytest.raises(RewakeError, match="mount -t sysfs"):
+        session.record(cast(Any, Untouched()), cast(Any, None), request, lambda _: None)
 
 
 def test_without_tracefs_it_says_so(tmp_path: Path) -> None:

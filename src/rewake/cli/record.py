@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -135,7 +135,7 @@ def command(
         if dry_run:
             return
     buffer_kb = plan.buffer_kb if plan is not None else given_kb or sizing.MIN_BUFFER_KB
-    with _raw_directory(keep_raw), _work_directory(output) as directory:
+    with _raw_directory(keep_raw), _reserved(output) as release, _work_directory(output) as directory:
         from rewake.collectors.capture.session import Request, require_space
 
         require_space(directory, (buffer_kb << 10) * (os.cpu_count() or 1) if flight_recorder else 0)
@@ -143,6 +143,7 @@ def command(
                           max_bytes)  # fmt: skip
         make = _back_end(tracefs, request, "flight" if flight_recorder else tool, stop_ns)
         outcome = _measured(tracefs, request, make) if measure_overhead else _record(tracefs, request, make)
+        release()
         _finish(outcome, request, output, keep_raw, format_)
 
 
@@ -259,6 +260,20 @@ def _raw_directory(keep: Path | None) -> Iterator[None]:
         if keep is not None:
             with suppress(OSError):
                 keep.rmdir()
+
+
+@contextmanager
+def _reserved(output: Path | None) -> Iterator[Callable[[], None]]:
+    """Holds the recording's name, as who imports it will, until the function is called: what cannot be written, or what
+    somebody else is about to write, is told before there is anything to lose."""
+    from rewake.collectors.capture.tracefs import undisturbed
+    from rewake.forms.recording import RecordingWriter
+
+    with ExitStack() as held:
+        if output is not None:
+            with undisturbed():
+                held.enter_context(RecordingWriter(output))
+        yield held.close
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from rewake.analysis.text import columns
 from rewake.cli import _answers, main
-from rewake.forms import ENUMS, INPUTS, OUTCOMES, Recording, RecordingWriter, RunWriter
+from rewake.forms import ENUMS, EVENT_TABLES, INPUTS, OUTCOMES, Recording, RecordingWriter, RunWriter, dtype_of
 
 HOSTILE = ["</script><script>x", "\x1b[2Jgone", "=cmd()", "a|b", "\\xff\\xfe", "two\nlines", "+1", "@sum", "宽" * 80]
 N = 2000
@@ -60,6 +60,9 @@ def write_recording(path: Path, *, topology: bool = True, kernel: str = "6.1.0-t
                 "low_confidence": some,
             },
         )
+        for table, n in (("switch", 10_000), ("wakeup", decisions)):  # what the manifest counts
+            rows = {c.name: np.zeros(n, dtype_of(c)) for c in EVENT_TABLES[table].columns}
+            writer.write_part(table, 0, rows | {"id": np.arange(n)})
         writer.manifest |= {
             "id": "f" * 64, "kernel": kernel, "source": {"name": HOSTILE[0]}, "span_ns": 10**9, "steps_back": 0,
             "events": {"sched_switch": 10_000, "sched_wakeup": decisions}, "events_total": 10_000 + decisions,

@@ -200,8 +200,9 @@ def _unread(manifest: Mapping[str, Any]) -> int:
         return 0
     events: Mapping[str, int] = manifest.get("events") or {}
     without = sum(
-        max(0, sum(events.get(name, 0) for name in names) - sum(rows.get(table) or ()))
+        max(0, sum(events.get(name, 0) for name in names) - sum(rows[table]))
         for table, names in _ROWS_OF.items()
+        if any(rows.get(table) or ())  # without rows there is nothing to compare, and no decisions either
     )
     return max(0, without - (manifest.get("wakeup_failed") or 0))
 

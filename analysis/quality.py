@@ -195,8 +195,8 @@ _ROWS_OF = {
 def _unread(manifest: Mapping[str, Any]) -> int:
     """Events that the trace has and that decode could not make a row of: a line in a form that it does not know, fields
     that cannot be. Compact Perfetto traces lack what the first events of a CPU refer to, which is not damage."""
-    rows = manifest.get("rows")
-    if not rows or (manifest.get("source") or {}).get("format") == "pftrace":
+    rows: Mapping[str, Sequence[int]] = manifest.get("rows") or {}
+    if (manifest.get("source") or {}).get("format") == "pftrace":
         return 0
     events: Mapping[str, int] = manifest.get("events") or {}
     without = sum(

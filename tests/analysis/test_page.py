@@ -141,7 +141,7 @@ def test_the_longest_bounded_latency_stays_below_the_top() -> None:
     def band(hi: int | None) -> float:
         """How far from the top the band ends, in pixels."""
         rows = [{"quantile": q, "lo_ns": 8_000, "hi_ns": hi} for q in (0.5, 0.9)]
-        spec = charts.curve("prev", rows, [], looks(["prev"], None)["prev"], (8_000, 12_000_000))
+        spec = charts.curve(rows, [], looks(["prev"], None)["prev"], (8_000, 12_000_000))
         svg = vl_convert.vegalite_to_svg(spec | {"width": 400})
         area = re.search(r'<g class="mark-area[^"]* band_marks"[^>]*><path [^>]*d="([^"]*)"', svg)
         assert area is not None

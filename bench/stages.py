@@ -12,7 +12,7 @@ from pathlib import Path
 
 from replays import Replays
 
-from rewake import runs
+from rewake import quantity, runs
 from rewake.collectors._decode import TraceDat
 from rewake.forms import BATCH_EVENTS, Recording
 from rewake.replay.decisions import decisions_of
@@ -34,7 +34,7 @@ def main(trace: str, made: str, out: str) -> None:
     replays.seconds("linux-6.1")
     replays.seconds(*POLICIES)
     auto, specs = runs.simulated_specs(recording, [])
-    settings = Settings(windows_ns=runs.duration("1s"), seed=0)
+    settings = Settings(windows_ns=quantity.duration("1s"), seed=0)
     runs.make_simulation(recording, specs, settings, name="gate", out=Path(out).with_suffix(".run"), auto=auto)
     found = {"events": recording.manifest["events_total"], "decisions": replays.wakeups}
     Path(out).write_text(json.dumps(found), encoding="utf-8")

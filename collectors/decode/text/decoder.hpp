@@ -94,7 +94,7 @@ class TextDecoder {
     uint64_t overwritten_ = 0;
     uint64_t named_ = 0, unnamed_ = 0;
     bool first_seen_ = false;
-    std::string source_;   ///< LineHead::source of the first event
+    std::string source_;  ///< LineHead::source of the first event
     std::string numbers_;  ///< see plain_numbers()
 
     static constexpr int64_t kNone = -2, kUnknown = -1;

@@ -92,9 +92,7 @@ class Scan {
     }
 
   private:
-    static constexpr int nibble(char c) {
-        return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    }
+    static constexpr int nibble(char c) { return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
     /// "71, 65]"; bytes beyond the length of a name are passed over.
     bool array(CommBytes& comm) {
         for (size_t n = 0; e_ - p_ > 2; ++n) {

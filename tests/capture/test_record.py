@@ -189,7 +189,7 @@ def test_a_signal_before_and_after_the_recording_leaves_nothing_behind(
                 _, said = child.communicate(timeout=60)
             finally:
                 child.kill()
-        assert not glob.glob(f"/sys/kernel/tracing/instances/rewake-{child.pid}*")
+        assert not glob.glob(f"/sys/kernel/tracing/instances/rewake-{child.pid}*"), said
         assert not list(work.glob("record-*")) and said, "either interrupted, or a recording of no time"
         shutil.rmtree(work / "a.rewake", ignore_errors=True)
 

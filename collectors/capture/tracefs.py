@@ -163,24 +163,29 @@ class Instance:
         self.remove(patience_s=PATIENCE_S)
 
     def remove(self, patience_s: float = 0.0) -> None:
-        """Raises RewakeError when a reader still holds it after `patience_s`."""
+        """Raises RewakeError when a reader still holds it after `patience_s`. A signal waits as long: one that came
+        while it was removed would leave it."""
         limit = time.monotonic() + patience_s
-        with suppress(RewakeError):
-            self.write("tracing_on", "0")
-            self.write("events/enable", "0")
-        while True:
-            try:
-                self.root.rmdir()
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                busy = error.errno == errno.EBUSY
-                if busy and time.monotonic() < limit:
-                    time.sleep(0.1)
-                    continue
-                hint = "a reader still has it open" if busy else str(error.strerror)
-                raise RewakeError(f"{self.root}: cannot remove the tracing instance ({hint}): rmdir it") from error
-            return
+        with undisturbed():
+            with suppress(RewakeError):
+                self.write("tracing_on", "0")
+                self.write("events/enable", "0")
+            while not self._removed(time.monotonic() < limit):
+                time.sleep(0.1)
+
+    def _removed(self, may_wait: bool) -> bool:
+        """Whether it is gone; False where a reader holds it and `may_wait`."""
+        try:
+            self.root.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            busy = error.errno == errno.EBUSY
+            if busy and may_wait:
+                return False
+            hint = "a reader still has it open" if busy else str(error.strerror)
+            raise RewakeError(f"{self.root}: cannot remove the tracing instance ({hint}): rmdir it") from error
+        return True
 
     def write(self, file: str, value: str) -> None:
         try:

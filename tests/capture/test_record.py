@@ -194,6 +194,17 @@ def test_a_signal_before_and_after_the_recording_leaves_nothing_behind(
         shutil.rmtree(work / "a.rewake", ignore_errors=True)
 
 
+def test_a_signal_while_an_instance_is_removed_does_not_leave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = tracefs.Instance(tracefs.Tracefs(tmp_path), "rewake-1")
+    instance.root.mkdir(parents=True)
+    monkeypatch.setattr(instance, "write", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        instance.remove()
+    assert not instance.root.exists()
+
+
 def test_nohup_is_heard(trace_cmd: Machine, work: Path) -> None:
     if trace_cmd.prefix:
         pytest.skip("in a mount namespace the recorder is not our child")

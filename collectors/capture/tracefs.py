@@ -11,12 +11,13 @@ import errno
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rewake.collectors.snapshot.captured import parse_stats
 from rewake.errors import RewakeError
@@ -129,12 +130,23 @@ PATIENCE_S = 10.0
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Signals that end us wait: what is made here has somebody to remove it when they come."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    """Signals that end us wait: what is made here has somebody to remove it when they come. Not by a mask: a library's
+    thread without one would take the signal, and the main thread's handler runs all the same."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread only
+        return
+    came: list[int] = []
+    before: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's to give back
+            before[number] = signal.signal(number, lambda n, _: came.append(n))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for held, handler in before.items():
+            signal.signal(held, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 class Instance:

@@ -49,6 +49,7 @@ class Machine:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
     def settings(self) -> str:
-        """The main buffer's settings, which no recording may change."""
+        """The main buffer's settings, which no recording may change. Without rewake's probes: a test beside this one
+        makes some, and sees itself that they go."""
         files = "tracing_on current_tracer trace_clock buffer_size_kb set_event options/function-trace tracing_cpumask"
-        return self.sh(f"cd /sys/kernel/tracing; cat {files} dynamic_events 2>/dev/null")
+        return self.sh(f"cd /sys/kernel/tracing; cat {files} dynamic_events 2>/dev/null | grep -v :rewake/")

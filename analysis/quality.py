@@ -147,7 +147,7 @@ def judge(manifest: Mapping[str, Any], classes: Mapping[str, int]) -> QualityCar
         ),
         at_most(
             "clock", "times that count something else than ns", _no_time(manifest), 0, "",
-            "the clock counts cycles, jiffies or events: record with -C mono",
+            f"the clock counts cycles, jiffies or events: record with {by.clock}",
         ),
         at_most(
             "resync", "state corrected against the events, per 1000 switches",

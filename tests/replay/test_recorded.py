@@ -89,17 +89,22 @@ def test_a_kernel_or_hz_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().err.endswith("manifest.json: damaged (hz: -5): import the trace again\n")
 
 
+def grouped(tmp_path: Path) -> tuple[Path, str]:
+    """The demo's snapshot with an empty cgroup /a: its directory, and all tids, a line each."""
+    with tarfile.open(DEMO / "topology.tar.gz") as tar:
+        tar.extractall(tmp_path / "topology")
+    group = tmp_path / "topology/sys/fs/cgroup/a"
+    group.mkdir(parents=True)
+    return group, "\n".join(re.findall(r" Pid=(\d+) ", (tmp_path / "topology/threads").read_text()))
+
+
 @pytest.mark.parametrize("shares", [2, 15, 1024, 262_144])
 def test_shares_of_version_1_are_exact(shares: int, tmp_path: Path) -> None:
     """In units of cpu.weight 2, a pod without requests, was 10, and no more than 102,400 were possible."""
-    with tarfile.open(DEMO / "topology.tar.gz") as tar:
-        tar.extractall(tmp_path / "topology")
-    tids = re.findall(r" Pid=(\d+) ", (tmp_path / "topology/threads").read_text())
-    group = tmp_path / "topology/sys/fs/cgroup/a"
-    group.mkdir(parents=True)
+    group, tids = grouped(tmp_path)
     (group.parent / "cpu.shares").write_text("1024\n")
     (group / "cpu.shares").write_text(f"{shares}\n")
-    (group / "tasks").write_text("\n".join(tids))
+    (group / "tasks").write_text(tids)
     recording = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "a.rewake")
     machine, _ = recorded_machine(recording)
     assert machine.shares == [1024, shares]
@@ -111,14 +116,10 @@ def test_shares_of_version_1_are_exact(shares: int, tmp_path: Path) -> None:
     {"cpu.shares": "3", "cpu.idle": "1", "tasks": ""},
 ])  # fmt: skip
 def test_a_group_of_idle_policy_weighs_3(files: dict[str, str], tmp_path: Path) -> None:
-    with tarfile.open(DEMO / "topology.tar.gz") as tar:
-        tar.extractall(tmp_path / "topology")
-    tids = re.findall(r" Pid=(\d+) ", (tmp_path / "topology/threads").read_text())
-    group = tmp_path / "topology/sys/fs/cgroup/a"
-    group.mkdir(parents=True)
+    group, tids = grouped(tmp_path)
     (group.parent / "cgroup.controllers").write_text("cpu\n")
     for name, text in files.items():
-        (group / name).write_text(f"{text or chr(10).join(tids)}\n")
+        (group / name).write_text(f"{text or tids}\n")
     recording = import_trace(DEMO / "trace.dat", tmp_path / "topology", tmp_path / "a.rewake")
     assert recorded_machine(recording)[0].shares == [1024, 3]
 

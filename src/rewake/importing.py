@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rewake import __version__, cache, streams, tasks
+from rewake import __version__, cache, raced, streams, tasks
 from rewake.errors import TraceError
 from rewake.formats import Format, Reader
 from rewake.forms import (
@@ -181,6 +181,8 @@ def _write(
     }  # fmt: skip
     writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "source": source}
     writer.manifest |= _described(machine, header, decoded, notes)
+    if (slept := raced.mend(writer, writer.manifest["kernel"])) is not None:
+        notes.append(slept)
     report("decisions")
     if (why := probes.foreign(writer)) is not None:
         writer.manifest["problems"].append(why)

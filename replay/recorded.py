@@ -267,14 +267,17 @@ def _as_its_kernel(machine: _engine.Recorded, manifest: Mapping[str, Any]) -> No
     events = manifest.get("events") or {}
     machine.throttles_tasks = kernel >= (6, 18)
     machine.forks_weigh_full = (0, 0) < kernel < (6, 10)
+    machine.leavers_decay = not (0, 0) < kernel < (6, 0)
+    machine.sums_follow = (5, 10) <= kernel < (5, 17)  # 5.10 and 5.15 as distributions build them, by probes on both
     machine.estimates_ignore_waits = (0, 0) < kernel < (6, 8)
     machine.groups_weigh_empty = (0, 0) < kernel < (6, 12)
     if (0, 0) < kernel < (6, 7):
         machine.groups_tell_every = 0
     machine.preempts_lazily = preempts_lazily(manifest, kernel)
-    if not (manifest.get("features") or {}).get("TTWU_QUEUE", True):
+    features = manifest.get("features") or {}
+    if not features.get("TTWU_QUEUE", True):
         machine.wake_lists = _NO_LISTS
-    elif (0, 0) < kernel < (6, 0):
+    elif (0, 0) < kernel < (6, 0) and not (kernel == (5, 15) and "SIS_UTIL" in features):  # its stable tree took both
         machine.wake_lists = _LISTS_TO_OTHER_LLCS
     # Without sched_wakeup the other two tell where a wakeup was put; with one of them alone nothing does.
     machine.wakeups = tells_queued(manifest) or not events.keys() >= {"sched_waking", "sched_migrate_task"}

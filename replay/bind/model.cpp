@@ -349,6 +349,14 @@ void bind_model(nb::module_& m) {
             [](Recorded& r, bool on) { r.tasks.forks_weigh_full = on; },
             "A new task's utilisation goes by its weight as 64-bit kernels keep it, times 1024 (4.8 - 6.9).")
         .def_prop_rw(
+            "leavers_decay", [](const Recorded& r) { return r.tasks.leavers_decay; },
+            [](Recorded& r, bool on) { r.tasks.leavers_decay = on; },
+            "Who leaves an idle CPU decays by the time that its averages have not counted yet (6.0).")
+        .def_prop_rw(
+            "sums_follow", [](const Recorded& r) { return r.tasks.sums_follow; },
+            [](Recorded& r, bool on) { r.tasks.sums_follow = on; },
+            "What decayed of a queue's load since the last period is undone where a task leaves it (5.10 to 5.16).")
+        .def_prop_rw(
             "groups_weigh_empty", [](const Recorded& r) { return r.tasks.group_rules.weigh_empty; },
             [](Recorded& r, bool on) { r.tasks.group_rules.weigh_empty = on; },
             "A group whose last task sleeps is weighed once more, by what it still averages (until 6.11).")

@@ -21,7 +21,7 @@ void Machine::leave_by_migration(Task& t, Cpu to) {
     leave(t, kTold * 1024 / topo_.cap_orig[t.attached.v]);
 }
 
-/// It decays as far as the averages of its CPU did; what that leaves out of an idle time comes after (6.0+).
+/// It decays as far as the averages of its CPU did; what that leaves out of an idle time comes after, if at all.
 void Machine::leave(Task& t, Ns told) {
     catch_up(t.attached, last_tick());
     CpuState& from = cpus_[t.attached.v];
@@ -33,7 +33,8 @@ void Machine::leave(Task& t, Ns told) {
     else
         from.leaving.push_back({now_ + told, t.pelt});
     const Ns now = pelt_clock(t.attached);
-    if (idle) t.pelt.accrue(t.group ? groups_.idle_clock(t.group, t.attached, now) : now, 0, false);
+    if (idle && table_.leavers_decay)
+        t.pelt.accrue(t.group ? groups_.idle_clock(t.group, t.attached, now) : now, 0, false);
     t.pelt.fresh = fresh;
 }
 

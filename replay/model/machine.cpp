@@ -48,6 +48,7 @@ Machine::Machine(const Topology& topo, const TaskTable& tasks)
     view_.slow = &slow_;
     for (size_t c = 0; c < n; ++c) {
         cpus_[c].speed = view_.cap[c] / 1024.0;
+        cpus_[c].pelt.follows = tasks.sums_follow;
         scaled_ = scaled_ || view_.cap[c] != 1024;
     }
     for (int c = 0; c < topo.n_cpus; ++c) cpus_[static_cast<size_t>(c)].curr = TaskId(static_cast<uint32_t>(c));

@@ -96,6 +96,7 @@ struct QueuePelt {
     Ns edge = 0;  ///< end of the period that holds `at`
     int64_t load_avg = 0;  ///< as of the last period, and who came and went since
     int32_t util_avg = 0, runnable_avg = 0;  ///< likewise
+    bool follows = false;  ///< sums become what the averages show where a task leaves
     int64_t gone_load = 0;  ///< of tasks that were placed elsewhere: they count until the next update
     int32_t gone_util = 0, gone_runnable = 0;
     /// As Pelt::accrue; `weight`: sum of the queued weights, `queued`: their number, `ran`: a fair task did.
@@ -155,7 +156,11 @@ struct QueuePelt {
     double divider() const { return kLeastDivider + static_cast<double>(kPeltPeriod - (edge - at)) / 1024; }
     void change(int64_t by_load, int32_t by_util, int32_t by_runnable) {
         shift(static_cast<double>(by_load), by_load, by_util, by_runnable);
-        if (by_load < 0) settle();
+        if (by_load >= 0) return;
+        if (follows)
+            load = static_cast<double>(load_avg), runnable = runnable_avg, util = util_avg;
+        else
+            settle();
     }
     /// What leaves a queue keeps the sums behind its averages above the least that these can come from (5.17 - 7.2), those of
     /// the load cut to 32 bits (max_t(u32, ...), 5.7 - 7.2): with some 90 tasks of nice 0 it falls to almost nothing.

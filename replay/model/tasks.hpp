@@ -68,6 +68,13 @@ struct TaskTable {
     /// What a new task's utilisation is (post_init_entity_util_avg) goes by its weight with the 10 bits more that 64-bit
     /// kernels keep of it, without them in the load that divides it (4.8 - 6.9): nearly always the most that it may be.
     bool forks_weigh_full = false;
+    /// Who leaves an idle CPU decays by all of the time that its averages have not counted yet (migrate_se_pelt_lag, 6.0);
+    /// before, it took along what it had when they were last updated.
+    bool leavers_decay = true;
+    /// Where a task leaves a run queue the sums behind its averages become what these show, which is as of the last period:
+    /// what decayed since is undone (5.14 to 5.16, and stable 5.10; later they are only kept from what these cannot come
+    /// from).
+    bool sums_follow = false;
     GroupRules group_rules;
     std::vector<TaskGroup> groups;  ///< empty: there is only the root group
 

@@ -473,6 +473,23 @@ TEST_F(Loads, ANewTaskTakesAsMuchAsItMayUntil69) {
     }
 }
 
+TEST_F(Loads, UntilFiveNineteenWhoLeavesAnIdleCpuHasNotDecayedSince) {
+    for (const bool decay : {false, true}) {
+        build({1024, 1024});
+        table_.leavers_decay = decay;
+        runs(kMs, 0, 0, 4);
+        runs(501 * kMs, 0, 4, 0);
+        const int32_t slept_with = machine_->task(TaskId(4)).pelt.load_avg;
+        EXPECT_GT(slept_with, 1000);
+        machine_->advance(534 * kMs, Cpu(0), Cpu(1), TaskId(4));
+        machine_->on_waking(TaskId(4), 120, true, Cpu(1), Cpu(1));
+        machine_->on_migrate(TaskId(4), Cpu(0), Cpu(1), 534 * kMs + 1'000, Cpu(1));
+        machine_->on_wakeup(TaskId(4), 120, Cpu(1), 534 * kMs + 2'000);
+        EXPECT_NEAR(machine_->task(TaskId(4)).pelt.load_avg, decay ? slept_with / 2 : slept_with, 16);
+        EXPECT_NEAR(static_cast<double>(load(1, LoadKind::average)), decay ? slept_with / 2 : slept_with, 16);
+    }
+}
+
 TEST_F(Loads, TheClockOfASlowCpuIsSlowWhileItIsBusy) {
     build({512, 1024});
     runs(kMs, 0, 0, 4);

@@ -69,6 +69,22 @@ TEST(Pelt, ALargeLoadIsCutTo32BitsWhenATaskLeaves) {
     EXPECT_LT(load_of_the_rest(100), 50 * 1024);  // 99 * 1024 * 46718 is more than 2^32
 }
 
+TEST(Pelt, Until516WhoLeavesUndoesWhatDecayedSinceTheLastPeriod) {
+    constexpr auto left_after = [](bool follows) {
+        QueuePelt q;
+        q.edge = kPeltPeriod, q.follows = follows;
+        Pelt one;
+        one.load_avg = 1000;
+        for (int i = 0; i < 10; ++i) q.attach(one);
+        one.load_avg = 1;
+        for (Ns at = 0; at < 32 * kPeltPeriod; at += kPeltPeriod / 16)
+            q.accrue(at, 0, 0, false), q.attach(one), q.detach(one);
+        return static_cast<double>(q.load_avg);
+    };
+    EXPECT_NEAR(left_after(false), 5'000, 120);  // half after 32 periods
+    EXPECT_GT(left_after(true), 9'000);
+}
+
 TEST(Pelt, WhatIsSeenChangesOnceAPeriodAndIsAllThatMoves) {
     Pelt p;
     p.edge = kPeltPeriod;

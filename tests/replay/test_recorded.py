@@ -89,6 +89,30 @@ def test_a_kernel_or_hz_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().err.endswith("manifest.json: damaged (hz: -5): import the trace again\n")
 
 
+# Of 5.15 stable took over SIS_UTIL and the wake lists of 6.0 together.
+@pytest.mark.parametrize(
+    ("release", "features", "lists", "decay", "follow"),
+    [
+        ("5.4.0", {}, 1, False, False),
+        ("5.10.0", {}, 1, False, True),
+        ("5.15.0", {"SIS_PROP": True}, 1, False, True),
+        ("5.15.0", {"SIS_PROP": False, "SIS_UTIL": True}, 2, False, True),
+        ("5.19.0", {"SIS_UTIL": True}, 1, False, False),
+        ("6.0.0", {}, 2, True, False),
+        ("6.12.0", {"TTWU_QUEUE": False}, 0, True, False),
+        ("", {}, 2, True, False),
+    ],
+)
+def test_what_kernels_do_otherwise(
+    release: str, features: dict[str, bool], lists: int, decay: bool, follow: bool, tmp_path: Path
+) -> None:
+    write(tmp_path / "trace.dat", schedule(1000, 2), machine=Machine(2, uname=f"Linux box {release or 'x'} x86_64"))
+    recording = import_trace(tmp_path / "trace.dat", None, tmp_path / "a.rewake")
+    recording.manifest["features"] = features
+    machine = recorded_machine(recording)[0]
+    assert (machine.wake_lists, machine.leavers_decay, machine.sums_follow) == (lists, decay, follow)
+
+
 def grouped(tmp_path: Path) -> tuple[Path, str]:
     """The demo's snapshot with an empty cgroup /a: its directory, and all tids, a line each."""
     with tarfile.open(DEMO / "topology.tar.gz") as tar:

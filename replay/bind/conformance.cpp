@@ -180,7 +180,7 @@ void read_state(const Fields& f, const Topology& t, const Roles& roles, PolicySt
     s.tasks.clear();
     s.hic.assign(t.llc_span.size(), 0);
     for (int64_t id : f.get<Numbers>("hic", {})) s.hic[t.llc[Fields::checked(id, t.n_cpus, "hic").v].v] = 1;
-    s.scan_cost.assign(t.llc_span.size(), f.number("avg_scan_cost", 0));
+    s.scan_cost.assign(static_cast<size_t>(t.n_cpus), f.number("avg_scan_cost", 0));
     auto recent = [&](TaskId task, const char* name) {
         if (!f.has(name)) return;
         s.task(task).has_recent = true;
@@ -219,7 +219,7 @@ void write_state(nb::dict& out, const Topology& t, const Roles& roles, Cpu waker
     const PolicyState::Task p = s.task(roles.p), curr = s.task(roles.curr);
     out["p_recent"] = p.has_recent ? nb::object(nb::int_(p.recent.v)) : nb::none();
     out["curr_recent"] = curr.has_recent ? nb::object(nb::int_(curr.recent.v)) : nb::none();
-    out["waker_scan_cost"] = s.scan_cost[t.llc[waker.v].v];
+    out["waker_scan_cost"] = s.scan_cost[waker.v];
     const PolicyState::Buddy p_buddy = s.buddy(roles.p), curr_buddy = s.buddy(roles.curr);
     auto role = [&](TaskId who) {
         return who == PolicyState::Buddy::kNobody ? "none"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "replay/engine/budget.hpp"
 
+#include "replay/engine/saved_state.hpp"
 #include "replay/model/tasks.hpp"
 
 #include <algorithm>
@@ -12,23 +13,18 @@ namespace {
 /// Puts the private state that one decision can change back on destruction.
 class Restore {
   public:
-    Restore(PolicyState& s, const Wakeup& w)
-        : s_(s), p_(w.p), curr_(w.curr), of_p_(s.task(p_)), of_curr_(s.task(curr_)), hic_(s.hic), cost_(s.scan_cost) {}
-    ~Restore() {
-        s_.task(curr_) = of_curr_;
-        s_.task(p_) = of_p_;
-        s_.hic = hic_;
-        s_.scan_cost = cost_;
+    Restore(PolicyState& s, const Wakeup& w) : s_(s), w_(w) {
+        s.task(w.curr), s.task(w.p);
+        before_.take(s, w);
     }
+    ~Restore() { before_.put(s_, w_); }
     Restore(const Restore&) = delete;
     Restore& operator=(const Restore&) = delete;
 
   private:
     PolicyState& s_;
-    TaskId p_, curr_;
-    PolicyState::Task of_p_, of_curr_;
-    std::vector<uint8_t> hic_;
-    std::vector<int64_t> cost_;
+    const Wakeup& w_;
+    SavedState before_;
 };
 
 void set_idle(View& v, Cpu c, bool idle) {

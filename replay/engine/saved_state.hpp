@@ -14,17 +14,19 @@ struct SavedState {
     PolicyState::Task p, curr;
     PolicyState::Buddy buddy_p, buddy_curr;
     std::vector<uint8_t> hic;
-    std::vector<int64_t> cost;
+    int64_t cost = 0;
     /// `s` has the tasks of `w`.
     void take(const PolicyState& s, const Wakeup& w) {
         p = s.tasks[w.p.v], curr = s.tasks[w.curr.v];
         if (!s.buddies.empty()) buddy_p = s.buddies[w.p.v], buddy_curr = s.buddies[w.curr.v];
-        hic = s.hic, cost = s.scan_cost;
+        hic = s.hic;
+        if (!s.scan_cost.empty()) cost = s.scan_cost[w.waker.v];
     }
     void put(PolicyState& s, const Wakeup& w) const {
         s.tasks[w.curr.v] = curr, s.tasks[w.p.v] = p;
         if (!s.buddies.empty()) s.buddies[w.curr.v] = buddy_curr, s.buddies[w.p.v] = buddy_p;
-        s.hic = hic, s.scan_cost = cost;
+        s.hic = hic;
+        if (!s.scan_cost.empty()) s.scan_cost[w.waker.v] = cost;
     }
 };
 

@@ -28,7 +28,7 @@ const Topology& asymmetric_machine() {
 
 Composed::Composed(Composition c, const Topology& t) : topo_(t), c_(std::move(c)) {
     state.hic.assign(t.llc_span.size(), 0);
-    state.scan_cost.assign(t.llc_span.size(), 0);
+    state.scan_cost.assign(static_cast<size_t>(t.n_cpus), 0);
 }
 
 [[gnu::noinline]] void Composed::look(const Turns& turns, const CpuMask& idle) {

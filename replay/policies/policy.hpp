@@ -90,7 +90,7 @@ struct PolicyState {
     std::vector<Task> tasks;         ///< by TaskId
     std::vector<Buddy> buddies;      ///< by TaskId; empty for policies without buddies
     std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
-    std::vector<int64_t> scan_cost;  ///< by dense Llc: avg_scan_cost, ns
+    std::vector<int64_t> scan_cost;  ///< by CPU that wakes: avg_scan_cost of its LLC domain, ns
     Task& task(TaskId t) {
         if (t.v >= tasks.size()) [[unlikely]]
             grow(t);

@@ -134,13 +134,13 @@ bool SiblingPass::run(Ctx& x) const {
 int sis_prop_bound(Ctx& x, const Scan3Rules& rules, int weight) {
     x.look(kNrIdleScan);
     const int64_t idle = x.v.avg_idle[x.w.waker.v] / rules.idle_divisor;
-    const int64_t cost = x.s.scan_cost[x.t.llc[x.w.waker.v].v] + 1, span_idle = weight * idle;
+    const int64_t cost = x.s.scan_cost[x.w.waker.v] + 1, span_idle = weight * idle;
     return span_idle > rules.least * cost ? static_cast<int>(std::min<int64_t>(span_idle / cost, kUnbounded))
                                           : rules.least;
 }
 
 void count_scan_cost(Ctx& x, int examined) {
-    int64_t& cost = x.s.scan_cost[x.t.llc[x.w.waker.v].v];
+    int64_t& cost = x.s.scan_cost[x.w.waker.v];
     cost += (x.v.scan_base_ns + x.v.scan_cpu_ns * examined - cost) / 8;
 }
 

@@ -29,7 +29,7 @@ class CorePass : public Step {
     virtual Cpu pick(Ctx&, Cpu first) const { return first; }
 };
 
-/// Pass 2: the first usable CPU from target. Writes the average scan cost of the waker's LLC.
+/// Pass 2: the first usable CPU from target. Writes the average scan cost of the waker's CPU.
 class CpuPass : public Step {
   public:
     explicit CpuPass(Scan3Rules rules);

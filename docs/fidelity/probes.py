@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes, for a kernel whose tracefs knows no argument by name, what the lab's probes.sh has: the same fields by position
-and by the offsets in the BTF of that very build.
+"""Writes, for a kernel whose tracefs knows no argument by name, what the lab's probes.sh has: the same fields by
+position and by the offsets in the BTF of that very build.
 
     python docs/fidelity/probes.py VMLINUX > probes.sh      # VMLINUX: uncompressed; asks pahole
 
-Until 5.10 wake flags are numbered otherwise, and not fetched. `avg_idle` and `scan_cost` (until 5.18) are of the previous
-CPU, what SIS_PROP goes by there; nr_idle_scan is where the kernel has it.
+Until 5.10 wake flags are numbered otherwise, and not fetched. `avg_idle` and `scan_cost` (until 5.18) are of the
+previous CPU, what SIS_PROP goes by there; nr_idle_scan is where the kernel has it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
 Kernels 5.8 to 5.17 read a task's state once more as they print the switch. One that was being woken meanwhile has a
 waking one then, which prints as R; until 5.7 a waker changed it only once the task had left its CPU, and since 5.18 the
-switch prints what it decided by. A task that is runnable is not woken: whose next event is its sched_wakeup, and not the
-switch that takes it in, did sleep. Measured on 5.10 and 5.15: about one wakeup in a hundred of schbench.
+switch prints what it decided by. A task that is runnable is not woken: whose next event is its sched_wakeup, and not
+the switch that takes it in, did sleep. Measured on 5.10 and 5.15: about one wakeup in a hundred of schbench.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _slept(writer: RecordingWriter) -> Iterator[tuple[int, int]]:
 
 
 def _events(writer: RecordingWriter, part: int) -> tuple[_Ints, _Ints, _Ints]:
-    """Task, kind and row of its switches and wakeups, each task's in order of time. Row -1: it leaves in another state."""
+    """Task, kind and row of its switches and wakeups, each task's in order of time. Row -1: it does not leave as R."""
     switch: Any = writer.read_part("switch", part, ("id", "prev_task", "prev_state", "next_task"))
     wakeup: Any = writer.read_part("wakeup", part, ("id", "task"))
     n, m = len(switch["id"]), len(wakeup["id"])

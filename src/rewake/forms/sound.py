@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _TASKS = ("task", "prev_task", "next_task", "curr_task", "child", "waker_task")
 """Columns of events and decisions that hold a task_id."""
 
+_LISTS = {"task_attr": "allowed", "domain": "span"}
+"""Columns of CPUs in kernel list form: readers make sets of them."""
+_LIST = "[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
+
 Range = tuple[int, int]
 _AGAIN = "import the trace again"
 
@@ -44,6 +48,11 @@ def check(table: Table, files: Sequence[Path], rows: Sequence[int], first: int, 
             for column in table.columns:
                 if (span := found.get(column.name)) is not None and (told := _misfit(table, column, span, bound)):
                     raise _damage(file, told)
+            if name := _LISTS.get(table.name):
+                odd = f"WHERE NOT regexp_full_match({name}, '{_LIST}')"
+                text = _ask(con, f"SELECT min({name}) FROM read_parquet({_one(file)}) {odd}")[0][0]
+                if text is not None:
+                    raise _damage(file, f"{name}: {text[:40]!r} is not a list of CPUs")
             if table.name == "decision":
                 _dense(file, "decision_id", found, first, n)
                 first += n

@@ -60,11 +60,12 @@ def fitting(table: forms.Table, columns: Columns, first: int) -> Columns:
     for column in table.columns:
         given = columns[column.name]
         values, null = given if isinstance(given, tuple) else (given, None)
-        if column.name in ("task_id", "decision_id") or (table.name == "cpu" and column.name == "cpu"):
+        dense = (("cpu", "cpu"), ("comm", "id"), ("cgroup", "cgroup_id"))
+        if column.name in ("task_id", "decision_id") or (table.name, column.name) in dense:
             values = np.arange(first, first + len(values)).astype(values.dtype)
         elif column.enum:
             values = (values % len(forms.ENUMS[column.enum])).astype(values.dtype)
-        elif column.name.endswith(("task", "child", "cpu")):
+        elif column.name.endswith(("task", "child", "cpu", "comm", "cgroup")):
             values = values % len(values)
         elif column.name in ("allowed", "span"):
             values = np.array([f"0-{i},9999" for i in range(len(values))], dtype=object)
@@ -458,6 +459,8 @@ def test_an_entry_of_a_manifest_of_another_kind_is_damage(
         ("switch/000000", "* REPLACE (4000000000::UINTEGER AS next_task)", "next_task: 4,000,000,000, and 50"),
         ("waking/000001", "* REPLACE (50::USMALLINT AS target_cpu)", "target_cpu: 50, and 50 CPUs"),
         ("task_attr", "* REPLACE (4000000000::UINTEGER AS task_id)", "task_id: 4,000,000,000, and 50 tasks"),
+        ("task_attr", "* REPLACE (50::UINTEGER AS comm)", "comm: 50, and 50 names are in the recording"),
+        ("task_attr", "* REPLACE (50::UINTEGER AS cgroup)", "cgroup: 50, and 50 cgroups are in the recording"),
         ("task_attr", "* REPLACE ('0-99999999' AS allowed)", "allowed: '0-99999999' is not a list of CPUs"),
         ("domain", "* REPLACE ('0-3,x' AS span)", "span: '0-3,x' is not a list of CPUs"),
         ("exit/000001", "* LIMIT 20", "20 rows, 50 in the manifest"),

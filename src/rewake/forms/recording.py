@@ -165,7 +165,7 @@ class Recording:
         self._checked.add(spec.name)
 
     def _bound(self, name: str) -> int:
-        """One more than the highest number of a `task` or `cpu`."""
+        """One more than the highest number of a `task`, `cpu`, `comm` or `cgroup`."""
         if name not in self._bounds:
             spec, rows = RECORDING_TABLES[name], self.rows(name)
             self._check(spec)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _TASKS = ("task", "prev_task", "next_task", "curr_task", "child", "waker_task")
 """Columns of events and decisions that hold a task_id."""
 
+_ATTRIBUTES = {"task_id": ("task", "tasks"), "comm": ("comm", "names"), "cgroup": ("cgroup", "cgroups")}
+"""Columns of task_attr that hold a number of another table, and what that has."""
+
 _LISTS = {"task_attr": "allowed", "domain": "span"}
 """Columns of CPUs in kernel list form: readers make sets of them."""
 _LIST = "[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
@@ -38,8 +41,8 @@ FROM parquet_metadata({file}) GROUP BY path_in_schema
 def check(table: Table, files: Sequence[Path], rows: Sequence[int], first: int, bound: Callable[[str], int]) -> None:
     """TraceError where a table's files are not of so many `rows`, or hold what no recording can hold.
 
-    `first`: decision_id of the first decision; `bound("task")`, `bound("cpu")`: how many tasks and CPUs there are; 0:
-    none is listed, and none is asked for.
+    `first`: decision_id of the first decision; `bound("task")`, `bound("cpu")`, `bound("comm")`, `bound("cgroup")`:
+    how many tasks, CPUs, names and cgroups there are; 0: none is listed, and none is asked for.
     """
     con = connect()
     try:
@@ -118,8 +121,10 @@ def _misfit(table: Table, column: Column, span: Range, bound: Callable[[str], in
     """What a column holds that its readers have no place for."""
     if column.enum:
         most, what = len(ENUMS[column.enum]), "codes are known"
-    elif (table.parts and column.name in _TASKS) or (table.name, column.name) == ("task_attr", "task_id"):
+    elif table.parts and column.name in _TASKS:
         most, what = bound("task"), "tasks are in the recording"
+    elif table.name == "task_attr" and (of := _ATTRIBUTES.get(column.name)):
+        most, what = bound(of[0]), f"{of[1]} are in the recording"
     elif table.parts and (column.name == "cpu" or column.name.endswith("_cpu")):
         most, what = bound("cpu"), "CPUs are in the recording"
     else:

@@ -93,7 +93,7 @@ def settle(
 ) -> Budget:
     """Counts of replay's accounts, arrays over the same decisions. `suspects`: names of the bits, lowest first."""
     n, miss = len(agrees), ~agrees
-    a, prev = float(agrees.mean()) if n else 0.0, float(stays.mean()) if n else 0.0
+    agreed, stayed = int(agrees.sum()), int(stays.sum())
     proven, possible = (blame[name][miss] for name in ("proven", "possible"))
     causes = []
     for bit, name in enumerate(suspects):
@@ -112,9 +112,9 @@ def settle(
         probed=probed,
         window_ns=window_ns,
         decisions=n,
-        agreement=a,
+        agreement=agreed / n if n else 0.0,
         misses=int(miss.sum()),
-        skill=(a - prev) / (1 - prev) if prev < 1 else None,
+        skill=(agreed - stayed) / (n - stayed) if n > stayed else None,  # as macro skill() of the queries has it
         causes=tuple(causes),
         proven=int((proven != 0).sum()),
         possible=int(((proven == 0) & (possible != 0)).sum()),

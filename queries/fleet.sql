@@ -24,7 +24,7 @@ SELECT
     sum(decisions)::BIGINT AS decisions,
     sum(agreed) / sum(decisions) AS agreement,
     sum(prev_agreed) / sum(decisions) AS prev_agreement,
-    (sum(agreed) - sum(prev_agreed)) / nullif(sum(decisions) - sum(prev_agreed), 0) AS skill
+    skill(sum(agreed), sum(prev_agreed), sum(decisions)) AS skill
 FROM shard
 WHERE auto AND cgroup IS NULL AND (refused IS NULL OR coalesce(getvariable('fleet_force'), false))
 GROUP BY content;

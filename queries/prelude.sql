@@ -15,6 +15,10 @@ CREATE OR REPLACE TEMP MACRO is_recorded(policy) AS split_part(policy, chr(31), 
 -- Share of whole in per cent, rate per 1,000; NULL when the whole is empty.
 CREATE OR REPLACE TEMP MACRO pct(part, whole) AS 100.0 * part / nullif(whole, 0);
 CREATE OR REPLACE TEMP MACRO per_1k(part, whole) AS 1000.0 * part / nullif(whole, 0);
+-- Agreement with the record beyond that of prev alone, of what is left to agree with; NULL where nothing is. As
+-- analysis/budget.py has it.
+CREATE OR REPLACE TEMP MACRO skill(agreed, prev_agreed, decisions) AS
+    (agreed - prev_agreed) / nullif(decisions - prev_agreed, 0);
 -- Over such rows: in how many of 1,000 x is true, of those of which it is known.
 CREATE OR REPLACE TEMP MACRO tally_per_1k(n, x) AS per_1k(cases(n, x), sum(n) FILTER (WHERE x IS NOT NULL));
 

@@ -40,12 +40,12 @@ SELECT
     decisions,
     agreed / decisions AS agreement,
     prev_agreed / decisions AS prev_agreement,
-    (agreed - prev_agreed) / nullif(decisions - prev_agreed, 0) AS skill,
+    skill(agreed, prev_agreed, decisions) AS skill,
     moved,
     moved_agreed / nullif(moved, 0) AS moved_agreement,
     policy_moved,
     policy_moved_agreed / nullif(policy_moved, 0) AS moved_precision,
     llc_agreed / decisions AS llc_agreement,
-    (llc_agreed - llc_prev_agreed) / nullif(decisions - llc_prev_agreed, 0) AS llc_skill
+    skill(llc_agreed, llc_prev_agreed, decisions) AS llc_skill
 FROM counted
 ORDER BY policy

@@ -42,6 +42,6 @@ SELECT
     agreed / nullif(telling, 0) AS agreement,
     moved_agreed / nullif(moved, 0) AS recall,
     moved_agreed / nullif(policy_moved, 0) AS precision,
-    (all_agreed - (decisions - moved)) / nullif(moved, 0) AS skill
+    skill(all_agreed, decisions - moved, decisions) AS skill
 FROM counted
 ORDER BY sync, agreed DESC, policy

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
+import pytest
 
-from rewake.analysis import accounts, audit, budget
+from rewake.analysis import accounts, audit, budget, sql
 
 NAMES = ("sync", "load")
 
@@ -82,6 +84,24 @@ def test_the_budget_counts_each_miss_once_and_each_cause_where_it_may_be() -> No
     assert (b.agreement, b.skill) == (0.25, (0.25 - 0.5) / 0.5)
     assert (b.order_agreement, b.order_answers, b.open_order, b.equivalent) == (0.5, 1.25, 1, 1)
     assert b.by_branch == (("X1", 2, 0), ("SCAN", 1, 1))
+
+
+@pytest.mark.parametrize(("agreed", "stayed", "n"), [(0, 1, 3), (9, 2, 11), (0, 0, 0), (3, 3, 3)])
+def test_the_skill_of_a_budget_is_that_of_the_queries(agreed: int, stayed: int, n: int) -> None:
+    """Its last digits were others than those of fidelity/agreement beside it, and of no decisions it was 0."""
+    con = duckdb.connect()
+    sql.prepare(con)
+    (want,) = con.execute("SELECT skill(?, ?, ?)", [agreed, stayed, n]).fetchall()[0]
+    none = dict.fromkeys(
+        ("proven", "possible", "placebo_proven", "placebo_possible", "answers", "among", "equivalent"),
+        np.zeros(n, np.uint8),
+    )
+    got = budget.settle(
+        "linux-6.1", np.arange(n) < agreed, np.arange(n) < stayed, np.zeros(n, np.uint8),
+        none | {"among": np.zeros(n, np.bool_)}, np.arange(n),
+        suspects=NAMES, branches=("X1",), window_ns=2000, probed=False,
+    )  # fmt: skip
+    assert got.skill == want
 
 
 def test_every_miss_is_listed_with_its_causes() -> None:

@@ -387,7 +387,9 @@ def _states(kernel: str | None, uname: str | None, machine: Any) -> dict[str, bo
     def known(said: bool | None, since: tuple[int, int]) -> bool | None:
         return False if said is None and (0, 0) < version < since else said
 
-    by_name = None if uname is None else bool(re.search(r"\bPREEMPT[_ ]RT\b", uname))
+    # trace-cmd and perf write `uname -srm`, without the version ("#1 SMP PREEMPT_RT ...") which alone tells.
+    versions = [u for u in (uname, machine.uname) if u is not None and " #" in u]
+    by_name = any(re.search(r"\bPREEMPT[_ ]RT\b", u) for u in versions) if versions else None
     return {
         "sched_ext": known(machine.sched_ext, (6, 12)),
         "core_scheduling": known(machine.core_scheduling, (5, 14)),

@@ -14,7 +14,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from rewake import cache, cli, forms
+from rewake import cache, cli, forms, importing
+from rewake.collectors.snapshot.snapshot import Snapshot
 from rewake.errors import QualityVeto, TraceError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -65,6 +66,21 @@ def test_import_into_a_named_recording(run: Run, script: Any, trace: Path, tmp_p
     assert recording.manifest["source"]["name"] == "trace.dat"
     states = ("sched_ext", "core_scheduling", "preempt_rt")
     assert [recording.manifest[k] for k in states] == [False, None, False]
+
+
+@pytest.mark.parametrize(
+    ("trace", "snapshot", "known"),
+    [
+        ("Linux x 6.1.0-1 x86_64", None, None),  # as trace-cmd and perf write it: false was a guess
+        ("Linux x 6.1.0-1 x86_64", "Linux x 6.1.0-1 #1 SMP PREEMPT_DYNAMIC Debian x86_64 GNU/Linux", False),
+        ("Linux x 6.1.0-1 x86_64", "Linux x 6.1.0-1 #1 SMP PREEMPT_RT Debian x86_64 GNU/Linux", True),
+        ("Linux 6.1.0-1 #1 SMP PREEMPT RT x86_64", None, True),
+        (None, None, None),
+    ],
+)
+def test_preempt_rt_is_known_by_the_version_alone(trace: str | None, snapshot: str | None, known: bool | None) -> None:
+    machine = Snapshot(uname=snapshot)
+    assert importing._states("6.1.0-1", trace, machine)["preempt_rt"] is known
 
 
 def test_without_topology_the_machine_is_null_and_the_card_says_so(run: Run, script: Any, trace: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache as memoize
 from pathlib import Path
@@ -162,7 +163,7 @@ def _write(
     partial = kind.holds_snapshot or capture.get("mode") == "flight" or "cpus" in capture
     n_cpus = _cpus_of(machine, header, where, sure=bool(header.get("all_cpus")) and not partial)
     reader.reserve_idle(n_cpus)
-    ran = _write_events(writer, reader, report)
+    ran, put = _write_events(writer, reader, report)
     decoded = reader.finish()
 
     known = map(int, with_null(machine.cpu["cpu"])[0])
@@ -180,7 +181,7 @@ def _write(
         "sha256": digest,
     }  # fmt: skip
     writer.manifest |= {"tool": {"name": "rewake", "version": __version__}, "source": source}
-    writer.manifest |= _described(machine, header, decoded, notes)
+    writer.manifest |= _described(machine, header, decoded, put, notes)
     if (slept := raced.mend(writer, writer.manifest["kernel"])) is not None:
         notes.append(slept)
     report("decisions")
@@ -193,21 +194,25 @@ def _write(
         writer.manifest = redactor.manifest(writer.manifest)
 
 
-def _write_events(writer: RecordingWriter, reader: Reader, report: Progress) -> set[int]:
-    """All batches, a part each; returns the CPUs that switched."""
+def _write_events(writer: RecordingWriter, reader: Reader, report: Progress) -> tuple[set[int], Counter[int]]:
+    """All batches, a part each; returns the CPUs that switched, and how often a task was put on each CPU."""
     seen = 0
     part = 0
     ran: set[int] = set()
+    put: Counter[int] = Counter()
     while batch := reader.next_batch():
         for table, columns in batch.items():
             writer.write_part(table, part, columns)
             seen += len(columns["id"])
         if "switch" in batch:
             ran.update(map(int, np.unique(batch["switch"]["cpu"])))
+        for table, column in (("wakeup", "target_cpu"), ("migrate", "dest_cpu")):
+            if table in batch:
+                put.update(dict(enumerate(np.bincount(np.asarray(batch[table][column])).tolist())))
         part += 1
         batch = None  # before the next one is made: never two in memory
         report(f"decoded {seen:,} events")
-    return ran
+    return ran, put
 
 
 def _write_tasks(
@@ -227,9 +232,11 @@ def _write_tasks(
     return tables.notes
 
 
-def _described(machine: Any, header: Mapping[str, Any], decoded: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+def _described(
+    machine: Any, header: Mapping[str, Any], decoded: Mapping[str, Any], put: Mapping[int, int], notes: list[str]
+) -> dict[str, Any]:
     """What the manifest says of the recorded kernel, its events and the machine; adds to `notes` where the trace and
-    the snapshot differ."""
+    the snapshot differ. `put`: how often a task was put on each CPU."""
     kernel = header.get("kernel") or machine.kernel
     if machine.kernel and header.get("kernel") and machine.kernel != header["kernel"]:
         notes.append(f"the snapshot is of kernel {machine.kernel}, the trace of {header['kernel']}")
@@ -238,6 +245,9 @@ def _described(machine: Any, header: Mapping[str, Any], decoded: Mapping[str, An
     first, last = decoded.get("first_ns"), decoded.get("last_ns")
     losses = _losses(decoded["lost"], machine.capture or {})
     found = decoded.get("streams") or ()
+    kept = _recorded_cpus(machine.capture) or _asked_for(header, machine)
+    some = any(line.startswith("recorded for some tasks only") for line in decoded.get("missing") or ())
+    lacking = [] if some else streams.unrecorded(found, put, kept)
     return {
         "snapshot": {
             "sources": machine.sources, "threads": len(machine.threads), "clock": machine.trace_clock,
@@ -256,7 +266,7 @@ def _described(machine: Any, header: Mapping[str, Any], decoded: Mapping[str, An
         "lost": sum(c.get("lost") or 0 for c in losses),
         "steps_back": decoded["steps_back"],
         "wakeup_failed": decoded["wakeup_failed"],
-        "problems": [*decoded["problems"], *streams.problems(found)],
+        "problems": [*decoded["problems"], *streams.problems(found), *lacking],
         "window": streams.window(found),
         "silences": streams.silences(found),
         "contexts": decoded.get("contexts", True),
@@ -270,7 +280,7 @@ def _described(machine: Any, header: Mapping[str, Any], decoded: Mapping[str, An
         "exit_latency_us": machine.exit_latency,
         "energy_aware": machine.energy_aware,
         "capture": machine.capture,
-        "recorded_cpus": _recorded_cpus(machine.capture) or _asked_for(header, machine),
+        "recorded_cpus": kept,
         **_states(kernel, uname, machine),
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ decisions are counted. `--strict` refuses both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 UNEVEN = 0.1
@@ -140,6 +140,18 @@ def within(manifest: dict[str, Any], first: int, last: int) -> dict[str, Any]:
         "problems": uneven(silent, whole, first, last),
         "damage": [p for p in manifest.get("problems") or () if p not in told],
     }
+
+
+def unrecorded(streams: Sequence[dict[str, Any]], put: Mapping[int, int], kept: Sequence[int] | None) -> list[str]:
+    """What is wrong where CPUs have no records at all though tasks were `put` there, times by CPU; `kept`: those that
+    were asked for, None: all. Few times are no sign: what a CPU does next may come behind the end."""
+    seen = {s["cpu"] for s in streams if s["events"]}
+    silent = sorted(cpu for cpu, n in put.items() if n >= _FEW and cpu not in seen and (kept is None or cpu in kept))
+    if not seen or not silent:
+        return []
+    which = f"CPU {silent[0]} has" if len(silent) == 1 else f"{len(silent)} CPUs, {silent[0]} among them, have"
+    times = f"{sum(put[c] for c in silent):,} times a task was put there"
+    return [f"{which} no records, and {times}: not recorded (trace-cmd record -M, tracing_cpumask); record all CPUs"]
 
 
 def _few(found: list[str]) -> list[str]:

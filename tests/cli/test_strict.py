@@ -14,7 +14,7 @@ import tracedat
 from command import told
 
 from rewake.forms import ENUMS, Recording
-from rewake.streams import problems, silences, window
+from rewake.streams import problems, silences, unrecorded, window
 
 CPUS = 3
 UNRECORDED = ENUMS["decision_class"].index("unrecorded")
@@ -187,6 +187,27 @@ def test_the_records_of_one_cpu_given_for_all(
     shared = {n: {k: v[np.argsort(c["ts"], kind="stable")] for k, v in c.items()} for n, c in shared.items()}
     manifest = check(write(tmp_path / "t.dat", shared), "2 CPUs, 0 among them, have the same", capsys)
     assert manifest["problems"][0].endswith("records: one CPU's, given for each")
+
+
+def test_cpus_without_any_records_where_tasks_went(
+    tmp_path: Path, events: Columns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """trace-cmd record -M is not in the file: only switches that contradict each other told of it."""
+    path = write(tmp_path / "t.dat", cut(events, lambda ts, cpu: cpu == 0))
+    (problem,) = check(path, "2 CPUs, 1 among them, have no records, and ", capsys)["problems"]
+    assert problem.endswith(
+        "times a task was put there: not recorded (trace-cmd record -M, tracing_cpumask); record all CPUs"
+    )
+    assert "1 kinds of damage in the trace" in told(capsys, "check", path, "--force")
+
+
+def test_an_idle_cpu_and_one_that_was_not_asked_for_need_no_records() -> None:
+    streams = [{"cpu": 0, "events": 10}]
+    assert unrecorded(streams, {0: 10, 1: 9}, None) == [], "what it did next lies behind the end"
+    assert unrecorded(streams, {0: 10, 1: 10}, [0]) == []
+    (told_of,) = unrecorded(streams, {0: 10, 1: 10}, None)
+    assert told_of.startswith("CPU 1 has no records, and 10 times")
+    assert unrecorded([], {1: 10}, None) == [], "a format that does not tell of its streams"
 
 
 def test_silence_of_an_idle_cpu_is_no_problem() -> None:

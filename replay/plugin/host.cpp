@@ -235,7 +235,7 @@ rewake_host host_of(const Topology& t, uint64_t seed) {
     h.set_want_affine = [](Question* q, int value) { q->x.want_affine = value != 0; };
 
     h.wake_wide = [](Question* q) {
-        q->x.look(kFlips);
+        q->x.look(kFlips | kDomains);
         const uint32_t p = q->x.s.task(q->x.w.p).flips, curr = q->x.s.task(q->x.w.curr).flips;
         return int{wake_wide(curr, p, q->x.t.llc_size(q->x.w.waker))};
     };

@@ -52,13 +52,14 @@ CleanCpuPass::CleanCpuPass(Scan3Rules rules)
       rules_(rules) {}
 
 bool CleanCpuPass::run(Ctx& x) const {
+    x.look(kDomains);
     if (!x.t.has_llc_domain[x.w.waker.v]) {
         WHY(x, "CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
         return false;
     }
     const uint16_t llc = x.t.llc[x.target.v].v;
     const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
-    x.look(kDomains | kAllowed | kIrqLoad);
+    x.look(kAllowed | kIrqLoad);
     int left = rules_.sis_prop ? sis_prop_bound(x, rules_, x.t.llc_weight[llc]) : std::numeric_limits<int>::max();
     Found found;
     std::optional<Cpu> soft;

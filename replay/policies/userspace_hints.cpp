@@ -20,12 +20,13 @@ class WakeHint : public Step {
 
     bool run(Ctx& x) const override {
         const int hint = x.w.hint | hint_;
+        if (hint & (kWakeAffine | kWakeHold)) x.look(kDomains);
         if (!(hint & (kWakeAffine | kWakeHold)) || x.t.share_cache(x.w.waker, x.w.prev)) {
             WHY(x, "wake hint: ", hint & (kWakeAffine | kWakeHold) ? "ignored within an LLC" : "none");
             return false;
         }
         const Cpu target = hint & kWakeHold ? x.w.prev : x.w.waker;
-        x.look(kHasIdleCores | kDomains);
+        x.look(kHasIdleCores);
         if (!x.s.hic[x.t.llc[target.v].v]) {
             WHY(x, "wake hint: ignored, ", x.t.llc[target.v], " has_idle_cores=0");
             return false;

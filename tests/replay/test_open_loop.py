@@ -124,6 +124,22 @@ def test_an_idle_task_is_a_kthread_of_one_cpu(policy: str, ctx: str, second: tup
     assert [(row["cpu"], _engine.BRANCHES[row["branch"]]) for row in rows] == [(0, "X1"), second]
 
 
+@pytest.mark.parametrize("policy", [p["name"] for p in _engine.policies() if not p["reference"]])
+def test_a_search_looks_at_the_domains_where_there_are_none(policy: str) -> None:
+    """CPU 3 alone is idle, and only LLCs say whether it is near prev: here the waker's CPU, where no affine level is
+    looked for, and a CPU from which a waker that p may not join wakes it."""
+    w = World(4, 14, masks=["1-3"])
+    w.domains = []
+    w.tasks["allowed"][9] = 1
+    for cpu in range(3):
+        w.runs(1000 + cpu, cpu, cpu, 10 + cpu, "R")
+    w.runs(2000, 0, 10, 8).runs(2100, 0, 8, 10).runs(2200, 1, 11, 9).runs(2300, 1, 9, 11)
+    w.waking(10_000, 0, 8, 0, curr=10).wakeup(10_200, 0, 8, 0)
+    w.waking(20_000, 0, 9, 1, curr=10).wakeup(20_200, 1, 9, 1)
+    rows = w.decisions().replay(policy).ledgers[0]
+    assert [bool(row["inputs_assumed"] & (1 << INPUTS.index("domains"))) for row in rows] == [True, True]
+
+
 @pytest.mark.parametrize("offline", [0, 4])
 def test_the_threshold_of_irq_aware_is_of_the_cpus_that_are_online(offline: int) -> None:
     """CPU 2 of four spends a quarter of its time in interrupts: three clean CPUs are not more than 80 %, so the

@@ -65,6 +65,7 @@ AsymScan::AsymScan(Rules rules)
       rules_(rules) {}
 
 bool AsymScan::run(Ctx& x) const {
+    x.look(kDomains);
     const int domain = x.t.asym_domain[x.target.v];
     if (domain == Topology::kNone) {
         WHY(x, "capacity scan: target ", x.target, " has no asymmetric domain");
@@ -72,7 +73,7 @@ bool AsymScan::run(Ctx& x) const {
     }
     const Domain& d = x.t.domains[domain];
     const CpuMask& span = d.span;
-    x.look(kDomains | kAllowed | kIdlePolicy);
+    x.look(kAllowed | kIdlePolicy);
     auto cpus = [&](unsigned i) { return span.w[i] & x.w.allowed->w[i]; };
     x.look_in_turn(x.t.words, x.target.v, cpus);
     if (rules_.bounded || rules_.ranks_cores) return ranked(x, d);

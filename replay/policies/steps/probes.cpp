@@ -38,12 +38,13 @@ bool TargetIdle::run(Ctx& x) const {
 PrevIdle::PrevIdle(PrevOf source, Filters f, bool clusters)
     : Probe(std::string(source == PrevOf::prev ? "X2 prev" : "X2 task_cpu") + " in target's " +
                 (clusters ? "cluster, usable; kept when in its LLC (cluster machines)" : "LLC, usable"),
-            std::move(f), 0),
+            std::move(f), kDomains),
       source_(source),
       clusters_(clusters) {}
 
 bool PrevIdle::run(Ctx& x) const {
     const Cpu c = source_ == PrevOf::prev ? x.w.prev : x.w.task_cpu;
+    if (c != x.target) x.look(kDomains);
     if (c == x.target || !x.t.share_cache(c, x.target)) {
         WHY(x, "X2: prev ", c, c == x.target ? " is target" : " is not in target's LLC");
         return false;
@@ -82,7 +83,10 @@ namespace {
 
 /// X4's first tests.
 bool eligible(Ctx& x, Cpu r) {
-    if (r != x.w.prev && r != x.target && x.t.share_cache(r, x.target)) return true;
+    if (r != x.w.prev && r != x.target) {
+        x.look(kDomains);
+        if (x.t.share_cache(r, x.target)) return true;
+    }
     WHY(x, "X4: recent ", r, r == x.w.prev ? " is prev" : r == x.target ? " is target" : " is not in target's LLC");
     return false;
 }
@@ -93,7 +97,7 @@ RecentIdle::RecentIdle(Filters f, bool clusters)
     : Probe(std::string("X4 recently used CPU in target's ") +
                 (clusters ? "cluster, usable, allowed, kept when in its LLC (cluster machines); recent = prev"
                           : "LLC, usable, allowed; recent = prev"),
-            std::move(f), kRecent),
+            std::move(f), kRecent | kDomains),
       clusters_(clusters) {}
 
 bool RecentIdle::run(Ctx& x) const {
@@ -114,7 +118,8 @@ bool RecentIdle::run(Ctx& x) const {
 }
 
 RecentIdleOld::RecentIdleOld(Filters f)
-    : Probe("X4 recently used CPU in target's LLC, usable, allowed; then recent = prev", std::move(f), kRecent) {}
+    : Probe("X4 recently used CPU in target's LLC, usable, allowed; then recent = prev", std::move(f),
+            kRecent | kDomains) {}
 
 bool RecentIdleOld::run(Ctx& x) const {
     PolicyState::Task& p = x.s.task(x.w.p);
@@ -133,7 +138,7 @@ bool RecentIdleOld::run(Ctx& x) const {
 
 RecentIdleUnchecked::RecentIdleUnchecked(Filters f)
     : Probe("X4 recently used CPU in target's LLC, usable, where prev is allowed; recent = prev", std::move(f),
-            kRecent) {}
+            kRecent | kDomains) {}
 
 bool RecentIdleUnchecked::run(Ctx& x) const {
     PolicyState::Task& p = x.s.task(x.w.p);
@@ -148,9 +153,12 @@ bool RecentIdleUnchecked::run(Ctx& x) const {
     return x.decide(r, Branch::x4);
 }
 
-NoLlc::NoLlc() : Step(Stage::probe, "X6 target without LLC domain: target") {}
+NoLlc::NoLlc() : Step(Stage::probe, "X6 target without LLC domain: target", kDomains) {}
 
-bool NoLlc::run(Ctx& x) const { return !x.t.has_llc_domain[x.target.v] && x.decide(x.target, Branch::x6); }
+bool NoLlc::run(Ctx& x) const {
+    x.look(kDomains);
+    return !x.t.has_llc_domain[x.target.v] && x.decide(x.target, Branch::x6);
+}
 
 KeptAffine::KeptAffine() : Step(Stage::scan, "nothing found: the kept prev, else the kept recent CPU") {}
 

@@ -24,12 +24,13 @@ CorePass::CorePass(const std::string& more, uint32_t inputs)
            kHasIdleCores | kDomains | inputs) {}
 
 bool CorePass::run(Ctx& x) const {
+    x.look(kDomains);
     if (!x.t.smt_active) {
         WHY(x, "core pass: no SMT");
         return false;
     }
     const uint16_t llc = x.t.llc[x.target.v].v;
-    x.look(kHasIdleCores | kDomains);
+    x.look(kHasIdleCores);
     if (!x.s.hic[llc]) {
         WHY(x, "core pass: ", Llc(llc), " has_idle_cores=0");
         return false;
@@ -64,6 +65,7 @@ CpuPass::CpuPass(Scan3Rules rules)
       rules_(rules) {}
 
 bool CpuPass::run(Ctx& x) const {
+    x.look(kDomains);
     if (!x.t.has_llc_domain[x.w.waker.v]) {
         WHY(x, "CPU pass: none, waker CPU ", x.w.waker, " has no LLC domain");
         return false;
@@ -72,7 +74,7 @@ bool CpuPass::run(Ctx& x) const {
     const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
     const Words words = x.t.llc_words[llc];
     const unsigned start = x.target.v;
-    x.look(kDomains | kAllowed);
+    x.look(kAllowed);
     const int most =
         rules_.sis_prop ? sis_prop_bound(x, rules_, x.t.llc_weight[llc]) - 1 : kUnbounded;  // CPUs that are examined
     auto cpus = [&](unsigned i) { return rules_.counts_disallowed ? span.w[i] : span.w[i] & allowed.w[i]; };

@@ -85,12 +85,12 @@ ScanRing::ScanRing(bool target_counts)
       target_counts_(target_counts) {}
 
 bool ScanRing::run(Ctx& x) const {
+    x.look(kDomains);
     const int top = x.t.llc_level[x.target.v];
     if (top == Topology::kNone) {
         WHY(x, "ring: target ", x.target, " has no LLC domain");
         return false;
     }
-    x.look(kDomains);
     const std::vector<int>& stack = x.t.stack[x.target.v];
     const CpuMask& allowed = *x.w.allowed;
     for (int i = top; i >= 0; --i) {

@@ -38,13 +38,13 @@ Gate::Gate(bool exiting, int wide_factor)
     : Step(Stage::gate,
            exiting ? "want_affine: waker CPU allowed, not wake_wide; no sync while curr exits"
                    : "want_affine: waker CPU allowed, not wake_wide",
-           kFlips),
+           wide_factor ? kFlips : kFlips | kDomains),
       exiting_(exiting),
       wide_factor_(wide_factor) {}
 
 bool Gate::run(Ctx& x) const {
     x.sync = x.w.sync && !(exiting_ && x.w.curr_exiting);
-    x.look(kFlips);
+    x.look(inputs());
     const uint32_t p_flips = x.s.task(x.w.p).flips, curr_flips = x.s.task(x.w.curr).flips;
     const int factor = wide_factor_ ? wide_factor_ : x.t.llc_size(x.w.waker);
     x.want_affine = !wake_wide(curr_flips, p_flips, factor) && x.w.allowed->test(x.w.waker);

@@ -22,12 +22,13 @@ struct Found {
         (x.v.heavy(c) ? backup : clean) = c;
         return clean.has_value();
     }
-    bool decide(Ctx& x, Branch b) const {
+    bool decide(Ctx& x, Branch b, std::string_view pass) const {
         const auto cpu = clean ? clean : backup;
         if (cpu)
-            WHY(x, "CPU ", *cpu, clean ? " is idle and not heavy" : " is idle, though heavy: none that is not");
+            WHY(x, pass, ": CPU ", *cpu,
+                clean ? " is idle and not heavy" : " is idle, though heavy: none that is not");
         else
-            WHY(x, "no CPU is idle");
+            WHY(x, pass, ": no CPU is idle");
         return cpu && x.decide(*cpu, b);
     }
 };
@@ -81,7 +82,7 @@ bool CleanCpuPass::run(Ctx& x) const {
     WHY(x, "CPU pass from ", x.target, ": ", examined, " CPUs examined", stopped ? ", the bound ran out" : "");
     if (stopped) return soft && x.decide(*soft, Branch::cpu);
     count_scan_cost(x, examined);
-    return found.decide(x, Branch::cpu);
+    return found.decide(x, Branch::cpu, "CPU pass");
 }
 
 CleanSiblingPass::CleanSiblingPass(Scan3Rules rules)
@@ -109,7 +110,7 @@ bool CleanSiblingPass::run(Ctx& x) const {
             break;
         }
     }
-    return found.decide(x, Branch::smt) || (soft && x.decide(*soft, Branch::smt));
+    return found.decide(x, Branch::smt, "sibling pass") || (soft && x.decide(*soft, Branch::smt));
 }
 
 CleanScanU::CleanScanU(ScanURules rules)
@@ -132,7 +133,7 @@ bool CleanScanU::siblings_of_prev(Ctx& x) const {
         ++x.d.scanned;
         if (x.usable(c) && found.take(x, c)) break;
     }
-    return found.decide(x, Branch::smt);
+    return found.decide(x, Branch::smt, "siblings of prev");
 }
 
 bool CleanScanU::run(Ctx& x) const {
@@ -201,7 +202,7 @@ bool CleanScanU::run(Ctx& x) const {
         return x.decide(*core, Branch::scan);
     }
     if (cores) x.s.hic[llc] = 0;
-    return !stopped && found.decide(x, Branch::scan);
+    return !stopped && found.decide(x, Branch::scan, "scan");
 }
 
 }  // namespace rewake

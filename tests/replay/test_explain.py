@@ -140,6 +140,27 @@ def test_steps_look_only_at_inputs_that_they_declare(world: World, asymmetric: b
             assert not undeclared, (name, [i.name for i in inputs.of(undeclared)])
 
 
+def test_each_pass_of_irq_aware_says_that_it_found_none() -> None:
+    """That no CPU is idle stood there twice, where the steps of one branch are told in a row."""
+    w = World(4, 14, smt=2)
+    for cpu in range(4):
+        w.runs(1000 + cpu, cpu, cpu, 10 + cpu, "R")
+    w.runs(2000, 1, 11, 8, "R").runs(2100, 1, 8, 11)
+    w.waking(10_000, 0, 8, 1, curr=10).wakeup(10_200, 1, 8, 1)
+    decisions = w.decisions((4, 12))
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0}
+    specs = [("irq-aware", {}), ("irq-aware@linux-6.1", {})]
+    engine = _engine.OpenLoop(decisions.recorded, specs, 0, options, [], [], World.running(decisions.batches))
+    engine.watch([row["event_id"] for row in decisions.rows()])
+    engine.run(decisions.batches[0], None, decisions.parts[0])
+    (explained,) = engine.explanations()
+    found = [[r for s in p["steps"] for r in s["reasons"] if "no CPU is idle" in r] for p in explained["policies"]]
+    assert found == [
+        ["CPU pass: no CPU is idle", "sibling pass: no CPU is idle"],
+        ["siblings of prev: no CPU is idle", "scan: no CPU is idle"],
+    ]
+
+
 def test_every_input_is_described() -> None:
     assert tuple(inputs.BY_NAME) == INPUTS
     words = {"recorded", "reconstructed", "inferred", "modelled"}

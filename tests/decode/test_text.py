@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -378,6 +379,18 @@ def test_lines_without_a_name(task: bytes, tmp_path: Path) -> None:
     wake = task + b" [001]  1.0: sched:sched_waking: comm=a pid=9 prio=120 target_cpu=000"
     got = read(tmp_path / "text", wake)
     assert not got.end["problems"] and len(got.table("waking")) == 1
+
+
+def test_periods_before_the_names(tmp_path: Path) -> None:
+    """perf script -F +period: none of its events was read."""
+    some = records(ROWS)
+    text = printing.perf_script(some)
+    with_period = re.sub(rb"(?m)^(.{28} +[0-9.]+: ) *(\w+:\w+: )", rb"\1         1 \2", text)
+    assert with_period.count(b": " + b" " * 9 + b"1 ") == text.count(b"\n") - text.count(b"RECORD_LOST")
+    got, want = read(tmp_path / "a", with_period), read(tmp_path / "b", text)
+    assert (got.rows, got.end["event_counts"], got.end["problems"]) == (want.rows, want.end["event_counts"], [])
+    other = read(tmp_path / "c", HEAD + b"1 sched_switch: prev")
+    assert other.end["event_counts"] == {"(unnamed)": 1}, "no period without a system"
 
 
 def test_events_in_lines_that_are_none_are_counted(tmp_path: Path) -> None:

@@ -49,7 +49,34 @@ bool event_char(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '-';
 }
 
-/// TIME: EVENT: BODY. `named`: with an event's name.
+/// Length of SYSTEM:EVENT or EVENT at the beginning, if a colon follows; 0: none is there. `event`: without the system.
+size_t event_name(std::string_view text, std::string_view& event) {
+    const auto end = [text](size_t n) {
+        while (n < text.size() && event_char(text[n])) {
+            ++n;
+        }
+        return n;
+    };
+    size_t first = 0, n = end(0);
+    if (n > 0 && n + 1 < text.size() && text[n] == ':' && event_char(text[n + 1])) {
+        first = n + 1;
+        n = end(first);
+    }
+    event = text.substr(first, n - first);
+    return n < text.size() && text[n] == ':' ? n : 0;
+}
+
+/// Columns of a number and the blanks behind it, as perf script prints a period (-F +period); 0: there is none.
+size_t period(std::string_view text) {
+    size_t n = std::min(text.find_first_not_of("0123456789"), text.size());
+    const size_t digits = n;
+    while (n < text.size() && blank(text[n])) {
+        ++n;
+    }
+    return digits > 0 && n > digits ? n : 0;
+}
+
+/// TIME: EVENT: BODY, of perf also TIME: PERIOD SYSTEM:EVENT: BODY. `named`: with an event's name.
 bool parse_time(Scan s, LineHead& h, bool& named) {
     int64_t seconds = 0;
     if (!is_digit(s.peek()) || !s.number(seconds)) {
@@ -96,25 +123,18 @@ bool parse_time(Scan s, LineHead& h, bool& named) {
             s.blanks();
         }
     }
-    const std::string_view rest = s.rest();
-    size_t n = 0;
-    while (n < rest.size() && event_char(rest[n])) {
-        ++n;
+    size_t n = event_name(s.rest(), h.event);
+    if (n == 0) [[unlikely]] {
+        const size_t past = period(s.rest());
+        const std::string_view rest = s.rest().substr(past);
+        n = past > 0 ? event_name(rest, h.event) : 0;
+        n = h.event.size() < n ? n : 0;  // perf names the system
+        s.skip(n > 0 ? past : 0);
     }
-    if (n > 0 && n + 1 < rest.size() && rest[n] == ':' && event_char(rest[n + 1])) {  // SYSTEM:EVENT:
-        const size_t first = n + 1;
-        n = first;
-        while (n < rest.size() && event_char(rest[n])) {
-            ++n;
-        }
-        h.event = rest.substr(first, n - first);
-    } else {
-        h.event = rest.substr(0, n);
-    }
-    named = n > 0 && n < rest.size() && rest[n] == ':';
+    named = n > 0;
     if (!named) {
         h.event = {};
-        h.body = rest;
+        h.body = s.rest();
         return true;
     }
     const size_t padding = n + 2 < kEventWidth ? kEventWidth - (n + 1) : 1;

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from rewake.errors import writing
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -61,16 +63,18 @@ class Growing:
                 self._types[name] = values.dtype, values.shape[1:]
                 file = tempfile.SpooledTemporaryFile(max_size=max(1, self._held * self._width(name)))  # noqa: SIM115
                 self._files[name] = file
-            self._files[name].write(np.ascontiguousarray(values).data)
+            with writing(tempfile.gettempdir()):
+                self._files[name].write(np.ascontiguousarray(values).data)
         self._rows += len(next(iter(columns.values())))
 
     def write(self, first: int, columns: dict[str, Array]) -> None:
         """In place of as many rows from that one on."""
         for name, values in columns.items():
             file = self._files[name]
-            file.seek(first * self._width(name))
-            file.write(np.ascontiguousarray(values).data)
-            file.seek(0, 2)
+            with writing(tempfile.gettempdir()):
+                file.seek(first * self._width(name))
+                file.write(np.ascontiguousarray(values).data)
+                file.seek(0, 2)
 
     def _width(self, name: str) -> int:
         dtype, shape = self._types[name]
@@ -82,7 +86,8 @@ class Growing:
         for name in names or self._files:
             dtype, shape = self._types[name]
             file, width = self._files[name], self._width(name)
-            file.seek(first * width)
+            with writing(tempfile.gettempdir()):  # what it still holds
+                file.seek(first * width)
             found[name] = np.frombuffer(file.read((last - first) * width), dtype).reshape(-1, *shape)
             file.seek(0, 2)
         return found

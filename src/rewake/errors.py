@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -14,6 +19,19 @@ EXIT_INTERRUPTED = 130
 
 
 NOT_UTF8 = "a name that is not UTF-8: rename it, or give a link to it"
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def writing(where: str | os.PathLike[str]) -> Iterator[None]:
+    """Where a disk is full, says which file was written there: a write knows no name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            error.filename = os.fspath(where)
+        raise
 
 
 class RewakeError(Exception):

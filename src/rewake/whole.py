@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,9 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from rewake.errors import UsageError
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from rewake.errors import UsageError, writing
 
 
 @contextmanager
@@ -26,7 +23,7 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
     if path.exists() and not path.is_file():
         if path.is_dir():
             raise UsageError(f"{path}: a directory: give the name of a file")
-        with path.open("wb") as out:
+        with writing(path), path.open("wb") as out:
             yield out
         return
     path = Path(os.path.realpath(path))
@@ -39,16 +36,14 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
             raise UsageError(f"{path}: belongs to a {kind}: give another name")
     fd, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
-        with os.fdopen(fd, "wb") as out:
+        with writing(path), os.fdopen(fd, "wb") as out:
             yield out
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(part, 0o666 & ~mask)
         os.replace(part, path)
-    except BaseException as error:
+    except BaseException:
         Path(part).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:  # a write knows no name
-            error.filename = str(path)
         raise
 
 

@@ -329,6 +329,21 @@ def test_two_writers_of_one_name(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "topology.xml"])
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, name: str) -> None:
+    """Only of tables; of other files it was "No space left on device" and nothing else."""
+    with forms.RecordingWriter(tmp_path / "d.rewake") as writer:
+        (writer.part / name).symlink_to("/dev/full")
+
+        def write() -> None:
+            writer.put_file("topology.xml", b"<topology/>")
+            writer.commit()
+
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            write()
+        assert caught.value.filename == str(writer.part / name)
+
+
 def test_nothing_that_is_not_ours_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "dir").mkdir()
     (tmp_path / "file").write_text("x")

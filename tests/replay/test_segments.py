@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -34,6 +36,15 @@ def test_columns_come_back_from_disk_as_they_went(in_memory: int, monkeypatch: p
         chunks = list(kept.chunks("one"))
         assert [len(chunk["one"]) for chunk in chunks] == [4, 4, 2]
         np.testing.assert_array_equal(np.concatenate([chunk["one"] for chunk in chunks]), one)
+
+
+def test_a_full_disk_is_told_with_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without a name lies where TMPDIR says."""
+    full = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", lambda **_: full)
+    with Growing() as kept, pytest.raises(OSError, match="No space left on device") as caught:
+        kept.append({"one": np.zeros(4)})
+    assert caught.value.filename == tempfile.gettempdir()
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3, 10, 100])

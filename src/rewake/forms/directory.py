@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rewake.errors import TraceError, UsageError
+from rewake.errors import TraceError, UsageError, writing
 from rewake.forms.manifest import SHAPES, Entries, misfit
 from rewake.forms.parquet import connect, first_line, require_utf8
 from rewake.forms.tables import SCHEMA_VERSION
@@ -102,11 +102,13 @@ class Writer:
         """A file beside the tables, kept as evidence."""
         if Path(name).name != name:
             raise ValueError(f"not a file name: {name!r}")
-        (self.part / name).write_bytes(data)
+        with writing(self.part / name):
+            (self.part / name).write_bytes(data)
 
     def _finish(self) -> None:
         text = json.dumps(self.manifest, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
-        (self.part / "manifest.json").write_text(text, encoding="ascii")
+        with writing(self.part / "manifest.json"):
+            (self.part / "manifest.json").write_text(text, encoding="ascii")
         if self._lock is None:
             raise ValueError("the writer is not open")
         (self.part / _MARK).unlink()  # the manifest tells by now

@@ -310,6 +310,7 @@ class Machine:
     absolute: bool = False  # long pauses as absolute times (type 31) instead of extensions (type 30)
     clock: str = "local"
     uname: str = "Linux box 6.1.0-test x86_64"
+    instance: str = ""  # that the buffer is of, version 7
     options: tuple[tuple[int, bytes], ...] = ()
 
     @property
@@ -533,7 +534,7 @@ def _v7(path: Path, cpus: Sequence[bytes], fmts: Sequence[Format], m: Machine, c
             e + "IQQ", cpu, at, len(data)
         )  # like trace-cmd's, the size leaves the number of chunks out
     struct.pack_into(e + "HHIQ", out, buffer_at, 3, int(zstd is not None), 0, len(out) - buffer_at - 16)
-    names = b"\0" + m.clock.encode() + b"\0"
+    names = m.instance.encode() + b"\0" + m.clock.encode() + b"\0"
     options += _option(
         m, 3, struct.pack(e + "Q", buffer_at) + names + struct.pack(e + "II", m.page_size, m.cpus) + table
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import tracedat
 from decode.reading import Decoded, decode
 
 from rewake.collectors import _decode
+from rewake.errors import TraceError
 from rewake.forms import ENUMS, EVENT_TABLES
 
 S = 10**9
@@ -169,6 +171,34 @@ def test_other_trace_instances_are_counted(tmp_path: Path, version: int) -> None
     got = decode(path)
     assert len(got.rows) == 3
     assert got.end["problems"] == ["trace instance besides the main buffer, not decoded: mine"]
+
+
+def test_instances_without_a_main_buffer(tmp_path: Path) -> None:
+    """record -B one -B two: "no event data; end the recording properly" was said, or the empty main buffer was read."""
+    path = tmp_path / "trace.dat"
+
+    def buffer(name: bytes, size: int) -> tuple[int, bytes]:
+        cpu = struct.pack("<IQQ", 0, 64, size)
+        return 3, bytes(8) + name + b"\0local\0" + struct.pack("<II", 4096, 1) + cpu
+
+    def write(rows: list[tracedat.Row], instance: str, *others: tuple[int, bytes], version: int = 7) -> None:
+        machine = tracedat.Machine(3, instance=instance, options=others)
+        tracedat.write(path, rows, version=version, machine=machine)
+
+    write(ROWS[:3], "one", buffer(b"two", 0))
+    got = decode(path)
+    assert len(got.rows) == 3
+    assert got.end["problems"] == ["trace instance besides the main buffer, not decoded: two"]
+    told = r"nothing in the main buffer, and 2 trace instances \({}\) .*; record without -B, or with one$"
+    write(ROWS[:3], "one", buffer(b"t\x1bwo", 8))
+    with pytest.raises(TraceError, match=told.format(r"t\\x1bwo, one")):
+        decode(path)
+    write([], "", buffer(b"one", 8), buffer(b"two", 8))
+    with pytest.raises(TraceError, match=told.format("one, two")):
+        decode(path)
+    write([], "", *((3, bytes(8) + name + b"\0") for name in (b"one", b"two")), version=6)
+    with pytest.raises(TraceError, match=told.format("one, two")):
+        decode(path)
 
 
 def test_clock_cycles_become_ns(tmp_path: Path, oracle: Path) -> None:

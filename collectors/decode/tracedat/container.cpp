@@ -68,7 +68,7 @@ void read_v6(Cursor& in, const File& file, Container& c, Problems& problems) {
         b.cpus = read_cpu_table(at, n);
         buffers.push_back(std::move(b));
     }
-    detail::set_cpu_data(detail::choose_buffer(buffers, problems)->cpus, file, c, problems);
+    detail::set_cpu_data(detail::choose_buffer(buffers, file, problems)->cpus, file, c, problems);
 }
 
 }  // namespace

@@ -157,16 +157,34 @@ bool empty(const Buffer& b) {
     return std::all_of(b.cpus.begin(), b.cpus.end(), [](const CpuData& d) { return d.size == 0; });
 }
 
-const Buffer* choose_buffer(const std::vector<Buffer>& buffers, Problems& problems) {
+const Buffer* choose_buffer(const std::vector<Buffer>& buffers, const File& file, Problems& problems) {
     const Buffer* chosen = nullptr;
+    std::vector<const Buffer*> instances, full;
     for (const Buffer& b : buffers) {
-        if (b.name.empty()) {
+        if (b.name.empty() && chosen == nullptr) {
             chosen = &b;
-            break;
+            continue;
+        }
+        instances.push_back(&b);
+        if (!empty(b)) {
+            full.push_back(&b);
         }
     }
-    if ((chosen == nullptr || empty(*chosen)) && buffers.size() == (chosen == nullptr ? 1U : 2U)) {
-        return &buffers.front() == chosen ? &buffers.back() : &buffers.front();
+    if (chosen == nullptr || empty(*chosen)) {
+        if (instances.size() == 1) {
+            return instances[0];
+        }
+        if (full.size() == 1) {
+            chosen = full[0];
+        } else if (!instances.empty()) {
+            std::string names;
+            for (const Buffer* b : instances) {
+                names += (names.empty() ? "" : ", ") + b->name.substr(0, 64);
+            }
+            fail(file.path(), instances[0]->offset,
+                 "nothing in the main buffer, and " + std::to_string(instances.size()) + " trace instances (" +
+                     names.substr(0, 256) + ") of which none stands for the machine; record without -B, or with one");
+        }
     }
     for (const Buffer& b : buffers) {
         if (&b != chosen) {

@@ -35,9 +35,9 @@ void read_option(uint16_t id, const std::string& payload, uint64_t at, const Fil
 /// No CPU has data.
 bool empty(const Buffer& b);
 
-/// The buffer to decode: the main one, or the only instance when the main one is empty or absent (`record -B`). Null:
-/// none. The others are counted as problems.
-const Buffer* choose_buffer(const std::vector<Buffer>& buffers, Problems& problems);
+/// The buffer to decode: the main one, or the only instance, or the only one with data, when the main one is empty or
+/// absent (`record -B`). Null: none. The others are counted as problems. Throws where there are several such instances.
+const Buffer* choose_buffer(const std::vector<Buffer>& buffers, const File& file, Problems& problems);
 
 /// Checks and keeps the CPU list; data beyond the end of the file is clipped and counted.
 void set_cpu_data(std::vector<CpuData> cpus, const File& file, Container& c, Problems& problems);

@@ -112,7 +112,7 @@ void read_v7(Cursor& in, const File& file, Container& c, Problems& problems) {
     Cursor formats = open_section(*places.event_formats, 18, "event formats section", file, c);
     read_event_formats(formats, c);
 
-    const Buffer* main = choose_buffer(places.buffers, problems);
+    const Buffer* main = choose_buffer(places.buffers, file, problems);
     if (main == nullptr) {
         fail(file.path(), in.offset(),
              places.text_buffer

@@ -36,8 +36,8 @@ _ALL = (
     Input("has_idle_cores", "flag of an LLC: it may have an idle core", "recorded", "modelled",
           "set by sched_switch to idle, cleared by the policy's own failed searches"),
     Input("nr_idle_scan", "how many CPUs an idle scan may examine (SIS_UTIL, SIS_PROP)", "recorded", "modelled",
-          "from how busy the LLC was at balancing intervals, and how far other searches came; SIS_PROP: a fixed"
-          " avg_idle and a cost per CPU"),
+          "from how busy the LLC was at balancing intervals, and how far other searches came; SIS_PROP:"
+          " from how long the waker's CPU idles, and what a scan costs, as other searches tell"),
     Input("cfs_nr", "entities on the root fair queue", "reconstructed", "modelled",
           "queued fair tasks; tasks of one cgroup count each"),
     Input("hot_clock", "age of the wakee's last run by the run queue's clock", "reconstructed", "modelled",

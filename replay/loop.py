@@ -60,6 +60,12 @@ _AGREED, _AGREED_PROBED = (400, 300), (200, 0)
 """The same, beyond what _SEARCH holds of it, on all CPUs of a recording whose clocks agree (clocks.py): what such
 recordings come out best with. Others do no better with it."""
 
+SCAN_CLOCKS = tuple(dict.fromkeys([
+    _engine.SCAN_CLOCK, *((base, cpu) for base in (100, 200, 300, 400, 600, 1000, 2000) for cpu in (10, 25, 50, 100)),
+]))  # fmt: skip
+"""What an idle scan may cost, ns, and every CPU that it examines (SIS_PROP): what is taken where nothing is inferred of
+it, then what is tried."""
+TRUE = ("1", "true", "on", "yes")
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
 
@@ -146,6 +152,8 @@ def _inferred_columns(unseen: Unseen, here: slice) -> dict[str, Array]:
         out["scan_waker"], out["scan_prev"] = (values[here] for values in unseen.scan)
     if unseen.turned is not None:
         out["turned"] = unseen.turned[here]
+    if unseen.clock is not None:
+        out["clock"] = unseen.clock[here]
     return out
 
 
@@ -413,9 +421,13 @@ class Loop:
         llc, unknown = with_null(self._recording.read("cpu", ("llc",))["llc"])
         llcs, dense, sizes = np.unique(llc, return_inverse=True, return_counts=True)
         values = [] if unknown.any() or self.truth is not None else scan_values(int(sizes.max()))
+        tried = len(SCAN_CLOCKS) if self._goes_by_clock(column) else 0
+        if tried:
+            values = []
+            self.options["scan_clocks"] = list(SCAN_CLOCKS)
         engine = self.engine(
-            [column], False, column, FIRST_FLIPS, panel=True, panel_scans=values,
-            order_window=order.WINDOW_NS if again else 0,
+            [column], False, column, FIRST_FLIPS, panel=True, panel_scans=values or list(range(1, tried)),
+            panel_clocks=tried > 0, order_window=order.WINDOW_NS if again else 0,
         )  # fmt: skip
         searched = [np.empty(0, np.int16)]
         names = self.names()
@@ -424,7 +436,9 @@ class Loop:
             lambda first: np.asarray(engine.wide_under([tuple(f) for f in first])),
             lambda base, tries, rows: engine.wide_apart(tuple(base), [tuple(f) for f in tries], rows),
         )
-        found = infer(asked, mode, values if scans else [], len(llcs), names, course, before=again)
+        found = infer(
+            asked, mode, values if scans else [], len(llcs), names, course, before=again, clocks=tried if scans else 0
+        )
         examined = np.concatenate(searched)
         if again and self._agree and mode == "auto":
             # Also where no fold is told anything: whether another is may hang on this one's outcomes.
@@ -433,6 +447,11 @@ class Loop:
                 capacity=capacities(self._recording, self.recorded.n_cpus), ahead=self._ahead,
             )  # fmt: skip
         return found._replace(searched=examined)
+
+    def _goes_by_clock(self, column: PolicySpec) -> bool:
+        """Its searches are bounded by what they cost, as the kernel measures it (SIS_PROP)."""
+        default = next((p["value"] for p in self.about(column)["params"] if p["name"] == "SIS_PROP"), "0")
+        return dict(column.params).get("SIS_PROP", default).lower() in TRUE
 
     def _asked(
         self, engine: _engine.OpenLoop, column: PolicySpec, names: Array, llc: Array, searched: list[Array]

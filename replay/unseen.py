@@ -86,6 +86,8 @@ class Unseen(NamedTuple):
     """That of them under which most of all decisions come out as recorded: of no use for these themselves."""
     scan: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
     """nr_idle_scan of the LLCs of the waker's and of the previous CPU; None: as modelled."""
+    clock: npt.NDArray[np.uint8] | None = None
+    """Which of the scan clocks that were tried (loop.SCAN_CLOCKS) bounds the searches; None: the first."""
     searched: npt.NDArray[np.int16] | None = None
     """CPUs that the search examined that came to the recorded answer; negative where none did."""
     turned: Bools | None = None
@@ -163,12 +165,14 @@ def infer(
     course: Course | None = None,
     *,
     before: bool = False,
+    clocks: int = 0,
 ) -> Unseen:
     """`parts`: in order; `values`: of nr_idle_scan, as asked; empty: it is not inferred. `names`: what a task is
     called, by task. `course`: then closer hypotheses are tried, and such of single tasks; it is asked when all parts
-    have been taken. `before`: with Unseen.before."""
+    have been taken. `before`: with Unseen.before. `clocks`: so many scan clocks were asked in the place of values, of
+    which there are none then."""
     with ExitStack() as files:
-        told = _Told(parts, names, bool(values), files)
+        told = _Told(parts, names, bool(values), files, clocks)
         if not told.n:
             return nothing(0)
         causal = mode == "causal"
@@ -259,7 +263,8 @@ def _hit(rows: dict[str, Any], asking: npt.NDArray[np.uint8]) -> Bools:
 class _Told:
     """What the answers tell. `first`: the hypotheses."""
 
-    def __init__(self, parts: Iterable[Asked], names: Ints, scans: bool, files: ExitStack) -> None:
+    def __init__(self, parts: Iterable[Asked], names: Ints, scans: bool, files: ExitStack, clocks: int) -> None:
+        self._clocks = clocks
         self._rows, self._open, self._scans, self._doubts = (files.enter_context(Growing()) for _ in range(4))
         """All decisions; those at which something that is inferred matters; what nr_idle_scan is inferred from; those
         that look at a CPU which goes idle just then."""
@@ -288,7 +293,7 @@ class _Told:
                 "pair": asked.pair[doubtful].astype(np.int64) << 2 | asked.doubt[doubtful],
                 "otherwise": _packed(_otherwise(asked, doubtful)),
             })  # fmt: skip
-            if scans:
+            if scans or clocks:
                 self._scans.append({"ts": asked.ts - start, "decided": asked.decided}
                                    | {name: getattr(asked, name).reshape(-1, 4) for name in _STEPS}
                                    | {name: getattr(asked, name) for name in (*_LLCS, *_SCANS)})  # fmt: skip
@@ -511,6 +516,36 @@ class _Told:
                     into[first:last][ours] = steps[here][ours]
         return out
 
+    def clock(self, which: npt.NDArray[np.uint8], flags: Bools, *, causal: bool) -> npt.NDArray[np.uint8]:
+        """Per decision the scan clock under which most others come out as recorded: those of other folds, or those
+        before it. Of equal ones the first. Searches leave behind what every clock makes of them, so no answer hangs on
+        which of them was taken for an earlier one."""
+        out = np.zeros(self.n, np.uint8)
+        agreed = np.zeros((1 if causal else FOLDS, self._clocks), np.int64)
+        for first in range(0, self.n, SEGMENT):
+            here = slice(first, min(first + SEGMENT, self.n))
+            rows, asked = self._rows.read(here.start, here.stop), self._scans.read(here.start, here.stop)
+            wide = self._bits(rows, np.arange(here.start, here.stop))
+            if causal:
+                hits = self._by_clock(asked, 2 * _wide(wide, which[here]) + flags[here])
+                heard = np.cumsum(hits, axis=0) + agreed
+                out[here] = np.concatenate([agreed, heard[:-1]]).argmax(axis=1)
+                agreed = heard[-1:]
+                continue
+            for f, (hypothesis, inferred) in enumerate(self._chosen):
+                flag = inferred._replace(relation=rows["relation"], may=rows["may"]).of(f)
+                hits = self._by_clock(asked, 2 * _wide(wide, hypothesis) + flag)
+                agreed[f] += hits[rows["fold"] != f].sum(axis=0)
+        if not causal:
+            out[:] = agreed.argmax(axis=1)[self._rows.read(0, self.n)["fold"]]
+        return out
+
+    def _by_clock(self, asked: dict[str, Any], asking: npt.NDArray[np.uint8]) -> Bools:
+        """(decision, clock): it leads to what was recorded, where it matters which."""
+        agreed = _chosen(asked["agreed"], asking) * (asked["decided"] & (_chosen(asked["searched"], asking) > 0))
+        bits = agreed[:, None] >> np.arange(self._clocks - 1, dtype=np.uint32) & 1
+        return np.concatenate([(agreed >= _MODELLED)[:, None], bits.astype(np.bool_)], axis=1)
+
     def unseen(self, told: Iterator[Told], values: list[int], n_llcs: int, *, causal: bool) -> Unseen:
         """With all hypotheses. `values`: as of infer()."""
         which, flags, known = np.zeros(self.n, np.uint8), np.zeros(self.n, np.bool_), np.zeros(self.n, np.bool_)
@@ -521,7 +556,8 @@ class _Told:
             first += len(flag)
         scan = self.scans(which, flags, values, n_llcs, causal=causal) if values else None
         turned = self.turned(which, flags, causal=causal)
-        return Unseen(flags, known, self.first, which, scan=scan, turned=turned)
+        clock = self.clock(which, flags, causal=causal) if self._clocks else None
+        return Unseen(flags, known, self.first, which, scan=scan, turned=turned, clock=clock)
 
     def as_recorded(self, found: Unseen, values: list[int]) -> Unseen:
         """The same with the nr_idle_scan, and the order of close events, with which decisions come out as recorded that

@@ -106,7 +106,7 @@ View read_view(const Fields& f, const Topology& t) {
         v.avail.assign(c, v.idle.test(c) && !stolen.test(c));
         v.sidle.assign(c, v.nr[i] > 0 && idle_h[i] == v.nr[i]);
     }
-    v.scan_base_ns = v.scan_cpu_ns = 0;  // the clock that measures scans was frozen
+    v.scan_clocks = {{.base = 0, .per_cpu = 0}};  // frozen
     v.nr_idle_scan.assign(t.llc_span.size(), 0);
     if (f.has("nr_idle_scan"))
         for (const Numbers& pair : f.get<std::vector<Numbers>>("nr_idle_scan"))

@@ -37,6 +37,7 @@ InferredColumns read_inferred(const nb::dict& t, size_t n) {
     }
     if (t.contains("turned")) c.turned = column<bool>(t, "turned", n);
     if (t.contains("flips")) c.flips = column<uint8_t>(t, "flips", n);
+    if (t.contains("clock")) c.clock = column<uint8_t>(t, "clock", n);
     for (size_t i = 0; c.flips && i < n; ++i)
         if (c.flips[i] >= FlipHypotheses::kMost) throw std::invalid_argument("column flips: no such value");
     return c;
@@ -137,6 +138,14 @@ ReplayOptions read_options(const nb::dict& o) {
     if (o.contains("first_flips")) r.first_flips = hypotheses(nb::cast<std::vector<PyFlips>>(o["first_flips"]));
     if (r.first_flips.empty()) throw std::invalid_argument("first_flips: at least one hypothesis expected");
     if (o.contains("panel_scans")) r.panel_scans = nb::cast<std::vector<int32_t>>(o["panel_scans"]);
+    if (o.contains("panel_clocks")) r.panel_clocks = nb::cast<bool>(o["panel_clocks"]);
+    if (o.contains("scan_clocks"))
+        for (const auto& [base, per_cpu] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["scan_clocks"]))
+            r.scan_clocks.push_back({base, per_cpu});
+    if (r.scan_clocks.size() > 32) throw std::invalid_argument("scan_clocks: at most 32");
+    for (const int32_t v : r.panel_scans)
+        if (r.panel_clocks && static_cast<size_t>(v) >= r.scan_clocks.size())
+            throw std::invalid_argument("panel_scans: no such clock");
     if (o.contains("looks"))
         for (const auto& [from, step] : nb::cast<std::vector<std::pair<Ns, Ns>>>(o["looks"]))
             r.looks.push_back({from, step});
@@ -484,6 +493,7 @@ void bind_codes(nb::module_& m) {
                                    {code(S::I), "I"},
                                    {code(S::other), "other"}});
     m.attr("ENUMS") = enums;
+    m.attr("SCAN_CLOCK") = nb::make_tuple(ScanClock{}.base, ScanClock{}.per_cpu);
     m.attr("INPUTS") = by_code({{bit(kSync), "sync"},
                                 {bit(kAllowed), "allowed"},
                                 {bit(kLoad), "load"},

@@ -32,7 +32,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
       strayed_(tasks.tasks.size()),
       running_(std::move(running)) {
     if (opt_.panel && policies.size() != 1) throw std::invalid_argument("a panel asks one policy");
-    if (opt_.panel) panel_.emplace(opt_.first_flips, opt_.hz, opt_.panel_scans);
+    if (opt_.panel) panel_.emplace(opt_.first_flips, opt_.hz, opt_.panel_scans, opt_.panel_clocks);
     for (auto& p : policies) {
         Instance& in = instances_.emplace_back();
         in.policy = std::move(p);
@@ -57,6 +57,7 @@ OpenLoop::OpenLoop(const Topology& topo, const TaskTable& tasks, std::vector<std
     sent_.resize(static_cast<size_t>(topo.n_cpus), std::numeric_limits<Ns>::min() / 2);
     if (opt_.fair) delays_.emplace(tasks, *opt_.fair, machine_);
     machine_.set_exit_latency(opt_.exit_latency);
+    if (!opt_.scan_clocks.empty()) machine_.set_scan_clocks(opt_.scan_clocks);
     opt_.energy_aware = opt_.energy_aware && topo.asym && !topo.smt_active;
     machine_.set_tick(1'000'000'000 / opt_.hz, opt_.tick_at);
     machine_.set_clock_offset(opt_.clock_offset);
@@ -552,6 +553,7 @@ void OpenLoop::suppose(const Wakeup& w, const Inferred& now, const Inferred& the
         machine_.set_nr_idle_scan(topo_.llc[w.waker.v], then.scan_waker);
         machine_.set_nr_idle_scan(topo_.llc[w.prev.v], then.scan_prev);
     }
+    if (now.clock != then.clock) machine_.set_scan_clock(then.clock);
     if (now.turned == then.turned) return;
     if (then.turned)
         machine_.suppose(w.prev, !machine_.view().avail.test(w.prev));

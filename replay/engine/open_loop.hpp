@@ -91,6 +91,8 @@ struct ReplayOptions {
     uint32_t inferred = 0;  ///< Input bits that this recording leaves to inference or to a model
     bool panel = false;  ///< one policy, asked under all of first_flips, both values of the flag and panel_scans
     std::vector<int32_t> panel_scans;
+    bool panel_clocks = false;  ///< panel_scans are of scan_clocks
+    std::vector<ScanClock> scan_clocks;  ///< View::scan_clocks; empty: what that begins with
     Ns order_window = 0;  ///< a panel's events less than this apart on two CPUs have no known order
     bool blind = false;  ///< probed values are for the budget only
     bool log_flips = false;  ///< keep when CPUs became idle and busy (flips())

@@ -18,8 +18,8 @@ void PanelAnswers::reset(size_t n) {
         v->assign(n, 0);
 }
 
-Panel::Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::vector<int32_t> scans)
-    : flips(first_flips, hz), scans_(std::move(scans)) {
+Panel::Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::vector<int32_t> scans, bool clocks)
+    : flips(first_flips, hz), scans_(std::move(scans)), clocks_(clocks) {
     if (scans_.size() > PanelAnswers::kMostScans) throw std::invalid_argument("at most 31 values of nr_idle_scan");
     members_ = PanelAnswers::kModelled | ((1u << scans_.size()) - 1);
 }
@@ -38,13 +38,22 @@ void Panel::give_idle_cores(PolicyState& s, uint32_t member) {
     for (uint16_t llc : {prev_, waker_}) s.hic[llc] = before_.hic[llc] = (idle_cores_[llc] & member) != 0;
 }
 
+/// What bounds the searches of an LLC from now on.
+void Panel::bound(Machine& machine, Llc llc, int32_t value) const {
+    if (clocks_)
+        machine.set_scan_clock(static_cast<uint8_t>(value));
+    else
+        machine.set_nr_idle_scan(llc, value);
+}
+
 /// Asks for the values of nr_idle_scan of `members`. `policy` has the state of before_, and gets it back. `first`: the answer for the
 /// modelled one, if that was given before. `keeps`: has_idle_cores is from now on what these searches made of it.
 void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, uint32_t members, bool keeps,
                    const Decision* first, uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked) {
     const Topology& topo = *machine.view().topo;
     PolicyState& s = policy.memory();
-    const int32_t was_prev = machine.view().nr_idle_scan[prev_], was_waker = machine.view().nr_idle_scan[waker_];
+    const std::vector<int32_t>& scan = machine.view().nr_idle_scan;
+    const int32_t was_prev = clocks_ ? 0 : scan[prev_], was_waker = clocks_ ? 0 : scan[waker_];
     std::array<uint32_t, 2> after{idle_cores_[prev_], idle_cores_[waker_]};
     for (uint32_t left = members; left;) {
         const int i = std::countl_zero(left);  // from the highest bit, which is the modelled one
@@ -58,8 +67,8 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
             made = *first;
             flags = {after_.hic[prev_] != 0, after_.hic[waker_] != 0};
         } else {
-            machine.set_nr_idle_scan(Llc(prev_), modelled ? was_prev : scans_[number]);
-            machine.set_nr_idle_scan(Llc(waker_), modelled ? was_waker : scans_[number]);
+            bound(machine, Llc(prev_), modelled ? was_prev : scans_[number]);
+            bound(machine, Llc(waker_), modelled ? was_waker : scans_[number]);
             give_idle_cores(s, member);
             made = once(policy, machine.view(), w);
             flags = {s.hic[prev_] != 0, s.hic[waker_] != 0};
@@ -77,7 +86,9 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
                 searched = at_prev ? PanelAnswers::unasked_prev : PanelAnswers::unasked_waker;
             uint32_t within = member;
             for (size_t v = 0; v < scans_.size(); ++v)
-                within |= uint32_t{scans_[v] >= made.same_from && scans_[v] <= made.same_to} << v;
+                within |= uint32_t{clocks_ ? (made.same_clocks >> scans_[v] & 1) != 0
+                                           : scans_[v] >= made.same_from && scans_[v] <= made.same_to}
+                          << v;
             same &= within;
         }
         if (made.cpu == chosen) {
@@ -87,8 +98,8 @@ void Panel::asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen
         for (size_t k = 0; k < 2; ++k) after[k] = flags[k] ? after[k] | same : after[k] & ~same;
         left &= ~same;
     }
-    machine.set_nr_idle_scan(Llc(waker_), was_waker);
-    machine.set_nr_idle_scan(Llc(prev_), was_prev);
+    bound(machine, Llc(waker_), was_waker);
+    bound(machine, Llc(prev_), was_prev);
     if (keeps) next_ = after;
 }
 

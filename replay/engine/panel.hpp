@@ -44,8 +44,9 @@ struct PanelAnswers {
 
 class Panel {
   public:
-    /// `scans`: values of nr_idle_scan that are tried, at most kMostScans. Throws std::invalid_argument.
-    Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::vector<int32_t> scans);
+    /// `scans`: values of nr_idle_scan that are tried, at most kMostScans; `clocks`: of View::scan_clock in its place, where
+    /// the first stands for the modelled value. Throws std::invalid_argument.
+    Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::vector<int32_t> scans, bool clocks = false);
     /// Asks `policy` about `w`, of which `chosen` is recorded, and fills `row`, counted from `first_row` of the
     /// recording, and has its Doubt. `told_sync`, `told_flips` (of the wakee): recorded, so that there is
     /// nothing to try. Returns what it answers under the first hypothesis, the flag clear; that is what stays in its state.
@@ -62,7 +63,9 @@ class Panel {
     void asking(Policy& policy, Machine& machine, const Wakeup& w, Cpu chosen, uint32_t members, bool keeps,
                 const Decision* first, uint32_t& agreed, uint8_t& searched, int16_t& scanned, uint32_t& looked);
     uint8_t otherwise(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> told_sync, Cpu chosen);
+    void bound(Machine& machine, Llc llc, int32_t value) const;
     std::vector<int32_t> scans_;
+    bool clocks_;
     uint32_t members_ = 0;  ///< bits of PanelAnswers::agreed that are asked for
     std::vector<uint32_t> idle_cores_;  ///< by LLC: has_idle_cores, had every search had that nr_idle_scan
     std::array<uint32_t, 2> next_{};  ///< what becomes of it at prev's and the waker's LLC

@@ -189,6 +189,12 @@ class Machine {
     const LlcScan& scan_of(Llc llc) const { return scans_[llc.v]; }
     /// Takes `nr` as nr_idle_scan of an LLC, until the model writes it again.
     void set_nr_idle_scan(Llc llc, int32_t nr) { view_.nr_idle_scan[llc.v] = nr; }
+    void set_scan_clocks(std::vector<ScanClock> clocks) { view_.scan_clocks = std::move(clocks); }
+    /// Throws std::invalid_argument.
+    void set_scan_clock(uint8_t which) {
+        if (which >= view_.scan_clocks.size()) throw std::invalid_argument("no such scan clock");
+        view_.scan_clock = which;
+    }
     /// From now on only these CPUs can be idle.
     void set_online(const CpuMask& online) {
         online_ = online;

@@ -55,6 +55,12 @@ struct Turns {
     }
 };
 
+/// Model of the clock with which kernels measure an idle scan (SIS_PROP, policies.md C1): ns a scan and a CPU examined. So
+/// much the emulated machines of docs/fidelity.md take, by probes on 5.4 and 5.10 (avg_scan_cost of 8 CPUs: 384 and 402).
+struct ScanClock {
+    Ns base = 200, per_cpu = 50;
+};
+
 /// The machine immediately before a decision, all earlier decisions applied (policies.md C3).
 struct View {
     const Topology* topo = nullptr;
@@ -76,8 +82,8 @@ struct View {
     std::vector<Ns> clock_task;     ///< rq clock_task as of the CPU's last scheduler event (the stale clock of B1)
     std::vector<int64_t> avg_idle;  ///< rq avg_idle, ns
 
-    /// Model of the clock that measures an idle scan (SIS_PROP, policies.md C1): ns per scan and per CPU examined.
-    Ns scan_base_ns = 1000, scan_cpu_ns = 40;
+    std::vector<ScanClock> scan_clocks{{}};  ///< not empty, at most 32
+    uint8_t scan_clock = 0;  ///< which of them measures; what each would have made of all scans is kept
 
     /// Tasks that run or wait, delayed dequeues left out.
     int32_t runnable(Cpu c) const { return nr[c.v] - delayed[c.v]; }

@@ -25,8 +25,7 @@ struct Found {
     bool decide(Ctx& x, Branch b, std::string_view pass) const {
         const auto cpu = clean ? clean : backup;
         if (cpu)
-            WHY(x, pass, ": CPU ", *cpu,
-                clean ? " is idle and not heavy" : " is idle, though heavy: none that is not");
+            WHY(x, pass, ": CPU ", *cpu, clean ? " is idle and not heavy" : " is idle, though heavy: none that is not");
         else
             WHY(x, pass, ": no CPU is idle");
         return cpu && x.decide(*cpu, b);
@@ -61,7 +60,8 @@ bool CleanCpuPass::run(Ctx& x) const {
     const uint16_t llc = x.t.llc[x.target.v].v;
     const CpuMask &span = x.t.llc_span[llc], &allowed = *x.w.allowed;
     x.look(kAllowed | kIrqLoad);
-    int left = rules_.sis_prop ? sis_prop_bound(x, rules_, x.t.llc_weight[llc]) : std::numeric_limits<int>::max();
+    const int weight = x.t.llc_weight[llc];
+    int left = rules_.sis_prop ? sis_prop_bound(x, rules_, weight) : std::numeric_limits<int>::max();
     Found found;
     std::optional<Cpu> soft;
     int examined = 0;
@@ -81,7 +81,7 @@ bool CleanCpuPass::run(Ctx& x) const {
     x.d.scanned = static_cast<uint16_t>(x.d.scanned + examined);
     WHY(x, "CPU pass from ", x.target, ": ", examined, " CPUs examined", stopped ? ", the bound ran out" : "");
     if (stopped) return soft && x.decide(*soft, Branch::cpu);
-    count_scan_cost(x, examined);
+    count_scan(x, rules_, weight, examined);
     return found.decide(x, Branch::cpu, "CPU pass");
 }
 

@@ -90,7 +90,9 @@ struct PolicyState {
     std::vector<Task> tasks;         ///< by TaskId
     std::vector<Buddy> buddies;      ///< by TaskId; empty for policies without buddies
     std::vector<uint8_t> hic;        ///< by dense Llc: has_idle_cores
-    std::vector<int64_t> scan_cost;  ///< by CPU that wakes: avg_scan_cost of its LLC domain, ns
+    /// By CPU that wakes, `clocks` of each (View::scan_clocks): avg_scan_cost of its LLC domain, ns.
+    std::vector<int64_t> scan_cost;
+    size_t clocks = 1;
     Task& task(TaskId t) {
         if (t.v >= tasks.size()) [[unlikely]]
             grow(t);
@@ -120,6 +122,7 @@ struct Decision {
     bool exposed = false;  ///< looked at a CPU in `dirty`
     /// With kNrIdleScan in `looked`: every nr_idle_scan from which it would have come to the same, as far as is known.
     int32_t same_from = 1, same_to = 0;
+    uint32_t same_clocks = ~0u;  ///< View::scan_clocks with which it would have come to the same
 
     /// Whether it asked for what the wakee loads its queue with (task_h_load). Of a new task there is nothing that a search
     /// could take off a CPU (cpu_load_without(), 5.4 and later).

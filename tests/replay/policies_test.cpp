@@ -231,7 +231,7 @@ TEST(Linux59, ReportsWhatItLookedAt) {
     EXPECT_EQ(d.cpu, cpu(6));
     EXPECT_EQ(d.branch, Branch::cpu);
     EXPECT_EQ(d.scanned, 5);  // 2..6
-    EXPECT_EQ(p->state.scan_cost[2], (1000 + 5 * 40) / 8);
+    EXPECT_EQ(p->state.scan_cost[2], (200 + 5 * 50) / 8);
     EXPECT_EQ(p->state.scan_cost[6], 0) << "other CPUs of the LLC have their own";
     EXPECT_TRUE(d.looked & kNrIdleScan);
     for (int c = 0; c < 8; ++c) EXPECT_EQ(s.decide(*p, cpus({c})).exposed, c >= 2 && c <= 6) << c;

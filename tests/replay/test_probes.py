@@ -131,12 +131,16 @@ def test_a_proven_cause_is_one_that_the_probed_value_takes_away(recording: Recor
     assert (seeing.agrees <= seeing.blame["among"]).all(), "the order as it stands is one of the orders"
 
 
+# linux-5.10: what a scan costs is inferred for it (SIS_PROP), in the place of nr_idle_scan.
+@pytest.mark.parametrize("own", ["linux-6.12", "linux-5.10"])
 @pytest.mark.parametrize("mode", ["auto", "causal"])
 @pytest.mark.parametrize("use_probes", [True, False])
-def test_no_answer_depends_on_its_own_recorded_outcome(recording: Recording, use_probes: bool, mode: str) -> None:
+def test_no_answer_depends_on_its_own_recorded_outcome(
+    recording: Recording, use_probes: bool, mode: str, own: str
+) -> None:
     """With WF_SYNC and wakee_flips inferred: another recorded CPU for one decision leaves every answer to it."""
-    column = PolicySpec("linux-6.12")
-    specs = [column, PolicySpec("prev"), PolicySpec("oracle-idle"), PolicySpec("userspace-hints")]
+    column = PolicySpec(own)
+    specs = [column, *map(PolicySpec, ("prev", "oracle-idle", "userspace-hints", "asym-prefer-prev"))]
 
     def answers(source: Recording) -> list[np.ndarray[tuple[int], np.dtype[np.uint16]]]:
         loop = Loop(source, 0, use_probes=use_probes)

@@ -101,6 +101,49 @@ def test_a_value_that_leaves_the_flag_set_is_voted_for_where_the_modelled_one_ha
     assert told["searched"].reshape(2, 4)[:, 0].tolist() == [1, 3]
 
 
+def bounded_scan() -> World:
+    """Task 8 of CPU 0 wakes 9, which ran on CPU 1, where another runs now, as on CPUs 2 and 3: CPU 4 is the fourth
+    that the search meets. CPU 0 was idle for 100 us, so its next wakeups may cost 195 ns a CPU of the LLC."""
+    w = World(8, 20).runs(1_000, 0, 0, 8).runs(1_100, 1, 1, 9)
+    for cpu in (2, 3):
+        w.runs(1_200 + cpu, cpu, cpu, 10 + cpu)
+    w.runs(2_000, 1, 9, 11)
+    for k in range(40):  # rq::avg_idle comes down
+        at = 100_000 + 200_000 * k
+        w.runs(at, 0, 8, 0).waking(at + 99_000, 2, 8, 0, curr=12).wakeup(at + 100_000, 0, 8, 0).runs(
+            at + 101_000, 0, 0, 8
+        )
+    for k in range(30):
+        at = 9_000_000 + 100_000 * k
+        w.waking(at, 0, 9, 1, curr=8).wakeup(at + 1_000, 0, 9, 1)
+        w.runs(at + 2_000, 1, 11, 9).runs(at + 3_000, 1, 9, 11)
+    return w
+
+
+def test_a_panel_asks_under_every_scan_clock() -> None:
+    decisions = bounded_scan().decisions((5, 10))
+    clocks = [(200, 50), (0, 0), (100, 10), (4000, 100)]
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0, "scan_clocks": clocks}
+    asked = options | {"panel": True, "panel_scans": [1, 2, 3], "panel_clocks": True}
+    panel = _engine.OpenLoop(decisions.recorded, [("linux-5.10", {})], 0, asked, [], [], [])
+    panel.run(decisions.batches[0], None, decisions.parts[0])
+    part = decisions.parts[0]
+    ours = np.asarray(part["task"][0] if isinstance(part["task"], tuple) else part["task"]) == 9
+    bits = panel.answers()["agreed"].reshape(-1, 4)[ours, 0]
+    alone = []
+    for k in range(len(clocks)):
+        loop = _engine.OpenLoop(decisions.recorded, [("linux-5.10", {})], 0, options, [], [], [])
+        loop.run(decisions.batches[0], None, {**part, "clock": np.full(len(ours), k, np.uint8)})
+        alone.append(loop.ledger(0)["known"][0][ours])
+    for k, known in enumerate(alone):
+        assert (bits >> (31 if k == 0 else k - 1) & 1).astype(bool).tolist() == known.tolist(), clocks[k]
+    assert any((known != alone[0]).any() for known in alone), "it matters which"
+    with pytest.raises(ValueError, match="no such scan clock"):
+        loop.run(decisions.batches[0], None, {**part, "clock": np.full(len(ours), 4, np.uint8)})
+    with pytest.raises(ValueError, match="panel_scans: no such clock"):
+        _engine.OpenLoop(decisions.recorded, [("linux-5.10", {})], 0, asked | {"panel_scans": [4]}, [], [], [])
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -269,6 +312,38 @@ def test_what_stays_of_a_decision_goes_by_its_own_outcome(agreed: int, left: int
     assert found.before is not None
     assert found.before.scan is not None
     assert found.before.scan[1].tolist() == [left]
+
+
+def test_a_scan_clock_is_the_one_under_which_the_others_come_out_as_recorded() -> None:
+    """The second of those that are tried; of the last ten decisions the first, which is too few to change the vote."""
+    n = 50
+    agreed = np.full((n, 4), 0b010, np.uint32)
+    agreed[40:] = 0b001
+    asked = one_relation(agreed, np.zeros(n, np.uint32))
+    looked = asked._replace(searched=np.ones(4 * n, np.uint8))
+    for mode in MODES:
+        found = infer([looked], mode, [], 1, np.zeros(3, np.int64), before=True, clocks=4)
+        assert found.clock is not None and found.before is not None and found.scan is None
+        assert found.clock.tolist() == [2] * n if mode == "auto" else [0] + [2] * (n - 1), "before the first vote none"
+        blind = infer([asked], mode, [], 1, np.zeros(3, np.int64), clocks=4)
+        assert blind.clock is not None and not blind.clock.any(), "no search looked at it"
+    assert infer([looked], "auto", [], 1, np.zeros(3, np.int64)).clock is None
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from(MODES))
+def test_a_scan_clock_hears_none_of_the_outcomes_of_its_decision(seed: int, mode: str) -> None:
+    draw, n, clocks = np.random.default_rng(seed), 40, 5
+    row = int(draw.integers(n))
+    agreed = draw.integers(0, 1 << (clocks - 1), (n, 4), np.uint32)
+    asked = one_relation(agreed, np.zeros(n, np.uint32))._replace(searched=np.ones(4 * n, np.uint8))
+    other = agreed.copy()
+    other[row] = draw.integers(0, 1 << (clocks - 1), 4, np.uint32)
+    found = []
+    for bits in (agreed, other):
+        of = infer([asked._replace(agreed=bits.ravel())], mode, [], 1, np.zeros(3, np.int64), clocks=clocks)
+        assert of.clock is not None
+        found.append(int(of.clock[row]))
+    assert found[0] == found[1]
 
 
 @settings(max_examples=20, deadline=None)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace rewake {
 namespace {
@@ -15,6 +16,19 @@ std::string cpu_text(const Scan3Rules& r) {
     if (r.sis_prop && r.counts_disallowed) s += ", which CPUs that are not allowed use up too";
     if (r.soft_last) s += "; idle-policy CPUs only when the bound runs out";
     return s;
+}
+
+int64_t& cost_of(Ctx& x, size_t clock) {
+    const size_t clocks = x.v.scan_clocks.size();
+    if (std::exchange(x.s.clocks, clocks) != clocks) x.s.scan_cost.assign(static_cast<size_t>(x.t.n_cpus) * clocks, 0);
+    return x.s.scan_cost[x.w.waker.v * clocks + clock];
+}
+
+int bound_by(Ctx& x, const Scan3Rules& rules, int weight, size_t clock) {
+    const int64_t idle = x.v.avg_idle[x.w.waker.v] / rules.idle_divisor;
+    const int64_t cost = cost_of(x, clock) + 1, span_idle = weight * idle;
+    return span_idle > rules.least * cost ? static_cast<int>(std::min<int64_t>(span_idle / cost, kUnbounded))
+                                          : rules.least;
 }
 
 }  // namespace
@@ -75,8 +89,8 @@ bool CpuPass::run(Ctx& x) const {
     const Words words = x.t.llc_words[llc];
     const unsigned start = x.target.v;
     x.look(kAllowed);
-    const int most =
-        rules_.sis_prop ? sis_prop_bound(x, rules_, x.t.llc_weight[llc]) - 1 : kUnbounded;  // CPUs that are examined
+    const int weight = x.t.llc_weight[llc];
+    const int most = rules_.sis_prop ? sis_prop_bound(x, rules_, weight) - 1 : kUnbounded;  // CPUs that are examined
     auto cpus = [&](unsigned i) { return rules_.counts_disallowed ? span.w[i] : span.w[i] & allowed.w[i]; };
     if (!x.soft_empty()) x.look(kIdlePolicy);
     x.look_in_turn(words, start, cpus);
@@ -90,8 +104,8 @@ bool CpuPass::run(Ctx& x) const {
         int left = most;
         for_each_in_wrap(words, start, cpus, [&](Cpu c) { return x.touch(c), (found && c == *found) || --left == 0; });
     }
+    count_scan(x, rules_, weight, examined);
     if (examined <= most) {
-        count_scan_cost(x, examined);
         if (found)
             WHY(x, "CPU pass: ", Llc(llc), " from ", start, ": CPU ", *found, " is the first idle one, number ",
                 examined);
@@ -135,15 +149,21 @@ bool SiblingPass::run(Ctx& x) const {
 
 int sis_prop_bound(Ctx& x, const Scan3Rules& rules, int weight) {
     x.look(kNrIdleScan);
-    const int64_t idle = x.v.avg_idle[x.w.waker.v] / rules.idle_divisor;
-    const int64_t cost = x.s.scan_cost[x.w.waker.v] + 1, span_idle = weight * idle;
-    return span_idle > rules.least * cost ? static_cast<int>(std::min<int64_t>(span_idle / cost, kUnbounded))
-                                          : rules.least;
+    return bound_by(x, rules, weight, x.v.scan_clock);
 }
 
-void count_scan_cost(Ctx& x, int examined) {
-    int64_t& cost = x.s.scan_cost[x.w.waker.v];
-    cost += (x.v.scan_base_ns + x.v.scan_cpu_ns * examined - cost) / 8;
+void count_scan(Ctx& x, const Scan3Rules& rules, int weight, int examined) {
+    const auto fits = [&](size_t clock) { return examined < bound_by(x, rules, weight, clock); };
+    const bool here = !rules.sis_prop || fits(x.v.scan_clock), soft = rules.soft_last && !x.soft_empty();
+    for (size_t k = 0; k < x.v.scan_clocks.size(); ++k) {
+        const bool ends = !rules.sis_prop || fits(k);
+        // Where it does not, what is met until the bound runs out may be taken.
+        if (ends != here || (!ends && soft && k != x.v.scan_clock)) x.d.same_clocks &= ~(1u << k);
+        if (!ends) continue;
+        const ScanClock& clock = x.v.scan_clocks[k];
+        int64_t& cost = cost_of(x, k);
+        cost += (clock.base + clock.per_cpu * examined - cost) / 8;
+    }
 }
 
 }  // namespace rewake

@@ -52,8 +52,8 @@ class SiblingPass : public Step {
 /// SIS_PROP for a scan of `weight` CPUs: one more than may be examined.
 int sis_prop_bound(Ctx& x, const Scan3Rules& rules, int weight);
 
-/// A CPU pass of `examined` CPUs came to a normal end: averages its cost (View's model of the clock) over the earlier
-/// ones.
-void count_scan_cost(Ctx& x, int examined);
+/// A CPU pass of `weight` CPUs that examines `examined` of them unless the bound runs out: by each of View::scan_clocks
+/// with which it comes to that end, averages its cost over the earlier ones. Tells which come to the same.
+void count_scan(Ctx& x, const Scan3Rules& rules, int weight, int examined);
 
 }  // namespace rewake

@@ -91,6 +91,8 @@ def column_of(
         raise FidelityError(f"no column for kernel {match[0]}; columns that exist: {listed}")
     carried = []
     known = parameters[name]
+    if _x3_in_task((int(match[1]), int(match[2])), int(match[3] or 0)) and "X3_IN_TASK" in known:
+        carried.append("X3_IN_TASK=1")
     for feature in PLACEMENT_FEATURES:
         recorded = features.get(feature)
         if feature in known:
@@ -105,6 +107,11 @@ def column_of(
             notes.append(f"recorded with SIS_PROP, for which {name} has no parameter")
     # Parameters in the order in which an instance is named (replay/spec.py).
     return Column(name + (":" + ",".join(sorted(carried)) if carried else ""), tuple(notes))
+
+
+def _x3_in_task(release: tuple[int, int], patch: int) -> bool:
+    """Stable 5.10.84 took it over from 5.16; distributions, which count .0, came later."""
+    return release == (5, 10) and (patch == 0 or patch >= 84)
 
 
 def _by_version(major: int, minor: int, patch: int) -> tuple[str | None, list[str]]:

@@ -283,6 +283,9 @@ std::vector<PolicyInfo::Param> column_params(const Column& c) {
         constant("sis_prop_divisor", c.scan_3.idle_divisor, "part of avg_idle that a scan may cost");
         constant("sis_prop_least", c.scan_3.least, "smallest bound; one CPU less is examined");
     }
+    if (c.x3_kthread == X3::any_context)
+        p.push_back(
+            {"X3_IN_TASK", "0", "per-CPU kthreads pull p to their CPU from task context only (stable 5.10.84)"});
     if (c.gate != WakeGate::allowed)
         p.push_back(
             {"wake_wide_factor", "llc_size", "flips that make wake_wide; llc_size: CPUs of the waker's LLC", true});
@@ -306,6 +309,7 @@ Column configured(Column c, const PolicyParams& params) {
     feature("WA_BIAS", c.affine.bias);
     feature("SIS_UTIL", c.scan_u.sis_util);
     feature("SIS_PROP", c.scan_3.sis_prop);
+    if (params.contains("X3_IN_TASK") && flag_param(params, "X3_IN_TASK")) c.x3_kthread = X3::in_task;
     number("sis_util_pct", c.scan_u.util_pct, 0, 10'000);
     number("sis_prop_divisor", c.scan_3.idle_divisor, 1, 1'000'000);
     number("sis_prop_least", c.scan_3.least, 1, kMaxCpus);

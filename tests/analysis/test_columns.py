@@ -37,7 +37,8 @@ def test_version(kernel: str, column: str) -> None:
     ("kernel", "column"),
     [
         ("3.10.0-1160.el7.x86_64", "linux-3.10"), ("4.12.2", "linux-4.12"), ("4.12.3", "linux-4.12.3"),
-        ("4.12.14", "linux-4.12.3"), ("4.19.0-27-amd64", "linux-4.19"), ("5.10.0-30-amd64", "linux-5.10"),
+        ("4.12.14", "linux-4.12.3"), ("4.19.0-27-amd64", "linux-4.19"), ("5.10.0-30-amd64", "linux-5.10:X3_IN_TASK=1"),
+        ("5.10.7", "linux-5.10"), ("5.10.84", "linux-5.10:X3_IN_TASK=1"),
         ("5.15.0-91-generic", "linux-5.15"), ("6.12.95+deb12-cloud-amd64", "linux-6.12"),
         ("7.2.13+deb14-cloud-amd64", "linux-7.2"),
     ],

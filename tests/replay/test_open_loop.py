@@ -109,6 +109,8 @@ def test_irq_aware_passes_over_a_heavy_cpu(busy_us: int, expected: int) -> None:
         ("linux-5.9", "hardirq", (0, "X3")),
         ("asym-prefer-prev", "hardirq", (0, "X3")),
         ("linux-5.10", "hardirq", (0, "X3")),
+        ("linux-5.10:X3_IN_TASK=1", "hardirq", (2, "CPU")),
+        ("linux-5.10:X3_IN_TASK=1", "task", (0, "X3")),
         ("linux-6.12", "hardirq", (2, "SCAN")),  # X3 asks for task context
         ("linux-6.12", "task", (0, "X3")),
     ],

@@ -22,6 +22,7 @@ Panel::Panel(const std::vector<FlipHypothesis>& first_flips, uint32_t hz, std::v
     : flips(first_flips, hz), scans_(std::move(scans)), clocks_(clocks) {
     if (scans_.size() > PanelAnswers::kMostScans) throw std::invalid_argument("at most 31 values of nr_idle_scan");
     members_ = PanelAnswers::kModelled | ((1u << scans_.size()) - 1);
+    for (size_t v = 0; v < scans_.size() && !clocks_; ++v) never_cleared_ |= uint32_t{scans_[v] == 0} << v;
 }
 
 /// One answer; `w.prev` stands for the recorded choice, which is none of its business.
@@ -127,7 +128,7 @@ Cpu Panel::ask(Policy& policy, Machine& machine, Wakeup w, std::optional<bool> t
     const View& v = machine.view();
     prev_ = v.topo->llc[w.prev.v].v, waker_ = v.topo->llc[w.waker.v].v;
     s.hic.resize(v.topo->llc_span.size());  // also of policies that have no use for it
-    idle_cores_.resize(s.hic.size());
+    idle_cores_.resize(s.hic.size(), never_cleared_);
     for (size_t l = 0; l < s.hic.size(); ++l)
         if (s.hic[l]) idle_cores_[l] = ~0u;  // set since: by a core that went idle
     before_.take(s, w);

@@ -67,7 +67,10 @@ class Panel {
     std::vector<int32_t> scans_;
     bool clocks_;
     uint32_t members_ = 0;  ///< bits of PanelAnswers::agreed that are asked for
-    std::vector<uint32_t> idle_cores_;  ///< by LLC: has_idle_cores, had every search had that nr_idle_scan
+    /// By LLC: has_idle_cores, had every search had that nr_idle_scan. With 0 none is ever made that clears it, and some core
+    /// was idle before the recording began.
+    std::vector<uint32_t> idle_cores_;
+    uint32_t never_cleared_ = 0;
     std::array<uint32_t, 2> next_{};  ///< what becomes of it at prev's and the waker's LLC
     uint16_t prev_ = 0, waker_ = 0;  ///< LLCs of the decision
     SavedState before_, after_;

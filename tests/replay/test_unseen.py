@@ -101,6 +101,18 @@ def test_a_value_that_leaves_the_flag_set_is_voted_for_where_the_modelled_one_ha
     assert told["searched"].reshape(2, 4)[:, 0].tolist() == [1, 3]
 
 
+def test_without_any_search_the_flag_is_still_set_from_before_the_recording() -> None:
+    """No core is idle, CPU 2 is, the sibling of 0, and the wakee stays on 0: with the flag clear it would go to 2."""
+    w = World(4, 14, smt=2).runs(1_000, 0, 0, 10).runs(1_100, 1, 1, 8).runs(1_200, 3, 3, 9)
+    w.runs(1_300, 2, 2, 7).runs(2_000, 2, 7, 2)
+    decisions = w.waking(60_000, 0, 12, 0, curr=10).wakeup(64_000, 0, 12, 0).decisions((6, 1))
+    options = {"sync": False, "hz": 250, "migration_cost": 500_000, "inferred": 0}
+    asked = options | {"panel": True, "panel_scans": [0, 1, 4]}
+    loop = _engine.OpenLoop(decisions.recorded, [("linux-6.1", {})], 0, asked, [], [], [])
+    loop.run(decisions.batches[0], None, decisions.parts[0])
+    assert loop.answers()["agreed"][0] == 0b001
+
+
 def bounded_scan() -> World:
     """Task 8 of CPU 0 wakes 9, which ran on CPU 1, where another runs now, as on CPUs 2 and 3: CPU 4 is the fourth
     that the search meets. CPU 0 was idle for 100 us, so its next wakeups may cost 195 ns a CPU of the LLC."""

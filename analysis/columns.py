@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rewake.errors import FidelityError
+from rewake.forms import TRUE
 
 COLUMNS = tuple(
     f"linux-{v}"
@@ -54,8 +55,6 @@ PLACEMENT_FEATURES = ("SIS_UTIL", "SIS_PROP", "WA_IDLE", "WA_WEIGHT", "WA_BIAS")
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _ABSENT_IS_OFF = ("SIS_UTIL", "SIS_PROP")
-TRUE = ("1", "true", "on", "yes")
-"""Words for a parameter that is on."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rewake.analysis import sql
-from rewake.analysis.columns import COLUMNS, PLACEMENT_FEATURES, TRUE
+from rewake.analysis.columns import COLUMNS, PLACEMENT_FEATURES
 from rewake.errors import FidelityError
+from rewake.forms import TRUE
 
 RESAMPLES = 2000
 LEVEL = 0.95

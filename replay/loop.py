@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import rewake.replay._engine as _engine
 from rewake.errors import TraceError, UsageError
-from rewake.forms import ENUMS, INPUTS, Columns, Recording, with_null
+from rewake.forms import ENUMS, INPUTS, TRUE, Columns, Recording, with_null
 from rewake.replay import affinity, clocks, early, fair, hotplug, looks, order, plugins, probes, wake_lists
 from rewake.replay.first_flips import FIRST_FLIPS, FirstFlips
 from rewake.replay.hints import TaskHints
@@ -65,7 +65,6 @@ SCAN_CLOCKS = tuple(dict.fromkeys([
 ]))  # fmt: skip
 """What an idle scan may cost, ns, and every CPU that it examines (SIS_PROP): what is taken where nothing is inferred of
 it, then what is tried."""
-TRUE = ("1", "true", "on", "yes")
 _KEPT_BYTES = 128 << 20
 """So much of a recording stays in memory where it is passed over several times."""
 

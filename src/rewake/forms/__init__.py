@@ -38,5 +38,6 @@ from rewake.forms.tables import SCHEMA_VERSION as SCHEMA_VERSION
 from rewake.forms.tables import STORE_TABLES as STORE_TABLES
 from rewake.forms.tables import TABLES as TABLES
 from rewake.forms.tables import TASK_TABLES as TASK_TABLES
+from rewake.forms.tables import TRUE as TRUE
 from rewake.forms.tables import Column as Column
 from rewake.forms.tables import Table as Table

@@ -17,6 +17,9 @@ SCHEMA_VERSION = 1
 BATCH_EVENTS = 1_000_000
 """Most events that decode hands on at once; one part file per batch and table."""
 
+TRUE = ("1", "true", "on", "yes")
+"""Words for a parameter of a policy that is on."""
+
 NOT_RECORDED = "no {}: "
 """With its name, what the line on an event of wakeups that was not recorded begins with, in a manifest's `missing`."""
 
@@ -123,7 +126,7 @@ EVENT_TABLES: dict[str, Table] = {
         _table("switch", "sched_switch", _HEAD + """
 prev_task  u32     | task that leaves the CPU
 prev_prio  i16     | kernel priority of prev_task: below 0 deadline, 0-99 RT, 100-139 fair
-prev_state u8 enum:prev_state | why it leaves: R/R+ still runnable, X/Z dead, anything else sleeping
+prev_state u8 enum:prev_state | why it leaves: R/R+ still runnable, X/Z dead, else asleep (other: also by raced.py)
 next_task  u32     | task that gets the CPU
 next_prio  i16     | kernel priority of next_task
 """),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Scheduler domains: as the kernel reports them, or the default stack that it would build from the hardware.
 
-Spans come from /proc/schedstat (versions 15 to 17), names, flags and imbalance_pct from debugfs. Without them the stack
-is SMT, MC (last-level cache), PKG (node), then one NUMA level per distance; levels that add no CPU are dropped, as the
-kernel does.
+Spans come from /proc/schedstat (versions 15 to 17), names, flags and imbalance_pct from debugfs (until 5.12 /proc/sys).
+Without them the stack is SMT, MC (last-level cache), PKG (node), then one NUMA level per distance; levels that add no
+CPU are dropped, as the kernel does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from rewake.collectors.snapshot.files import Files
 from rewake.collectors.snapshot.hwloc import Hardware, Pu
 
 DOMAINS = "sys/kernel/debug/sched/domains"
+UNTIL_5_12 = "proc/sys/kernel/sched_domain"
+"""Where kernels before 5.13 have them; flags are a number there before 5.10, whose bits differ by version."""
 SHARE_LLC = frozenset({"SD_SHARE_LLC", "SD_SHARE_PKG_RESOURCES"})
 """The flag's name since 6.9, and before."""
 RECLAIM_DISTANCE = 30
@@ -36,6 +38,10 @@ class Domain:
     span: frozenset[int]
     flags: tuple[str, ...] = ()
     imbalance_pct: int | None = None
+
+    def completed(self, other: Domain) -> Domain:
+        pct = other.imbalance_pct if self.imbalance_pct is None else self.imbalance_pct
+        return Domain(self.name or other.name, self.span, self.flags or other.flags, pct)
 
     @property
     def shares_llc(self) -> bool:
@@ -84,17 +90,20 @@ def from_schedstat(files: Files) -> Stacks | None:
 
 
 def add_names(files: Files, stacks: Stacks) -> bool:
-    """Fills name, flags and imbalance_pct from debugfs in place; False when it is missing or has other levels."""
+    """Fills name, flags and imbalance_pct in place, from debugfs or, until 5.12, /proc/sys; False where some are
+    missing or there are other levels."""
     complete = True
     for cpu, stack in stacks.items():
-        where = f"{DOMAINS}/cpu{cpu}"
-        levels = files.children(where, directories=True)
+        places = (f"{tree}/cpu{cpu}" for tree in (DOMAINS, UNTIL_5_12))
+        where, levels = next(((p, found) for p in places if (found := files.children(p, directories=True))), ("", []))
         if len(levels) != len(stack):
             complete = False
             continue
         for i, domain in enumerate(stack):
             at = f"{where}/domain{i}"
             name, flags = files.line(f"{at}/name"), files.line(f"{at}/flags")
+            if flags is not None and flags.strip().isdigit():
+                flags = None
             pct = files.number(f"{at}/imbalance_pct")
             complete &= name is not None and flags is not None
             stack[i] = replace(domain, name=name or domain.name, flags=tuple((flags or "").split()),

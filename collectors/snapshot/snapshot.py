@@ -214,11 +214,11 @@ def _default(snapshot: Snapshot, hardware: hwloc.Hardware, cpus: _Cpus) -> domai
 
 
 def _complete(stacks: domains.Stacks, default: domains.Stacks) -> domains.Stacks:
-    """Names and flags of the default level with the same span, where the kernel's own are missing."""
+    """What the kernel does not say of a level, from the default one with the same span."""
     done: domains.Stacks = {}
     for cpu, stack in stacks.items():
         same = {d.span: d for d in default.get(cpu, [])}
-        done[cpu] = [d if d.name and d.flags else same.get(d.span, d) for d in stack]
+        done[cpu] = [d.completed(same[d.span]) if d.span in same else d for d in stack]
     return done
 
 

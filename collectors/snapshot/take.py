@@ -16,12 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rewake.collectors.snapshot.domains import UNTIL_5_12
 from rewake.collectors.snapshot.tasks import CGROUP_ROOT
 
 SCHED = "sys/kernel/debug/sched"
 TREES = (
     "sys/devices/system/cpu", "sys/devices/system/node", SCHED, "sys/kernel/sched_ext",
-    "sys/devices/system/clocksource",
+    "sys/devices/system/clocksource", UNTIL_5_12,
 )  # fmt: skip
 FILES = (
     "proc/cpuinfo", "proc/cmdline", "proc/version", "proc/meminfo", "sys/kernel/realtime",

@@ -163,6 +163,24 @@ def test_names_missing(unpacked: Path) -> None:
     assert "no sched_features in the snapshot" in s.notes
 
 
+def test_names_where_kernels_before_5_13_have_them(unpacked: Path) -> None:
+    """Before 5.10 flags are a number there."""
+    expected = stack(load(unpacked), 5)
+    domains = unpacked / "proc/sys/kernel/sched_domain"
+    shutil.copytree(unpacked / "sys/kernel/debug/sched/domains", domains)
+    shutil.rmtree(unpacked / "sys/kernel/debug")
+    (domains / "cpu5/domain1/imbalance_pct").write_text("125\n")
+    s = load(unpacked)
+    assert stack(s, 5) == [d if i != 1 else (*d[:2], 125) for i, d in enumerate(expected)]
+    assert not any("scheduler domains" in note for note in s.notes)
+    flags = s.domain["flags"]
+    for file in domains.rglob("flags"):
+        file.write_text("4143\n")
+    s = load(unpacked)
+    assert stack(s, 5)[1][2] == 125 and list(s.domain["flags"]) == list(flags)
+    assert "names or flags of scheduler domains are missing: completed from the default stack" in s.notes
+
+
 def test_xml(tmp_path: Path) -> None:
     xml = load(DEMO).topology_xml
     assert xml is not None

@@ -76,6 +76,14 @@ def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
     return ["| " + " | ".join(map(cell, line)) + " |" for line in lines] + [""]
 
 
+def pct(x: float | None, digits: int = 1) -> str:
+    return NOTHING if x is None else f"{100 * x:.{digits}f} %"
+
+
+def num(x: float | None, digits: int = 3) -> str:
+    return NOTHING if x is None else f"{x:.{digits}f}"
+
+
 def micros(ns: float | None) -> str:
     return NOTHING if ns is None else f"{ns / 1000:,.1f}" if ns < 99_950 else f"{ns / 1000:,.0f}"
 

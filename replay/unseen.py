@@ -487,6 +487,12 @@ class _Told:
             flags, known = (np.stack([of[k] for of in found])[best, row] for k in (0, 1))
             yield np.array(self.tried)[best], flags, known
 
+    def _asking(self, fold: int, rows: dict[str, Any], wide: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+        """Per decision the asking by what that fold takes. `wide`: as of _bits(). After auto()."""
+        hypothesis, inferred = self._chosen[fold]
+        flags = inferred._replace(relation=rows["relation"], may=rows["may"]).of(fold)
+        return 2 * _wide(wide, hypothesis) + flags
+
     def scans(
         self, which: npt.NDArray[np.uint8], flags: Bools, values: list[int], n_llcs: int, *, causal: bool
     ) -> tuple[Any, Any] | None:
@@ -504,9 +510,7 @@ class _Told:
                 if f is None:
                     asking, ours = 2 * _wide(wide, which[begin:end]) + flags[begin:end], slice(None)
                 else:
-                    hypothesis, inferred = self._chosen[f]
-                    of = inferred._replace(relation=rows["relation"], may=rows["may"])
-                    asking, ours = 2 * _wide(wide, hypothesis) + of.of(f), rows["fold"][here] == f
+                    asking, ours = self._asking(f, rows, wide), rows["fold"][here] == f
                 if (key := asking.tobytes()) not in alike:
                     alike[key] = _scan(asked, asking, values, n_llcs, causal=causal)
                 if (found := alike[key]) is None:
@@ -532,12 +536,12 @@ class _Told:
                 out[here] = np.concatenate([agreed, heard[:-1]]).argmax(axis=1)
                 agreed = heard[-1:]
                 continue
-            for f, (hypothesis, inferred) in enumerate(self._chosen):
-                flag = inferred._replace(relation=rows["relation"], may=rows["may"]).of(f)
-                hits = self._by_clock(asked, 2 * _wide(wide, hypothesis) + flag)
+            for f in range(FOLDS):
+                hits = self._by_clock(asked, self._asking(f, rows, wide))
                 agreed[f] += hits[rows["fold"] != f].sum(axis=0)
         if not causal:
-            out[:] = agreed.argmax(axis=1)[self._rows.read(0, self.n)["fold"]]
+            fold = np.concatenate([rows["fold"] for rows in self._rows.chunks("fold")])
+            out[:] = agreed.argmax(axis=1)[fold]
         return out
 
     def _by_clock(self, asked: dict[str, Any], asking: npt.NDArray[np.uint8]) -> Bools:
@@ -594,9 +598,7 @@ class _Told:
             if f is None:
                 asking, ours = 2 * _wide(wide, which[rows["row"]]) + flags[rows["row"]], slice(None)
             else:
-                hypothesis, inferred = self._chosen[f]
-                of = inferred._replace(relation=rows["relation"], may=rows["may"])
-                asking, ours = 2 * _wide(wide, hypothesis) + of.of(f), rows["fold"] == f
+                asking, ours = self._asking(f, rows, wide), rows["fold"] == f
             votes = (rows["otherwise"] >> asking & 1).astype(np.int8) - _hit(rows, asking)
             out[rows["row"][ours]] = order.turned(rows["pair"], rows["ts"], votes, causal=causal)[ours]
         return out if out.any() else None

@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import peers  # noqa: E402
 import targets  # noqa: E402
-from _pages import NOTHING, Missing, head, jobs, main, section, table  # noqa: E402
+from _pages import NOTHING, Missing, head, jobs, main, num, pct, section, table  # noqa: E402
 from measure import AUTO, CAUSAL, ZERO, Measured, measure, traces  # noqa: E402
 from pairs import pairs  # noqa: E402
 
@@ -31,14 +31,6 @@ AT_ONCE = 2
 NO, YES = "**no**", "yes"
 
 Tables = list[str]
-
-
-def pct(x: float | None, digits: int = 1) -> str:
-    return NOTHING if x is None else f"{100 * x:.{digits}f} %"
-
-
-def num(x: float | None, digits: int = 3) -> str:
-    return NOTHING if x is None else f"{x:.{digits}f}"
 
 
 def amount(x: float | None) -> str:

@@ -17,7 +17,19 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "fidelity")]
 
-from _pages import NOTHING, SIMULATED, Refused, head, latency_or_rate, main, rewake, section, table  # noqa: E402
+from _pages import (  # noqa: E402
+    NOTHING,
+    SIMULATED,
+    Refused,
+    head,
+    latency_or_rate,
+    main,
+    num,
+    pct,
+    rewake,
+    section,
+    table,
+)
 from measure import AUTO, BLIND, WAYS, traces  # noqa: E402
 
 Figures = dict[str, Any]
@@ -58,14 +70,6 @@ def ask(name: str, trace: Path) -> Asked:
     return Asked(name, about["kernel"], found, {row["input"]: row for row in audit}, checks)
 
 
-def pct(x: float | None) -> str:
-    return NOTHING if x is None else f"{100 * x:.1f} %"
-
-
-def num(x: float | None) -> str:
-    return NOTHING if x is None else f"{x:.2f}"
-
-
 def by_kernel(found: Asked) -> tuple[list[int], str]:
     return [int(n) for n in found.kernel.split("-")[0].split(".")[:2]], found.name
 
@@ -75,8 +79,8 @@ def agreement(recordings: Iterable[Asked]) -> Iterator[list[str]]:
         for inputs, f in found.fidelity.items():
             yield [
                 f"`{found.name}`", found.kernel, f"`{f['policy']}`", inputs, f"{f['decisions']:,}", pct(f["agreement"]),
-                pct(f["prev_agreement"]), num(f["skill"]), pct(f["moved_agreement"]), pct(f["moved_precision"]),
-                num(f["llc_skill"]),
+                pct(f["prev_agreement"]), num(f["skill"], 2), pct(f["moved_agreement"]), pct(f["moved_precision"]),
+                num(f["llc_skill"], 2),
             ]  # fmt: skip
 
 
@@ -98,9 +102,8 @@ def closed(recordings: Iterable[Asked]) -> Iterator[list[str]]:
             if check["kind"] not in KINDS:
                 continue
             pairs = (f"{latency_or_rate(n, f[n])} / {latency_or_rate(n, f['recorded_' + n])}" for n in FIGURES)
-            ks = NOTHING if f["ks"] is None else f"{f['ks']:.3f}"
             missed = ", ".join(check["missed"]) or "holds"
-            yield [f"`{found.name}`", KINDS[check["kind"]], *pairs, ks, missed]
+            yield [f"`{found.name}`", KINDS[check["kind"]], *pairs, num(f["ks"]), missed]
 
 
 def tally(recordings: Iterable[Asked]) -> str:
